@@ -36,7 +36,7 @@ class Process(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it accepts requests."""
+        """Whether the process still accepts requests."""
 
 
 _Process = TypeVar("_Process", bound=Process)
@@ -75,7 +75,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it accepts requests, as far as is known."""
+        """Whether the process still accepts requests, as far as is known."""
         return self.close.alive
 
     @property

@@ -47,7 +47,7 @@ class RuntimeProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it accepts requests."""
+        """Whether the process still accepts requests."""
         return self.child.alive
 
     def ask(self, arrays: Sequence[Array], seconds: float, **facts: Any) -> tuple[Facts, list[Array]]:

@@ -130,7 +130,7 @@ def mean_axes(op: Mean) -> Found:
 
 @limit("the outermost axes without gaps, of at most four")
 def outermost_axes(op: Reduction) -> Found:
-    """Vela 5.2 repeats some results of other reductions."""
+    """Vela 5.2 computes reductions over inner axes incorrectly: it repeats some results."""
     outside = math.prod(op.x.shape[: min(op.axes)]) if op.axes else 1
     between = range(min(op.axes, default=0), max(op.axes, default=0))
     gaps = [a for a in between if a not in op.axes and op.x.shape[a] > 1]

@@ -228,7 +228,7 @@ class ReadCall:
         return tensor
 
     def make_int8(self, shape: Shape, zero_point: int) -> ReadTensor:
-        """Returns an int8 result with a known zero point."""
+        """Makes the int8 result of a call whose arguments state its zero point."""
         return self.make(shape, DType.INT8, SharedQuantParams(zero_point=zero_point))
 
     def record_op(

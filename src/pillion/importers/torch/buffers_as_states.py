@@ -72,7 +72,7 @@ class StatefulModule(nn.Module):
 
     @property
     def changes(self) -> list[float]:
-        """Root mean square change of each buffer per run."""
+        """Root mean square change of each state from one run to the next, over the calibration data."""
         return [math.sqrt(total / max(self.steps, 1)) for total in self.squares]
 
     def with_states(self, graph: Graph, nhwc: bool) -> Graph:

@@ -78,5 +78,5 @@ def join_parts(before: Node, real: Node, imaginary: Node) -> Node:
 
 
 def swap_parts(before: Node, pairs: Node) -> Node:
-    """Swaps the parts of pairs."""
+    """Swaps the real and the imaginary part of complex numbers, stored as pairs."""
     return call(before, aten.flip.default, pairs, [len(shape_of(pairs)) - 1])

@@ -146,7 +146,7 @@ def _loop_of_chain(chain: list[Node], numbers: ValueNumbering) -> UnrolledSteps 
 
 
 def _step_chain(before: Node, last: Node, path: list[int]) -> list[Node]:
-    """Results of all steps in order, followed backwards along `path`."""
+    """The results of all steps, found by following the operand positions of `path` from each step to the one before."""
     chain, expected = [last, before], signature(last)
     while True:
         node: Node | None = chain[-1]
