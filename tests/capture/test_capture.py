@@ -42,8 +42,10 @@ def test_zoo_name_and_alias() -> None:
         (NET, "def example_inputs():\n    return torch.randn(1, 4)\n"),
         ("def Net():\n    return nn.Linear(4, 2), (torch.randn(1, 4),)\n",),
         ("Net = nn.Linear(4, 2)\n", INPUTS),
+        (NET, "example_inputs = (torch.randn(1, 4),)\n"),
+        (NET, "example_inputs = torch.randn(1, 4)\n"),
     ],
-    ids=["class", "one_tensor", "pair", "module"],
+    ids=["class", "one_tensor", "pair", "module", "tuple_without_function", "tensor_without_function"],
 )
 def test_file(tmp_path: Path, parts: tuple[str, ...]) -> None:
     source = capture.load(f"{write(tmp_path, *parts)}:Net")

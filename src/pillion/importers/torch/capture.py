@@ -149,22 +149,20 @@ def _from_file(
 def _run_factory(
     file: UserFile, factory: str, make: Any, arguments: Mapping[str, Any]
 ) -> tuple[Any, Any, str]:
-    """A factory's module, its example inputs, and the name of the function that returned these."""
+    """A factory's module, its example inputs, and the name of what gave these: the factory, or `example_inputs`, a
+    function or the inputs themselves."""
     is_called = callable(make) and not isinstance(make, nn.Module)
     called = {factory: make} if is_called else {}
-    if hasattr(file.module, EXAMPLE_INPUTS):
-        called[EXAMPLE_INPUTS] = file.module.example_inputs
+    inputs = getattr(file.module, EXAMPLE_INPUTS, None)
+    if callable(inputs):
+        called[EXAMPLE_INPUTS] = inputs
     require_accepted(f"{file.path}:{factory}", called, arguments)
     result = _call_user_function(make, f"{file.path}:{factory}", arguments) if is_called else make
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], nn.Module):
         return *result, factory
-    if EXAMPLE_INPUTS not in called:
-        return result, None, factory
-    return (
-        result,
-        _call_user_function(called[EXAMPLE_INPUTS], f"{file.path}:{EXAMPLE_INPUTS}", arguments),
-        EXAMPLE_INPUTS,
-    )
+    if callable(inputs):
+        inputs = _call_user_function(inputs, f"{file.path}:{EXAMPLE_INPUTS}", arguments)
+    return result, inputs, EXAMPLE_INPUTS
 
 
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
