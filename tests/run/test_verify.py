@@ -349,5 +349,5 @@ def test_own_inputs_need_no_list_and_are_not_the_number_of_samples() -> None:
     assert alone.ok
     assert listed.samples == alone.samples == 1
     for wrong in (x, torch.from_numpy(x), 2.5):
-        with pytest.raises(PillionError, match="the number of samples is none"):
+        with pytest.raises(PillionError, match="the number of samples is not a number"):
             made.verify(wrong)

@@ -166,7 +166,7 @@ def _project_executors(folder: Path, manifest: Manifest) -> tuple[str, ...]:
 def _check_sample_count(samples: int) -> None:
     if not isinstance(samples, int):
         raise PillionError(
-            "the number of samples is none",
+            "the number of samples is not a number",
             rule="verify(3) takes 3 random samples, verify(inputs=[x]) your own, an array for each input",
             here=f"a {type(samples).__name__}",
             help="verify(inputs=[x.numpy()])",
