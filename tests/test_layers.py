@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -323,3 +324,28 @@ def test_operators_are_compared_as_objects() -> None:
         if isinstance(node, ast.Compare) and any(map(_texts, (node.left, *node.comparators)))
     ]
     assert not wrong
+
+
+def test_no_import_is_circular() -> None:
+    """Every module can be the first that is imported."""
+    modules = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    graph = {name: imports_at_import(name, path, set(modules)) for name, path in modules.items()}
+    assert len(tuple(TopologicalSorter(graph).static_order())) == len(modules)
+
+
+def imports_at_import(name: str, path: Path, modules: set[str]) -> set[str]:
+    """What importing a module imports: no typing imports, none inside functions, and the packages around each."""
+    tree = ast.parse(path.read_text())
+    found = set()
+    for node in tree.body:
+        for part in ast.walk(node) if isinstance(node, ast.With | ast.Try) else [node]:
+            if isinstance(part, ast.Import):
+                found |= {alias.name for alias in part.names}
+            if isinstance(part, ast.ImportFrom) and part.module:
+                inner = {f"{part.module}.{alias.name}" for alias in part.names}
+                found |= {m if m in modules else part.module for m in inner}
+    around = {one.rsplit(".", k)[0] for one in found for k in range(one.count(".") + 1)}
+    return {one for one in around if one in modules and not f"{name}.".startswith(f"{one}.")}

@@ -81,7 +81,7 @@ def test_the_board_gives_the_reference_and_the_memory_that_was_predicted(name: s
 @pytest.mark.parametrize("name", KEPT)
 def test_torch_agrees_within_one_step_per_op(name: str) -> None:
     from pillion import passes
-    from pillion.importers.torch.quantize import ptq
+    from pillion.importers.torch.quantize.ptq import ptq
     from pillion.importers.torch.to_graph import import_program
 
     size = SMALL.get(name)

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Interpreter, Node
 
-from pillion.importers.torch.quantize import QatModule
 from pillion.importers.torch.quantize.quantized_program import QUANTIZE
 from pillion.importers.torch.train.batch_norm_calls import batch_norm, unscale
+from pillion.importers.torch.train.qat_module import QatModule
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 

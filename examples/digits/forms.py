@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import pillion
 from pillion import executors
 from pillion.boards.host import HostModel
-from pillion.importers.torch.quantize import ptq
+from pillion.importers.torch.quantize.ptq import ptq
 from pillion.targets import find_target
 
 CALIBRATION = 200

@@ -392,7 +392,7 @@ def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> 
     then `compile` it.
 
     The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
-    from pillion.importers.torch.quantize import prepare_qat as prepare
+    from pillion.importers.torch.train.qat import prepare_qat as prepare
 
     return prepare(model, example_inputs, find_target(target).quantization)
 

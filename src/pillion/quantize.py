@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 from pillion.importers.torch.calibration_data import load_calibration
-from pillion.importers.torch.quantize import (
-    QatModule,
-    QuantizationConstraints,
-    QuantizedProgram,
-    finish_training,
-    prepare_qat,
-    ptq,
-)
+from pillion.importers.torch.quantize.ptq import ptq
+from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
+from pillion.importers.torch.train.qat import finish_training, prepare_qat
+from pillion.importers.torch.train.qat_module import QatModule
+from pillion.ir.constraints import QuantizationConstraints
 
 __all__ = [
     "QatModule",

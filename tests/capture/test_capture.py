@@ -179,3 +179,16 @@ def test_modes_are_left_as_they_were() -> None:
     model[1].eval()
     capture.export(model, (torch.zeros(1, 4),))
     assert [part.training for part in model.modules()] == [True, True, False]
+
+
+def test_random_weights_and_inputs_are_the_same_each_time(tmp_path: Path) -> None:
+    file = write(tmp_path, NET, "Net()\n", INPUTS)
+    torch.manual_seed(5)
+    first = capture.load(f"{file}:Net")
+    after = torch.rand(1)
+    second = capture.load(f"{file}:Net")
+    assert first.module is not None and second.module is not None
+    torch.testing.assert_close(first.module.state_dict(), second.module.state_dict(), rtol=0, atol=0)
+    torch.testing.assert_close(first.example_inputs, second.example_inputs, rtol=0, atol=0)
+    torch.manual_seed(5)
+    assert after == torch.rand(1), "the caller's random numbers go on as if nothing had been drawn"

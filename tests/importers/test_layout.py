@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pillion import passes
-from pillion.importers.torch.quantize import ptq
+from pillion.importers.torch.quantize.ptq import ptq
 from pillion.importers.torch.to_graph import import_program
 from pillion.ir.graph import Graph
 from pillion.ops import Transpose

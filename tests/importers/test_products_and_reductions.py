@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from pillion import passes
 from pillion.errors import PillionError
 from pillion.importers.torch.layout import Builder, LayoutValue
-from pillion.importers.torch.quantize import ptq
+from pillion.importers.torch.quantize.ptq import ptq
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.importers.torch.to_graph import import_program
 from pillion.importers.torch.views import match_axis_runs, reshape_logical

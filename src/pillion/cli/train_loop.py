@@ -25,7 +25,7 @@ from pillion.host_io.user_code import UserFile, file_and_function, importing_fro
 from pillion.program import Program
 
 if TYPE_CHECKING:
-    from pillion.importers.torch.quantize import QatModule
+    from pillion.importers.torch.train.qat_module import QatModule
 
 MODEL = "model"
 """The factory in the training file, if no model is named."""
@@ -108,7 +108,7 @@ def _takes_a_model(loop: Callable[[Any], Any]) -> bool:
 def _run_training_loop(
     loop: Callable[[Any], Any], prepared: QatModule, function: str, path: Path
 ) -> QatModule:
-    from pillion.importers.torch.quantize import QatModule
+    from pillion.importers.torch.train.qat_module import QatModule
 
     with _user_errors(function, path):
         result = loop(prepared)

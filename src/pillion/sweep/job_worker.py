@@ -162,7 +162,7 @@ def _compile_and_measure(job: Job, files: dict[str, bytes]) -> JobResult:
 
 
 def compile_job(job: Job) -> Program:
-    """Compiles the program of a job, with a fixed random seed."""
+    """Compiles the program of a job."""
     model, inputs, name = _load_model(job)
     options = {key: job.option(key) for key in (*FOR_ALL, *OF_MODELS) if job.option(key) is not None}
     target = options.pop("target")
@@ -181,7 +181,6 @@ def _load_model(job: Job) -> tuple[Any, Any, str | None]:
     if known not in _MODELS:
         from pillion.importers.torch import capture
 
-        capture.seed_weights()
         options = {k: job.option(k) for k in ("weights", "input_size")}
         model = capture.build(job.source, **options, arguments=job.arguments)
         while len(_MODELS) >= MOST_MODELS:

@@ -12,11 +12,12 @@ from torch.fx import Node
 
 from pillion.importers.torch import capture
 from pillion.importers.torch.fx_nodes import CLAMPS
-from pillion.importers.torch.quantize import QuantizationConstraints, QuantizedProgram, ptq
 from pillion.importers.torch.quantize.annotate import handles_reals, operands_of
-from pillion.importers.torch.quantize.quantized_program import DEQUANTIZE, QUANTIZE
+from pillion.importers.torch.quantize.ptq import ptq
+from pillion.importers.torch.quantize.quantized_program import DEQUANTIZE, QUANTIZE, QuantizedProgram
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.importers.torch.rows.quantization import RULES
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.op import Quantization
 
 Parameters = tuple[float, int, int, int]

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from pillion.errors import PillionError
 from pillion.importers.torch.calibration_data import load_calibration
-from pillion.importers.torch.quantize import FloatOp, ptq
+from pillion.importers.torch.quantize.annotate import FloatOp
+from pillion.importers.torch.quantize.ptq import ptq
 
 EXAMPLE = (torch.zeros(1, 3, 5, 7),)
 

@@ -15,7 +15,7 @@ from call_counts import assert_grows
 from nightly import part_of
 from pillion.importers.torch.export import export
 from pillion.importers.torch.fx_nodes import constant_nodes, is_constant, is_trainable
-from pillion.importers.torch.quantize import ptq
+from pillion.importers.torch.quantize.ptq import ptq
 from pillion.importers.torch.quantize.quantized_program import QUANTIZE
 from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
 from pillion.importers.torch.to_graph import import_program

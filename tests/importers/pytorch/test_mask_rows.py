@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import pillion
 from nightly import runs_all
 from pillion.errors import PillionError
-from pillion.importers.torch.quantize import ptq
+from pillion.importers.torch.quantize.ptq import ptq
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

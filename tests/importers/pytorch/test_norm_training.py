@@ -21,19 +21,16 @@ from training_loops import batches, train, without_rounding
 from nightly import pairwise, runs_all
 from pillion import passes
 from pillion.importers.torch import capture
-from pillion.importers.torch.quantize import (
-    QatModule,
-    QuantizationConstraints,
-    QuantizedProgram,
-    finish_training,
-    prepare_qat,
-    ptq,
-)
 from pillion.importers.torch.quantize.annotate import PillionQuantizer
+from pillion.importers.torch.quantize.ptq import ptq
+from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.to_graph import import_program
 from pillion.importers.torch.train.batch_norm_calls import scale_weight, unscale
 from pillion.importers.torch.train.folded_norms import fold_trained_norms, simulate_folding
+from pillion.importers.torch.train.qat import finish_training, prepare_qat
+from pillion.importers.torch.train.qat_module import QatModule
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.targets import find_target
 from torch_oracle import compare, compare_trained
 

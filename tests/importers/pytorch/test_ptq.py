@@ -23,7 +23,8 @@ from torch.nn import functional as F
 from nightly import part_of
 from pillion import zoo
 from pillion.importers.torch import capture
-from pillion.importers.torch.quantize import QuantizationConstraints, ptq
+from pillion.importers.torch.quantize.ptq import ptq
+from pillion.ir.constraints import QuantizationConstraints
 
 pytestmark = pytest.mark.slow
 

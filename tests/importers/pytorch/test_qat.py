@@ -20,8 +20,10 @@ from training_loops import batches, compiled, train
 import pillion
 from nightly import part_of
 from pillion.errors import PillionError
-from pillion.importers.torch.quantize import QatModule, QuantizationConstraints, finish_training, prepare_qat
 from pillion.importers.torch.quantize.specs import Specs
+from pillion.importers.torch.train.qat import finish_training, prepare_qat
+from pillion.importers.torch.train.qat_module import QatModule
+from pillion.ir.constraints import QuantizationConstraints
 from torch_oracle import compare, compare_trained
 
 pytestmark = pytest.mark.slow

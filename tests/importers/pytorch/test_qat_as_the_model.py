@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 import pillion
 from pillion.errors import PillionError
-from pillion.importers.torch.quantize import QatModule
+from pillion.importers.torch.train.qat_module import QatModule
 
 TARGET = "cortex-m55"
 

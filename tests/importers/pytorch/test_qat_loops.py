@@ -17,7 +17,7 @@ from torch.optim.swa_utils import AveragedModel
 import pillion
 from nightly import part_of
 from pillion.errors import PillionError
-from pillion.importers.torch.quantize import QatModule
+from pillion.importers.torch.train.qat_module import QatModule
 
 pytestmark = pytest.mark.torch
 TARGET = "cortex-m55"

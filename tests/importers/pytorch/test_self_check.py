@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pillion.errors import PillionWarning
-from pillion.importers.torch.quantize import ptq
+from pillion.importers.torch.quantize.ptq import ptq
 
 
 class LogOfSquares(nn.Module):

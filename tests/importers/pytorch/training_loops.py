@@ -12,8 +12,10 @@ from torch.utils import _pytree as pytree
 from torchao.quantization.pt2e import FakeQuantize
 
 from pillion import passes
-from pillion.importers.torch.quantize import QatModule, QuantizedProgram, finish_training
+from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.to_graph import import_program
+from pillion.importers.torch.train.qat import finish_training
+from pillion.importers.torch.train.qat_module import QatModule
 from pillion.ir.graph import Graph
 from pillion.passes.convert_to_integer import float_ops
 

@@ -72,11 +72,14 @@ def build(
     arguments: Mapping[str, Any] = {},  # never changed
 ) -> tuple[nn.Module, tuple[Tensor, ...], str]:
     """Returns the module that `-m` names, its example inputs, and its name. An `opened` file is not run again; its
-    factory and `example_inputs` receive those of `arguments` that they accept."""
+    factory and `example_inputs` receive those of `arguments` that they accept, and draw the same random numbers
+    each time."""
     file, factory = split_spec(spec)
     if factory:
-        source = opened if opened is not None and opened.path == file else open_file(file)
-        module, inputs = _from_file(source, factory, input_size, arguments)
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(0)
+            source = opened if opened is not None and opened.path == file else open_file(file)
+            module, inputs = _from_file(source, factory, input_size, arguments)
         name = factory.lower()
     else:
         check_named(spec)
@@ -180,8 +183,3 @@ def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
 
 def _call_user_function(function: Any, location: str, arguments: Mapping[str, Any]) -> Any:
     return run_user_code(lambda: function(**accepted_arguments(function, arguments)), location)
-
-
-def seed_weights() -> None:
-    """Seeds PyTorch's generator so that random weights are the same each time."""
-    torch.manual_seed(0)

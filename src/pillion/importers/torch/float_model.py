@@ -21,8 +21,8 @@ from pillion.importers.torch.fixed_arguments import fix_arguments
 from pillion.importers.torch.fx_nodes import calls
 from pillion.importers.torch.input_types import cast_to_model
 from pillion.importers.torch.loop_nodes import has_loops, run
-from pillion.importers.torch.quantize import QatModule
 from pillion.importers.torch.rewrite.recurrent import LAYERS
+from pillion.importers.torch.train.qat_module import QatModule
 from pillion.importers.torch.user_inputs import require_model
 from pillion.ir.types import Array
 

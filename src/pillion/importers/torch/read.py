@@ -18,11 +18,13 @@ from pillion.importers.torch import capture
 from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
 from pillion.importers.torch.fixed_arguments import fix_arguments
 from pillion.importers.torch.float_origin import FloatNet
-from pillion.importers.torch.quantize import FloatOp, QatModule, finish_training, ptq
-from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress
+from pillion.importers.torch.quantize.annotate import FloatOp
+from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress, ptq
 from pillion.importers.torch.rewrite.functionalize import refused_writes
 from pillion.importers.torch.rows.refusal_reasons import MOVES, WRITES
 from pillion.importers.torch.to_graph import import_with_origins
+from pillion.importers.torch.train.qat import finish_training
+from pillion.importers.torch.train.qat_module import QatModule
 from pillion.importers.torch.user_inputs import Batches, as_inputs, require_model
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
