@@ -187,7 +187,8 @@ def test_random_weights_and_inputs_are_the_same_each_time(tmp_path: Path) -> Non
     first = capture.load(f"{file}:Net")
     after = torch.rand(1)
     second = capture.load(f"{file}:Net")
-    assert first.module is not None and second.module is not None
+    assert first.module is not None
+    assert second.module is not None
     torch.testing.assert_close(first.module.state_dict(), second.module.state_dict(), rtol=0, atol=0)
     torch.testing.assert_close(first.example_inputs, second.example_inputs, rtol=0, atol=0)
     torch.manual_seed(5)

@@ -70,9 +70,9 @@ def test_the_search_takes_little_where_nothing_is_gained() -> None:
 
 @pytest.mark.turns(2)
 def test_equal_blocks_are_simulated_once() -> None:
-    """Stripes save up to 20 % of this chain's RAM by estimate, so that the search looks at many parts: as many for 48 ops as for 24."""
+    """Stripes save up to 20 % of this chain's RAM by estimate, so that the search looks at many parts: as many for 96 ops as for 24."""
     simulated = []
-    for count in (24, 48):
+    for count in (24, 96):
         graph = chain(count, channels=32, mixed=True)
         whole = lower(graph, Isa.DSP)
         with mock.patch.object(candidates, "predict_from_first_steps", wraps=predict_from_first_steps) as sim:

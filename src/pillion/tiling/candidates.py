@@ -306,19 +306,28 @@ class Candidates:
         """Returns a lower bound for the added instructions, as if each op ran once per step."""
         key = (self._parts.of(first, end), rows)
         if key not in self._least_costs:
-            steps = warm_up_steps(rows)
             height = rows_made(self.graph.ops[end - 1])
-            before = self._rows_per_result(first, end, min((steps - 1) * rows, height))
+            steps = max(1, min(warm_up_steps(rows), height // rows))  # the last step may have fewer rows
+            before = self._rows_per_result(first, end, (steps - 1) * rows)
             after = self._rows_per_result(first, end, min(steps * rows, height))
             self._least_costs[key] = LEAST_SHARE * sum(
-                steps
-                * rows_made(self.graph.ops[i])
+                rows_made(self.graph.ops[i])
                 / result_rows
-                * self.costs.beyond(i, result_rows - before[i])
+                * steps
+                * self._least_call_cost(i, result_rows - before[i])
                 for i, result_rows in after.items()
                 if result_rows > before[i]
             )
         return self._least_costs[key]
+
+    def _least_call_cost(self, i: int, rows: int) -> float:
+        """Returns the least added instructions for some rows of an op, in calls of as many or of one more or less."""
+        whole = rows_made(self.graph.ops[i])
+        return min(
+            rows / near * self.costs.beyond(i, near)
+            for near in (rows - 1, rows, rows + 1)
+            if 0 < near <= whole
+        )
 
     def _rows_per_result(self, first: int, end: int, rows: int) -> dict[int, int]:
         """Returns the rows of each result of a region while the last one has `rows` rows."""

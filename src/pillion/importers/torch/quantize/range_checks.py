@@ -46,7 +46,7 @@ def warn_of_ranges(prepared: GraphModule) -> None:
         advice = (
             "calibrate with data like those that the model will see"
             if inputs
-            else "calibrate with other data; if the model is made so, its answers hold little of this tensor"
+            else "calibrate with other data, unless the model is made so"
         )
         text = f"calibration saw {'; '.join(named[:SHOWN])}{more}: {advice}"
         warn(text)
