@@ -4,6 +4,8 @@ extremes and nothing after an output corrects clipping."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.fx import GraphModule
@@ -20,17 +22,19 @@ from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
 from pillion.ir.numerics import INT8_STEPS
 
 FEWEST = 4
-"""Minimum samples for leave-one-out estimates."""
-NEARLY = 2.0
-"""Tolerated ratio to the least error, in favour of less headroom: leaving a sample out overestimates errors."""
-CANDIDATES = torch.linspace(0.0, 1.0, 21, dtype=torch.float64)
-"""Candidate headroom on either side, as parts of the observed span."""
+"""Minimum samples for an estimate of the extremes of others."""
+NEARLY = 4.0
+"""Tolerated ratio to the least error, in favour of less headroom: few samples estimate extremes badly."""
+CANDIDATES = torch.linspace(0.0, 0.5, 41, dtype=torch.float64)
+"""Candidate headroom of one side, as parts of the observed span."""
+GUMBEL_SCALE = math.sqrt(6) / math.pi
+"""The scale of a Gumbel distribution of which the standard deviation is 1."""
 
 
 @one_thread()
 def add_headroom(prepared: GraphModule) -> None:
-    """Widens output ranges by the headroom that would have been best for each sample, had the others set the
-    range. Skips models with loops, whose outputs are states."""
+    """Widens output ranges for the extremes that other samples are expected to have. Skips models with loops, whose
+    outputs are states."""
     if any(node.target in BEGINS for node in prepared.graph.nodes):
         return
     outputs = observers_of_outputs(prepared)
@@ -38,9 +42,7 @@ def add_headroom(prepared: GraphModule) -> None:
         if observer in outputs and isinstance(observer, HistogramRange) and has_finite_range(observer):
             samples = values_by_sample(observer, len(calls))
             if len(samples) >= FEWEST:
-                low, high = (float(f(torch.cat(samples))) for f in (torch.min, torch.max))
-                part = torch.tensor(best_headroom(samples))
-                widen_range(observer, *_ranges_with_headroom(low, high, part))
+                widen_range(observer, *map(torch.tensor, range_with_headroom(samples)))
 
 
 def values_by_sample(observer: HistogramRange, calls: int) -> list[Tensor]:
@@ -52,22 +54,29 @@ def values_by_sample(observer: HistogramRange, calls: int) -> list[Tensor]:
     return [torch.cat(batches[first : first + calls]).double() for first in range(0, len(batches), calls)]
 
 
-def best_headroom(samples: list[Tensor]) -> float:
-    """Returns the headroom, as a part of the span, with nearly the least squared clipping and rounding error in a
-    leave-one-out test."""
+def range_with_headroom(samples: list[Tensor]) -> tuple[float, float]:
+    """Returns the smallest range with nearly the least expected squared error of a further sample: clipping and
+    rounding. A side without observed values stays at zero."""
     lows, highs = (torch.stack([f(s) for s in samples]) for f in (torch.min, torch.max))
-    errors = torch.zeros_like(CANDIDATES)
-    for number, sample in enumerate(samples):
-        others = torch.arange(len(samples)) != number
-        low, high = _ranges_with_headroom(float(lows[others].min()), float(highs[others].max()), CANDIDATES)
-        clipped = (sample[:, None] - sample[:, None].clamp(low, high)).square().sum(0)
-        errors += clipped + len(sample) * ((high - low) / INT8_STEPS).square() / 12
-    return float(CANDIDATES[(errors <= NEARLY * errors.min()).nonzero()[0, 0]])
+    low, high = float(lows.min().clamp(max=0)), float(highs.max().clamp(min=0))
+    span = high - low
+    rooms = span * CANDIDATES
+    clipping = [
+        _expected_clipping(extremes, rooms) if end else torch.where(CANDIDATES > 0, torch.inf, 0.0)
+        for extremes, end in ((lows, low), (highs, high))
+    ]
+    widths = span + rooms[:, None] + rooms
+    errors = clipping[0][:, None] + clipping[1] + len(samples[0]) * (widths / INT8_STEPS).square() / 12
+    allowed = torch.where(errors <= NEARLY * errors.min(), widths, torch.inf)
+    smallest = torch.where(allowed <= allowed.min() * (1 + 1e-9), errors, torch.inf)
+    below, above = divmod(int(smallest.argmin()), len(CANDIDATES))
+    return low - float(rooms[below]), high + float(rooms[above])
 
 
-def _ranges_with_headroom(low: float, high: float, fractions: Tensor) -> tuple[Tensor, Tensor]:
-    """Range with each headroom added; a side without observed values stays at zero."""
-    spans = (high - low) * fractions
-    lows = (low - spans if low < 0 else 0 * fractions).clamp(max=0.0)
-    highs = (high + spans if high > 0 else 0 * fractions).clamp(min=0.0)
-    return lows, highs
+def _expected_clipping(extremes: Tensor, rooms: Tensor) -> Tensor:
+    """Returns the expected squared clipping of a further sample for each room beyond the observed extremes, if these
+    have a Gumbel distribution: one of n + 1 samples exceeds n others, by an exponential amount."""
+    scale = float(extremes.std()) * GUMBEL_SCALE
+    return (
+        2 * scale**2 * torch.exp(-rooms / scale) / (len(extremes) + 1) if scale else torch.zeros_like(rooms)
+    )

@@ -83,8 +83,8 @@ RANGES = (
     RangePolicy(
         "headroom",
         "outputs, with few values per sample",
-        "adds the headroom that was best for each sample had it been left out",
-        "nothing corrects clipped outputs: 23.2 to 24.2 dB with 8 samples",
+        "add headroom for the extremes that further samples are expected to have",
+        "nothing corrects clipped outputs: 24.4 to 28.4 dB for a trained transformer with 16 samples",
         lambda c: add_headroom(c.prepared) if c.ranges == "auto" else None,
     ),
     RangePolicy(
