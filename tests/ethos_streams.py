@@ -10,7 +10,7 @@ import pytest
 
 from example_graphs import samples_of, side_by_side
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
-from pillion.devices.ethos_u.vela import CompiledSegment, VelaSettings, available, compile_segment
+from pillion.devices.ethos_u.vela import CompiledSegment, VelaSettings, compile_segment, is_vela_installed
 from pillion.emitters import tflite
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -18,7 +18,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 
 needs_vela = pytest.mark.skipif(
-    not available(), reason="Vela is not installed: pip install 'pillion[ethos-u]'"
+    not is_vela_installed(), reason="Vela is not installed: pip install 'pillion[ethos-u]'"
 )
 ARITHMETIC = Arithmetic.TFLITE_INTEGER
 EXECUTED = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256")

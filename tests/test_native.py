@@ -15,7 +15,7 @@ from example_graphs import samples_of, side_by_side
 from pillion import zoo
 from pillion.boards import toolchain
 from pillion.boards.build import Compiler
-from pillion.boards.toolchain import HOST_COMPILER, Processor, host_compiler, processor
+from pillion.boards.toolchain import HOST_COMPILER, Processor, compiler_view_of_processor, host_compiler
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.c.manifest import MANIFEST, manifest_of
@@ -31,7 +31,8 @@ from pillion.targets import find_target
 pytestmark = pytest.mark.skipif(HOST_COMPILER.find() is None, reason="needs a C compiler")
 NATIVE = RunOptions(native=True)
 needs_vectors = pytest.mark.skipif(
-    HOST_COMPILER.find() is None or not processor(host_compiler()).has_vectors, reason="needs AVX2"
+    HOST_COMPILER.find() is None or not compiler_view_of_processor(host_compiler()).has_vectors,
+    reason="needs AVX2",
 )
 
 
@@ -103,7 +104,7 @@ def test_without_being_asked_for_the_product_s_c_is_run() -> None:
 
 def test_without_vectors_too(monkeypatch: pytest.MonkeyPatch) -> None:
     program = zoo_program("cortex-m33")
-    monkeypatch.setattr(run_host, "processor", lambda command: Processor((), ""))
+    monkeypatch.setattr(run_host, "compiler_view_of_processor", lambda command: Processor((), ""))
     assert files_for_host(program, NATIVE) is program.files
 
 
@@ -132,11 +133,11 @@ def shell(path: Path, text: str) -> tuple[str, ...]:
 
 def test_a_compiler_is_asked_for_what_it_knows(tmp_path: Path) -> None:
     """Some have a flag of their own, and some have none."""
-    toolchain.processor.cache_clear()
+    toolchain.compiler_view_of_processor.cache_clear()
     plain = shell(tmp_path / "plain", "exit 1")
     arm = shell(tmp_path / "arm", 'test "$1" = -mcpu=native && echo "#define __ARM_NEON 1"')
-    assert processor(plain) == Processor((), "")
-    assert processor(arm) == Processor(("-mcpu=native",), "#define __ARM_NEON 1")
+    assert compiler_view_of_processor(plain) == Processor((), "")
+    assert compiler_view_of_processor(arm) == Processor(("-mcpu=native",), "#define __ARM_NEON 1")
 
 
 def test_objects_are_kept_apart_by_processor() -> None:

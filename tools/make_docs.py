@@ -23,7 +23,7 @@ from tutorials import PAGES as TUTORIALS
 from tutorials import with_files
 
 from pillion.cli import app
-from pillion.cli.catalog import RULE_COLUMNS, kernels_of, rules
+from pillion.cli.catalog import RULE_COLUMNS, kernels_of, npu_rule_rows
 from pillion.compile_options import DEFAULT_OPTIONS, KEYWORDS, CompileOptions
 from pillion.devices import cortex_m
 from pillion.devices.device import Device
@@ -143,7 +143,7 @@ def passes_page() -> str:
 def device_section(devices: list[Device]) -> str:
     device = devices[0]
     kinds = ", ".join(sorted(op.kind for op in device.ops))
-    rows = [[str(row[column]) for column in RULE_COLUMNS] for row in rules(device)]
+    rows = [[str(row[column]) for column in RULE_COLUMNS] for row in npu_rule_rows(device)]
     summaries = "; ".join(one.summary for one in devices)
     intro = f"{summaries}. Ops: {kinds}. Everything else runs on the CPU."
     return f"## {', '.join(one.name for one in devices)}\n\n{intro}\n\n{table(list(RULE_COLUMNS), rows)}"

@@ -224,10 +224,10 @@ def compile_graph(
         graph = run_steps(STATE_STEPS, graph, options, watch)
         is_stream = bool(options.stream.inputs)
         floats = None if is_stream else floats
-        placed = place(chip, graph, options.placement, watch, unrolls=not is_stream)
+        placed = place_ops(chip, graph, options.placement, watch, unrolls=not is_stream)
         if is_stream and chip.npu is not None:
             require_same_units(
-                window.name, place(chip, window, options.placement, None, unrolls=False), placed
+                window.name, place_ops(chip, window, options.placement, None, unrolls=False), placed
             )
         program = Program(
             placed.graph,
@@ -319,7 +319,7 @@ def to_integers(graph: Graph, options: CompileOptions, watch: passes.Watch | Non
     return graph
 
 
-def place(
+def place_ops(
     chip: Target, graph: Graph, options: PlacementOptions, watch: passes.Watch | None, *, unrolls: bool = True
 ) -> Placement:
     """Places each op on the NPU or the core. With `unrolls`, unrolls the loops whose steps run better so."""

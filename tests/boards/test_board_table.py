@@ -24,7 +24,7 @@ from small_firmware import (
 from pillion.boards.board import BOARDS, OPTIMIZE_FLAGS, Board, find_board, firmware_files
 from pillion.boards.elf import read_elf
 from pillion.boards.firmware import C_FLAGS
-from pillion.boards.qemu import build, command_line
+from pillion.boards.qemu import build_firmware, command_line
 from pillion.boards.toolchain import ARM_COMPILER, HOST_COMPILER, QEMU, Tool, host_compiler
 from pillion.errors import PillionError
 
@@ -164,7 +164,7 @@ def test_cmake_for_a_board(write_firmware: WriteFirmware) -> None:
     elf = firmware / "build" / "firmware.elf"
     _run(*command_line(elf, board, profile=False), folder=firmware)
     assert (firmware / "output.bin").read_bytes() == b"".join(expected_outputs(bytes(COUNT)))
-    ours, theirs = read_elf(build(firmware, board)), read_elf(elf)
+    ours, theirs = read_elf(build_firmware(firmware, board)), read_elf(elf)
     assert (ours.code, ours.constants, ours.arena) == (theirs.code, theirs.constants, theirs.arena)
 
 
@@ -181,5 +181,5 @@ def test_cmake_names_the_same_cores(write_firmware: WriteFirmware) -> None:
 @every_board
 def test_float_is_computed_where_the_core_says(write_firmware: WriteFirmware, board: Board) -> None:
     """A core without FPU gets the compiler's own routines and no C library."""
-    symbols = read_elf(build(write_firmware(ORDINARY_OPS), board)).symbols
+    symbols = read_elf(build_firmware(write_firmware(ORDINARY_OPS), board)).symbols
     assert ("__aeabi_fmul" in symbols) == (board.core in ("cortex-m0", "cortex-m3"))

@@ -10,7 +10,7 @@ from small_firmware import ARENA_BYTES, COUNT, ORDINARY_OPS, WriteFirmware, need
 
 from pillion.boards.board import BOARDS, Board
 from pillion.boards.elf import read_elf
-from pillion.boards.qemu import build
+from pillion.boards.qemu import build_firmware
 from pillion.errors import PillionError
 
 every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
@@ -19,7 +19,7 @@ every_board = pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS)
 @needs_arm_compiler
 @every_board
 def test_sizes_and_places(write_firmware: WriteFirmware, board: Board) -> None:
-    sizes = read_elf(build(write_firmware(ORDINARY_OPS), board))
+    sizes = read_elf(build_firmware(write_firmware(ORDINARY_OPS), board))
     assert (sizes.arena, sizes.stack_reserved) == (ARENA_BYTES, 16 * 1024)
     symbols = sizes.symbols
     assert symbols["test_constant"].bytes == COUNT
@@ -50,9 +50,9 @@ def test_code_and_constants_grow_apart(write_firmware: WriteFirmware, board: Boa
     use = declared + "const int8_t *volatile keep = more;\n"
     (heavy / "model/model.c").write_text(model.replace("static void run", use + "static void run"))
     busy = write_firmware({**ORDINARY_OPS, "touch": "(void)test_touch_stack(1);"})
-    a, b, c = (read_elf(build(firmware, board)) for firmware in (small, heavy, busy))
+    a, b, c = (read_elf(build_firmware(firmware, board)) for firmware in (small, heavy, busy))
     assert (b.code, b.harness) == (a.code, a.harness)
-    kept = read_elf(build(heavy, board)).symbols
+    kept = read_elf(build_firmware(heavy, board)).symbols
     assert ("more" in kept) == (b.constants >= a.constants + 1024)
     assert c.code > a.code
     assert c.constants - a.constants < 32
@@ -60,7 +60,7 @@ def test_code_and_constants_grow_apart(write_firmware: WriteFirmware, board: Boa
 
 @needs_arm_compiler
 def test_a_kernel_that_is_not_called_is_not_linked(write_firmware: WriteFirmware) -> None:
-    sizes = read_elf(build(write_firmware(ORDINARY_OPS), BOARDS["mps2-an505"]))
+    sizes = read_elf(build_firmware(write_firmware(ORDINARY_OPS), BOARDS["mps2-an505"]))
     assert "test_endless" not in sizes.symbols
 
 
@@ -78,7 +78,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 
 @needs_arm_compiler
 def test_a_cut_off_file_is_an_error(write_firmware: WriteFirmware, tmp_path: Path) -> None:
-    whole = build(write_firmware(ORDINARY_OPS), BOARDS["mps2-an505"]).read_bytes()
+    whole = build_firmware(write_firmware(ORDINARY_OPS), BOARDS["mps2-an505"]).read_bytes()
     for length in (51, 52, 1000, len(whole) // 2, len(whole) - 60):
         (tmp_path / "cut").write_bytes(whole[:length])
         with pytest.raises(PillionError, match="cannot be read as a linked firmware"):

@@ -36,7 +36,7 @@ ENDLESS = {"ready": ORDINARY_OPS["add"], "turns": "test_endless();"}
 
 def processes_of(firmware: Path) -> list[int]:
     """The processes whose command line has the program that was built of a firmware."""
-    image = str(host.build(firmware)).encode()
+    image = str(host.build_host_program(firmware)).encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -138,7 +138,7 @@ def test_what_the_model_starts_ends_with_it(write_firmware: WriteFirmware) -> No
 
 def test_one_process_runs_all_samples(write_firmware: WriteFirmware, monkeypatch: pytest.MonkeyPatch) -> None:
     firmware = write_firmware(ORDINARY_OPS)
-    host.build(firmware)
+    host.build_host_program(firmware)
     started: list[object] = []
     start = subprocess.Popen.__init__
 

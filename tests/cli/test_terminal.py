@@ -54,7 +54,7 @@ def test_what_is_escaped_and_what_is_not(capsys: pytest.CaptureFixture[str]) -> 
     error = PillionError(HOSTILE, rule=HOSTILE, here=f"1\n{HOSTILE}", help="")
     assert str(error) == f"{SPELLED}\n  rule  {SPELLED}\n  here  1\n        {SPELLED}"
     assert error.what == HOSTILE
-    console.show({"name": HOSTILE, "rows": [{"op": HOSTILE}]}, as_json=False)
+    console.print_facts({"name": HOSTILE, "rows": [{"op": HOSTILE}]}, as_json=False)
     console.warn(HOSTILE)
     said = capsys.readouterr()
     assert said.out == f"name  {SPELLED}\nrows:\nop\n{SPELLED}\n"

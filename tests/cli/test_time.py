@@ -15,9 +15,9 @@ import pillion as package
 from nightly import part_of
 from pillion import PillionError, Program
 from pillion.boards.board import BOARDS
-from pillion.boards.instruction_trace import count
+from pillion.boards.instruction_trace import count_by_op
 from pillion.devices.cortex_m.op_cycles import uncounted_cycles
-from pillion.devices.cycle_range import total
+from pillion.devices.cycle_range import sum_of_ranges
 from pillion.run.time_estimate import MULTIPLICATIONS
 
 NET = f"{Path(__file__).with_name('small_net.py')}:Net"
@@ -54,7 +54,7 @@ def test_counts_are_of_the_bytes_that_are_read(tmp_path: Path) -> None:
     program = compiled("cortex-m33")
     folder = program.firmware(tmp_path / "fw")
     x = np.ones((1, 3, 9, 7), np.float32)
-    windows = count(folder, BOARDS["mps2-an505"], x.tobytes(), len(program.graph.ops))
+    windows = count_by_op(folder, BOARDS["mps2-an505"], x.tobytes(), len(program.graph.ops))
     for line in (line for window in windows for line in window.lines):
         assert line.left <= line.times
         always = line.instruction.split(" ")[0] in ("b.n", "b.w", "bl", "bx", "blx")
@@ -75,7 +75,7 @@ def test_the_estimate_from_multiplications_holds_the_counted_one() -> None:
     for target in ("cortex-m33", "cortex-m55"):
         program = package.compile("ds_cnn", target=target)
         counted = program.time("100MHz", memories="tcm")
-        rough = total(uncounted_cycles(program.target.core, op) for op in program.graph.ops)
+        rough = sum_of_ranges(uncounted_cycles(program.target.core, op) for op in program.graph.ops)
         assert rough.low < counted.cycles.low < counted.cycles.high < rough.high, target
 
 

@@ -18,7 +18,7 @@ from PIL import Image
 
 from pillion.data.python_data import open_data
 from pillion.data.reading_options import Reading
-from pillion.data.sample import InputSpec, Sample, batched, spread
+from pillion.data.sample import InputSpec, Sample, batch_samples, evenly_spaced_numbers
 from pillion.errors import PillionError
 from pillion.ir.types import DType
 
@@ -257,7 +257,7 @@ def test_inputs_of_int8_are_quantized_and_taken_as_they_are() -> None:
 def test_samples_are_gathered_to_whole_inputs() -> None:
     wanted = (InputSpec("x", (4, 2)),)
     x = np.arange(14.0).reshape(7, 2)
-    runs = list(batched(open_data((x, np.arange(7))).samples(wanted), wanted))
+    runs = list(batch_samples(open_data((x, np.arange(7))).samples(wanted), wanted))
     assert [len(parts) for _, parts in runs] == [4, 3]
     assert runs[1][0][0][:, 0].tolist() == [8, 10, 12, 12]
 
@@ -445,7 +445,7 @@ def test_the_most_samples_are_spread_over_data_sorted_by_class(tmp_path: Path) -
             numbers = [int(s.inputs[0][0, 0]) // 5 for s in found]
             assert numbers == sorted(set(numbers))
             assert [int(s.label) for s in found if s.label is not None] == [n // 11 for n in numbers]
-            exact = spread(101, most)
+            exact = evenly_spaced_numbers(101, most)
             assert all(0 <= e - n < 101 / most for n, e in zip(numbers, exact, strict=True))
     folder = tmp_path / "images"
     for number in range(9):

@@ -15,7 +15,7 @@ from torch import nn
 import pillion
 from pillion import REGISTRY
 from pillion.cli.program_facts import compiled_program_facts, run_facts
-from pillion.devices.ethos_u.vela import available
+from pillion.devices.ethos_u.vela import is_vela_installed
 from pillion.emitters.c.manifest import read_manifest
 from pillion.evaluation.program_costs import costs_of
 from pillion.ir.graph import Graph
@@ -119,7 +119,7 @@ int ethosu_invoke_v3(struct ethosu_driver *npu, const void *code, const int byte
 
 @pytest.mark.turns(3)
 @pytest.mark.qemu
-@pytest.mark.skipif(not available(), reason="Vela is not installed: pip install 'pillion[ethos-u]'")
+@pytest.mark.skipif(not is_vela_installed(), reason="Vela is not installed: pip install 'pillion[ethos-u]'")
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-g++"), reason="needs arm-none-eabi-g++")
 @pytest.mark.parametrize("target", [*WITH_ETHOS_U, DEDICATED.name])
 def test_a_link_has_as_many_bytes(target: str, tmp_path: Path) -> None:

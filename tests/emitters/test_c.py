@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from example_graphs import samples_of, side_by_side
 from nightly import in_turn, runs_all
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel_choice import choose, kernels
+from pillion.emitters.c.kernel_choice import choose_kernels, kernels
 from pillion.emitters.c.lower import lower
 from pillion.emitters.c.project import project_files
 from pillion.ir.graph import Graph
@@ -110,7 +110,7 @@ def test_every_op_has_a_kernel_for_every_core(isa: Isa) -> None:
     assert not lacking, "add rows to emitters/c/families/"
     for cls in ALL_OPS:
         graph = examples_graph(cls)
-        assert len(choose(graph, isa)) == len(graph.ops) > 0
+        assert len(choose_kernels(graph, isa)) == len(graph.ops) > 0
 
 
 @pytest.mark.turns(3)

@@ -21,7 +21,7 @@ from nightly import part_of
 from pillion.boards.firmware import C_FLAGS
 from pillion.compiler import compile_graph
 from pillion.devices.cortex_m import CORES
-from pillion.emitters.c.escaping import commented, quoted
+from pillion.emitters.c.escaping import comment_text, string_literal
 from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
 from pillion.host_io.atomic_files import write_parts
@@ -201,10 +201,8 @@ def test_names_of_models_leave_room_and_stay_different() -> None:
 
 @pytest.mark.parametrize("text", NAMES)
 def test_comments_and_strings_stay_what_they_are(text: str, tmp_path: Path) -> None:
-    source = f"/* {commented(text)} */\n/* {commented(text * 3)} */\nconst char *const t = {quoted(text)};\n"
-    source += (
-        f"const char exact[sizeof({quoted(text)}) == {len(text.encode('utf-8', 'replace')) + 1} ? 1 : -1];\n"
-    )
+    source = f"/* {comment_text(text)} */\n/* {comment_text(text * 3)} */\nconst char *const t = {string_literal(text)};\n"
+    source += f"const char exact[sizeof({string_literal(text)}) == {len(text.encode('utf-8', 'replace')) + 1} ? 1 : -1];\n"
     (tmp_path / "t.c").write_text(source)
     done = subprocess.run(
         ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "t.c"],

@@ -15,7 +15,7 @@ from faulty_executors import net, program, with_segment
 from nightly import part_of
 from pillion.boards.board import BOARDS
 from pillion.boards.elf import read_elf
-from pillion.boards.qemu import build
+from pillion.boards.qemu import build_firmware
 from pillion.emitters.c.project import boards_for, instruction_set
 from pillion.errors import PillionError
 from pillion.program import Program
@@ -253,5 +253,5 @@ def test_cmake_makes_the_sections_that_python_makes(tmp_path: Path) -> None:
     folder, board = for_target("cortex-m33").firmware(tmp_path / "fw"), BOARDS["mps2-an505"]
     shell("cmake", "-B", "b", f"-DPILLION_BOARD={board.name}", folder=folder)
     shell("cmake", "--build", "b", folder=folder)
-    ours, theirs = read_elf(build(folder, board)), read_elf(folder / "b" / "firmware.elf")
+    ours, theirs = read_elf(build_firmware(folder, board)), read_elf(folder / "b" / "firmware.elf")
     assert (ours.code, ours.constants, ours.arena) == (theirs.code, theirs.constants, theirs.arena)

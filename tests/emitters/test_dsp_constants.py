@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import PerTensor, constant
@@ -23,7 +23,7 @@ def test_depthwise_weights_end_with_a_word_of_zeros(channels: int, kernel: tuple
     weights = constant("w", np.ones((1, *kernel, channels), np.int8), PerTensor(0.01))
     bias = constant("b", np.zeros(channels, np.int32), PerTensor(1e-3))
     op = make(DepthwiseConv2d, value("y", (), 0.2), x=x, weights=weights, bias=bias)
-    (choice,) = choose(Graph("g", op.activations, (op,), op.results), Isa.DSP)
+    (choice,) = choose_kernels(Graph("g", op.activations, (op,), op.results), Isa.DSP)
     assert choice.kernel.name.endswith("_dsp")
     for call in choice.kernel.calls(op, Arithmetic.CMSIS_NN):
         packed = np.asarray(call.params["weights"]).view(np.int8)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -20,7 +20,7 @@ PORTABLE = {kernel.op: kernel for kernel in KERNELS_OF[Isa.PORTABLE]}
 @pytest.mark.parametrize("cls", [*ELEMENTWISE, Softmax], ids=lambda cls: cls.kind)
 def test_kernels_allow_what_the_portable_one_allows(cls: type[Op], isa: Isa) -> None:
     for op in cls.examples():
-        (choice,) = choose(Graph("g", op.activations, (op,), op.results), isa)
+        (choice,) = choose_kernels(Graph("g", op.activations, (op,), op.results), isa)
         assert choice.kernel.in_place(op) == PORTABLE[cls].in_place(op), choice.kernel.name
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -29,4 +29,4 @@ def test_real_numbers_have_no_kernel(cls: type[Op], isa: Isa) -> None:
     op = next(cls.examples())
     op = op.substitute({v: in_float(v) for v in (*op.activations, *op.results)})
     with pytest.raises(PillionError, match="has no C kernel"):
-        choose(Graph("g", op.activations, (op,), op.results), isa)
+        choose_kernels(Graph("g", op.activations, (op,), op.results), isa)

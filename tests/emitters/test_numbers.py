@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pillion.emitters.c import literals
-from pillion.emitters.c.literals import LINES_AT_ONCE, PER_LINE, PER_LINE_OF_OTHERS, lines, literal
+from pillion.emitters.c.literals import LINES_AT_ONCE, PER_LINE, PER_LINE_OF_OTHERS, c_literal, lines
 from pillion.host_io.atomic_files import LazyContent
 from pillion.host_io.project_folders import sha256
 from pillion.ir.types import Array
@@ -19,7 +19,7 @@ INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 def spelled(data: Array) -> str:
     """One number after another, without any table."""
-    all_of_them = [literal(n) for n in data.ravel().tolist()] or ["0"]
+    all_of_them = [c_literal(n) for n in data.ravel().tolist()] or ["0"]
     per_line = PER_LINE.get(data.dtype.name, PER_LINE_OF_OTHERS)
     rows = (", ".join(all_of_them[i : i + per_line]) for i in range(0, len(all_of_them), per_line))
     return ",\n".join(f"    {row}" for row in rows)
@@ -77,7 +77,7 @@ def test_many_integers_are_not_spelled_one_by_one(
     monkeypatch: pytest.MonkeyPatch, dtype: str, size: int
 ) -> None:
     spelled_out: list[object] = []
-    monkeypatch.setattr(literals, "literal", lambda n: spelled_out.append(n) or str(n))
+    monkeypatch.setattr(literals, "c_literal", lambda n: spelled_out.append(n) or str(n))
     parts = list(lines(random(dtype, size)))
     assert not spelled_out
     assert max(map(len, parts)) < 3 * 10**6, "a part fits into a cache"

@@ -49,7 +49,8 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
         inputs: tuple[Value, ...] = tuple(v for op in ops for v in op.activations)
         graph = Graph("g", inputs, ops, tuple(op.results[0] for op in ops))
         return {
-            c.op.results[0].name[0]: c.kernel.name for c in kernel_choice.choose(graph, Isa.MVE, optimize)
+            c.op.results[0].name[0]: c.kernel.name
+            for c in kernel_choice.choose_kernels(graph, Isa.MVE, optimize)
         }  # type: ignore[arg-type]  # a word
 
     return names

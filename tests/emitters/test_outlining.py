@@ -26,11 +26,11 @@ from pillion.emitters.c.loop_rolling import (
     RunVariant,
     TakeRows,
     VariantSelector,
-    roll,
+    roll_repetitions,
 )
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.model_source import model_c
-from pillion.emitters.c.outlining import Subroutine, outline
+from pillion.emitters.c.outlining import Subroutine, outline_repeated_calls
 from pillion.ir.graph import Graph
 from pillion.ir.verify import verify
 from pillion.memory import MemoryLocation
@@ -134,9 +134,9 @@ def words(chance: random.Random, depth: int) -> list[ProgramItem]:
 def test_the_same_is_done_in_the_same_order(seed: int) -> None:
     chance = random.Random(seed)
     programs = [words(chance, 3) for _ in range(2)]
-    rolled = [roll(program) for program in programs]
+    rolled = [roll_repetitions(program) for program in programs]
     same = {RunStep(0, n): RunStep(0, 0) for n in (0, 1, 2)}
-    found, made = outline(rolled, same)
+    found, made = outline_repeated_calls(rolled, same)
     for items, program in zip(found, programs, strict=True):
         assert list(done(items, made)) == list(done(program, ()))
     deep = [
@@ -153,7 +153,7 @@ def _waits(what: Action) -> bool:
 
 def test_what_is_done_once_stays() -> None:
     items = [ProgramItem.at(RunStep(n), MemoryLocation(16 * n)) for n in range(9)]
-    assert outline([items, []], {}) == ([items, []], [])
+    assert outline_repeated_calls([items, []], {}) == ([items, []], [])
 
 
 def halving_chain(levels: int) -> Graph:
@@ -191,7 +191,7 @@ def test_a_text_grows_with_the_ops_and_not_with_the_rates(fed: bool) -> None:
     first, second, third = texts
     assert third - second < 2 * (second - first)
     program = in_rows(3, fed)
-    items, made = outline([program.items, []], interchangeable_variants(program))
+    items, made = outline_repeated_calls([program.items, []], interchangeable_variants(program))
     written = statements(items[0]) + sum(statements(passage.items) for passage in made)
     assert written < 0.65 * statements(program.items)
     assert list(done(items[0], made)) == list(done(program.items, ()))

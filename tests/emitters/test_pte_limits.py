@@ -11,7 +11,7 @@ from pillion.devices import cortex_m
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import emit
 from pillion.emitters.pte.library_limits import LARGEST_SIDE, is_transposed_conv_exact, uses_matrix_transpose
-from pillion.emitters.pte.movement import transposed
+from pillion.emitters.pte.movement import transposition_calls
 from pillion.emitters.pte.node import NodeView, contiguous_view
 from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.errors import PillionError
@@ -58,7 +58,7 @@ def test_nothing_past_a_limit_is_written(name: str, core: Core) -> None:
 )
 def test_matrices_are_transposed_by_the_kernel_that_can(rows: int, columns: int, isa: Isa, axes: int) -> None:
     x, y = contiguous_view(value("x", (rows, columns))), contiguous_view(value("y", (columns, rows)))
-    (call,) = transposed(x, (1, 0), y, isa)
+    (call,) = transposition_calls(x, (1, 0), y, isa)
     source, order = call.args
     assert isinstance(source, NodeView)
     assert len(source.sizes) == len(call.out.sizes) == axes

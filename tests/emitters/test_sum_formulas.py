@@ -8,7 +8,7 @@ import pytest
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.families.sum_formulas import SHIFTED, sum_formula
-from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add, Sub
@@ -47,5 +47,5 @@ def test_a_formula_is_found_and_right(
 @pytest.mark.parametrize("scales", SCALES, ids=str)
 def test_sums_have_the_fast_kernel(scales: tuple[float, float, float], isa: Isa, kernel: str) -> None:
     op = total(Add, scales, -128)
-    (choice,) = choose(Graph("g", op.activations, (op,), op.results), isa)
+    (choice,) = choose_kernels(Graph("g", op.activations, (op,), op.results), isa)
     assert choice.kernel.name == kernel

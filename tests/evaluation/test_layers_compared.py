@@ -16,7 +16,7 @@ import pillion
 from pillion.errors import PillionError
 from pillion.evaluation.compare import compare_layers, compare_programs
 from pillion.evaluation.hints import NoisyTensor, hint_of
-from pillion.evaluation.layer_chart import bar, svg
+from pillion.evaluation.layer_chart import layer_chart_svg, text_bar
 from pillion.evaluation.layer_errors import Comparison, LayerErrors
 from pillion.importers.torch.float_model import float_model
 from pillion.importers.torch.float_tensors import FloatTensors
@@ -202,7 +202,7 @@ def test_the_picture_holds_names_as_text() -> None:
         (),
     )
     for comparison in (found, hostile):
-        drawn = svg(comparison)
+        drawn = layer_chart_svg(comparison)
         root = ElementTree.fromstring(drawn)
         tags = {element.tag.rpartition("}")[2] for element in root.iter()}
         assert tags == {"svg", "title", "style", "rect", "g", "text"}
@@ -210,7 +210,7 @@ def test_the_picture_holds_names_as_text() -> None:
         assert len(bars) == min(len(comparison.layers), 40)
         widths = [int(e.get("width") or 0) for e in bars]
         assert widths == sorted(widths, reverse=True)
-    assert [len(bar(part, 10)) for part in (0, 0.5, 1, 2)] == [0, 5, 10, 10]
+    assert [len(text_bar(part, 10)) for part in (0, 0.5, 1, 2)] == [0, 5, 10, 10]
 
 
 def test_two_programs_are_set_beside_each_other() -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from pillion.cli import console
 from pillion.host_io import progress
-from pillion.host_io.progress import say, show_progress, showing_progress, stage
+from pillion.host_io.progress import print_above_bars, show_progress, showing_progress, stage
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
 
@@ -57,7 +57,7 @@ def test_stages_are_shown_until_they_end(monkeypatch: pytest.MonkeyPatch) -> Non
                 wait_for(lambda: "[red]a name of a user[/red]" in terminal.getvalue())
             advance(4, 9)
             wait_for(lambda: "4/9" in terminal.getvalue())
-        say("warning: above [bold]the[/bold] bars")
+        print_above_bars("warning: above [bold]the[/bold] bars")
         assert "warning: above [bold]the[/bold] bars" in terminal.getvalue()
     assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l"), (
         "the cursor is back"
@@ -84,7 +84,7 @@ def test_nothing_where_there_is_no_terminal(wanted: bool | None, monkeypatch: py
     with show_progress(wanted), stage("calibrating", 3) as advance:
         advance(1, 3)
     assert screen.getvalue() == ""
-    say("warning: one line")
+    print_above_bars("warning: one line")
     assert screen.getvalue() == "warning: one line\n"
 
 
@@ -226,12 +226,15 @@ def test_the_command_line_shows_it_too(more: list[str], tmp_path: Path) -> None:
 
 def test_commands_name_work_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch)
-    with console.progress(quiet=False, what="evaluating") as advance:
+    with console.progress_bar(quiet=False, what="evaluating") as advance:
         assert advance is not None
         advance(2, 5)
         wait_for(lambda: "evaluating" in terminal.getvalue() and "2/5" in terminal.getvalue())
     seen = terminal.getvalue()
-    with console.progress(quiet=True, what="evaluating") as advance, console.progress(quiet=False) as nothing:
+    with (
+        console.progress_bar(quiet=True, what="evaluating") as advance,
+        console.progress_bar(quiet=False) as nothing,
+    ):
         assert advance is not None
         assert nothing is None
         advance(1, 5)

@@ -166,7 +166,7 @@ def test_models_come_back(name: str, target: str, tmp_path: Path) -> None:
     program = pillion.compile(module, example, target=target, calibrate=zoo.random_inputs(name, 2), name=name)
     path = program.save(tmp_path / "m.pte")
     assert to_text(read(path).graph) == to_text(program.graph)
-    again = request.build(request.Request(str(path), target))
+    again = request.compile_request(request.Request(str(path), target))
     assert to_text(again.graph) == to_text(program.graph)
     inputs = [x.numpy() for x in zoo.random_inputs(name, 1, seed=11)[0]]
     wanted = program.run(*inputs)

@@ -16,7 +16,7 @@ from net_file import answers, litert
 import pillion
 from nightly import part_of, runs_all
 from pillion.cli.named_program import NamedProgramOptions
-from pillion.cli.request import Request, check
+from pillion.cli.request import Request, check_request
 from pillion.compile_options import CompileOptions, Quantization
 from pillion.errors import PillionError
 from pillion.importers import tflite
@@ -341,9 +341,9 @@ def test_the_command_line_takes_data_for_files_that_are_to_be_quantized(tmp_path
     data = tmp_path / "samples.npz"
     np.savez(data, np.zeros((1, 31, 25, 3), np.float32))
     how = CompileOptions(quantize=Quantization(calibrate=data))
-    check(Request(str(tmp_path / "net.tflite"), "cortex-m33", True, how))
+    check_request(Request(str(tmp_path / "net.tflite"), "cortex-m33", True, how))
     with pytest.raises(PillionError, match="inside"):
-        check(Request(str(tmp_path / "other.pte"), "cortex-m33", True, how))
+        check_request(Request(str(tmp_path / "other.pte"), "cortex-m33", True, how))
 
 
 def test_the_float_model_beside_a_program_is_the_file(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kernels.op_cases import CMSIS_NN, case_of, random_operands
 from nightly import part_of, runs_all
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
-from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.verdict import all_ok
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
@@ -63,7 +63,7 @@ def test_the_cheapest_kernel_is_chosen(target: rig.Target, isa: Isa) -> None:
         counted.setdefault(op, {})[kernel.name] = result.instructions
     assert sum(len(counts) > 1 for counts in counted.values()) > (50 if runs_all() else 25)
     for op, counts in counted.items():
-        chosen = choose(Graph("g", op.activations, (op,), op.results), isa)[0].kernel.name
+        chosen = choose_kernels(Graph("g", op.activations, (op,), op.results), isa)[0].kernel.name
         assert counts[chosen] <= (1 + CLOSE) * min(counts.values()), (
             op.x.shape,
             op.kernel,

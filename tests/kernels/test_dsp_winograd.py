@@ -17,7 +17,7 @@ from kernels.rig import M4, M7, M33, Target
 from nightly import part_of
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.dsp import winograd
-from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.emitters.c.lower import lower
 from pillion.emitters.c.select_and_plan import select_and_plan
 from pillion.ir.graph import Graph
@@ -137,7 +137,7 @@ def test_estimates_are_close_and_the_cheapest_is_chosen() -> None:
         counted.setdefault(op, {})[kernel.name] = run.instructions + price
     names = set()
     for op, counts in counted.items():
-        (choice,) = choose(graph_of(op), Isa.DSP)
+        (choice,) = choose_kernels(graph_of(op), Isa.DSP)
         assert counts[choice.kernel.name] <= (1 + CLOSE) * min(counts.values())
         names.add(choice.kernel.name)
     assert names == {KERNEL.name, "conv2d_dsp", "conv2d_ring_dsp"}
@@ -149,8 +149,8 @@ def graph_of(op: Conv2d) -> Graph:
 
 def test_small_code_has_no_weights_that_are_larger() -> None:
     graph = graph_of(conv2d((1, 32, 32, 16), 16, (3, 3), seed=1, padding=(1, 1, 1, 1)))
-    assert choose(graph, Isa.DSP)[0].kernel is KERNEL
-    assert choose(graph, Isa.DSP, "size")[0].kernel is not KERNEL
+    assert choose_kernels(graph, Isa.DSP)[0].kernel is KERNEL
+    assert choose_kernels(graph, Isa.DSP, "size")[0].kernel is not KERNEL
 
 
 def test_prepared_weights_take_a_bounded_part_of_flash() -> None:

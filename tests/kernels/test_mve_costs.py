@@ -13,7 +13,7 @@ from kernels import rig
 from kernels.op_cases import CMSIS_NN, case_of, random_operands
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
-from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.verdict import all_ok
 from pillion.ops.conv import DepthwiseConv2d
@@ -74,7 +74,7 @@ def costed(op: DepthwiseConv2d) -> list[Kernel]:
 
 
 def chosen(op: DepthwiseConv2d) -> Kernel:
-    return choose(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0].kernel
+    return choose_kernels(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0].kernel
 
 
 @pytest.mark.turns(2)
@@ -97,7 +97,7 @@ def test_estimates_are_close_and_the_choice_is_the_cheapest(
 
 def test_a_cheaper_kernel_says_what_it_was_chosen_over() -> None:
     op = depthwise((1, 20, 8, 64), (3, 3), seed=1, stride=(2, 2), padding=(1, 1, 1, 1))
-    choice = choose(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0]
+    choice = choose_kernels(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0]
     assert choice.kernel.name == "depthwise_3x3_wide_mve"
     name, verdict = choice.passed_over[-1]
     assert (name, verdict.rule) == ("depthwise_3x3_stride2_mve", "instructions")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel_choice import choose
+from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerChannel, TensorType, Value
 from pillion.ir.verify import verify
@@ -39,7 +39,7 @@ def test_filters_of_one_channel(name: str) -> None:
         DepthwiseConv2d, value("y", (), 0.4, -5), x=x, weights=w, bias=b, stride=stride, padding=padding
     )
     graph = verify(Graph("filters", (x,), (op,), (op.y,)))
-    (choice,) = choose(graph, Isa.MVE)
+    (choice,) = choose_kernels(graph, Isa.MVE)
     assert choice.kernel.name == wanted
     program = Program(graph, find_target("cortex-m55"))
     fed = random_like(x)

@@ -25,7 +25,7 @@ from pillion.emitters.pte.node import KernelCall, PteSettings
 from pillion.emitters.pte.table import TABLE as PTE_ROWS
 from pillion.emitters.pte.table import steps
 from pillion.emitters.tflite.table import ROWS as TFLITE_ROWS
-from pillion.emitters.tflite.table import nodes
+from pillion.emitters.tflite.table import operators_of_op
 from pillion.errors import PillionError
 from pillion.importers.pte.table import TABLE as PTE_READER
 from pillion.importers.tflite.table import ROWS as TFLITE_READER
@@ -58,7 +58,7 @@ def tflite_codes(cls: type[Op]) -> frozenset[str]:
     codes: set[str] = set()
     for op in cls.examples():
         try:
-            codes |= {node.code for node in nodes(op)}
+            codes |= {node.code for node in operators_of_op(op)}
         except PillionError:
             continue
     return frozenset(codes)

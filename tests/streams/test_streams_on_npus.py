@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from pillion.compile_options import PlacementOptions, Stream
-from pillion.compiler import place
+from pillion.compiler import place_ops
 from pillion.errors import PillionError
 from pillion.ir.verify import verify
 from pillion.partition.processors import require_same_units
@@ -28,7 +28,7 @@ def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:
     graph = verify(NET.graph(24))
     hop = to_stream_graph(graph, WISH)
     assert hop.streaming is not None
-    whole, placed = (place(CHIP, g, PlacementOptions(), None) for g in (graph, hop))
+    whole, placed = (place_ops(CHIP, g, PlacementOptions(), None) for g in (graph, hop))
     require_same_units("net", whole, placed)
     assert any(entry.segment is not None for entry in placed.ledger)
     held = signals(graph, hop.streaming, 20)
@@ -39,13 +39,13 @@ def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:
 
 def test_ops_that_would_move_are_named() -> None:
     graph = verify(NET.graph(24))
-    whole = place(CHIP, graph, PlacementOptions(("v1",)), None)
-    hop = place(CHIP, to_stream_graph(graph, WISH), PlacementOptions(), None)
+    whole = place_ops(CHIP, graph, PlacementOptions(("v1",)), None)
+    hop = place_ops(CHIP, to_stream_graph(graph, WISH), PlacementOptions(), None)
     with pytest.raises(PillionError, match="would round otherwise") as refusal:
         require_same_units("net", whole, hop)
     assert "conv2d `v1`" in refusal.value.here
     options = PlacementOptions(tuple(refusal.value.help.replace("--keep-on-cpu ", "").split()))
-    require_same_units("net", place(CHIP, graph, options, None), place(CHIP, hop_of(), options, None))
+    require_same_units("net", place_ops(CHIP, graph, options, None), place_ops(CHIP, hop_of(), options, None))
 
 
 def hop_of():  # type: ignore[no-untyped-def]

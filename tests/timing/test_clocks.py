@@ -12,7 +12,7 @@ from pillion.devices.cortex_m.classes import Executed, InstructionClass, MemoryA
 from pillion.devices.cortex_m.cycles import CYCLES
 from pillion.devices.cortex_m.memories import MEMORIES, default_memories, find_memories
 from pillion.devices.cortex_m.op_cycles import counted_cycles
-from pillion.devices.cycle_range import CycleRange, total
+from pillion.devices.cycle_range import CycleRange, sum_of_ranges
 from pillion.errors import PillionError
 from pillion.run.time_estimate import STAND_IN_BOARDS, counted_core, format_milliseconds
 
@@ -58,7 +58,7 @@ def test_bands_have_two_ends_in_order(ends: tuple[float, float]) -> None:
 
 
 def test_bands_add_up() -> None:
-    assert total([CycleRange(1, 2), CycleRange(3, 5) * 2]) == CycleRange(7, 12)
+    assert sum_of_ranges([CycleRange(1, 2), CycleRange(3, 5) * 2]) == CycleRange(7, 12)
     assert 7 in CycleRange(7, 12)
     assert 12.1 not in CycleRange(7, 12)
 

@@ -9,7 +9,7 @@ from pillion.devices.cortex_m.classes import (
     ExecutedLine,
     InstructionClass,
     MemoryAccesses,
-    classify,
+    classify_instruction,
     executed,
 )
 
@@ -37,7 +37,7 @@ CASES = [(line, name) for name, lines in LINES.items() for line in lines.split("
 
 @pytest.mark.parametrize(("line", "name"), CASES, ids=[line for line, _ in CASES])
 def test_a_line_has_its_class(line: str, name: InstructionClass) -> None:
-    assert classify(line).name is name
+    assert classify_instruction(line).name is name
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_line_has_its_class(line: str, name: InstructionClass) -> None:
     ],
 )
 def test_registers_beyond_the_first_are_counted(line: str, more: int) -> None:
-    assert classify(line).more_registers == more
+    assert classify_instruction(line).more_registers == more
 
 
 def test_jumps_of_hardware_loops_are_no_jumps() -> None:

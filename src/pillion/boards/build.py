@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pillion.boards.toolchain import version
+from pillion.boards.toolchain import compiler_version
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import file_sha256, read_whole, write_whole
 
@@ -50,7 +50,7 @@ class Compiler:
 
     def key(self) -> bytes:
         """Returns everything about the compiler that can change its output, for the cache key."""
-        return "\0".join((*self.command, version(self.command), self.machine, *self.flags)).encode()
+        return "\0".join((*self.command, compiler_version(self.command), self.machine, *self.flags)).encode()
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Sources:
 
 def compile_objects(compiler: Compiler, sources: Sources) -> list[Path]:
     """Returns the object files of the sources, in the same order."""
-    headers = digest(read_whole(sources.folder / name, "C header") for name in sources.headers)
+    headers = hash_parts(read_whole(sources.folder / name, "C header") for name in sources.headers)
     flags = (*compiler.flags, *(f"-I{folder}" for folder in sources.includes))
     compiler = replace(compiler, flags=flags)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -76,14 +76,14 @@ def compile_objects(compiler: Compiler, sources: Sources) -> list[Path]:
 
 def _compile_object(compiler: Compiler, folder: Path, name: str, headers: str) -> Path:
     source = read_whole(folder / name, "C source")
-    key = digest((compiler.key(), headers.encode(), name.encode(), source))
+    key = hash_parts((compiler.key(), headers.encode(), name.encode(), source))
     doing = f"compiling {name} of {folder}"
     return cached_file(
         key, Path(name).stem + ".o", lambda out: compiler.run(["-c", name, "-o", str(out)], folder, doing)
     )
 
 
-def link(
+def link_objects(
     compiler: Compiler, objects: Sequence[Path], folder: Path, scripts: Sequence[str], name: str
 ) -> Path:
     """Links objects into one file; `scripts` are files of the folder that the compiler's flags name."""
@@ -96,10 +96,10 @@ def link(
         # Libraries, which are among the flags, come after the objects that need them.
         Compiler(compiler.command, ()).run([*arguments, *compiler.flags, "-o", str(out)], folder, doing)
 
-    return cached_file(digest((compiler.key(), *binaries, *contents)), name, make)
+    return cached_file(hash_parts((compiler.key(), *binaries, *contents)), name, make)
 
 
-def digest(parts: Iterable[bytes]) -> str:
+def hash_parts(parts: Iterable[bytes]) -> str:
     """Returns one hash for several parts, including their boundaries."""
     total = hashlib.sha256()
     for part in parts:

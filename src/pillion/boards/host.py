@@ -16,9 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from pillion.boards.build import Compiler, compile_objects, link
+from pillion.boards.build import Compiler, compile_objects, link_objects
 from pillion.boards.firmware import C_FLAGS, read_firmware
-from pillion.boards.toolchain import Processor, host_compiler, processor
+from pillion.boards.toolchain import Processor, compiler_view_of_processor, host_compiler
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import read_text
 from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
@@ -71,7 +71,7 @@ class HostModel:
         files: Collection[str] | None = None,
         channels: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        image = build(firmware, native=native, files=files)
+        image = build_host_program(firmware, native=native, files=files)
         self._timeout, self._firmware = timeout, firmware
         self._described: ModelDescription | None = None
         with tempfile.TemporaryFile() as file:
@@ -214,19 +214,19 @@ class HostModel:
                 )
 
 
-def build(firmware: Path, *, native: bool = False, files: Collection[str] | None = None) -> Path:
+def build_host_program(firmware: Path, *, native: bool = False, files: Collection[str] | None = None) -> Path:
     """Returns the program that runs a firmware's model, built or cached."""
     parts = read_firmware(firmware, files)
     # -O3 takes a third less time than -O2 in portable kernels; size does not matter here.
     command = host_compiler()
-    all_of_it = processor(command) if native else Processor((), "")
+    all_of_it = compiler_view_of_processor(command) if native else Processor((), "")
     compiler = Compiler(command, ("-O3", *all_of_it.flags, *C_FLAGS), all_of_it.macros)
     runner = replace(compiler, flags=(*compiler.flags, f"-DPILLION_MODEL={_descriptor_name(parts.header)}"))
     objects = [
         *compile_objects(runner, replace(parts.kernels, files=(str(RUNNER),))),
         *(object_file for sources in parts.inference for object_file in compile_objects(compiler, sources)),
     ]
-    return link(Compiler(compiler.command, ()), objects, parts.folder, (), _NAME)
+    return link_objects(Compiler(compiler.command, ()), objects, parts.folder, (), _NAME)
 
 
 def _descriptor_name(header: Path) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pillion.boards import qemu
 from pillion.boards.board import Board
-from pillion.boards.build import Compiler, cached_file, digest
+from pillion.boards.build import Compiler, cached_file, hash_parts
 from pillion.boards.disassembly import DisassembledInstruction, disassemble
 from pillion.boards.elf import ElfSizes, read_elf
-from pillion.boards.toolchain import QEMU, host_compiler, version
+from pillion.boards.toolchain import QEMU, compiler_version, host_compiler
 from pillion.errors import PillionError
 from pillion.host_io.process_guard import run_to_end
 
@@ -56,7 +56,7 @@ class CountedWindow:
     """Bytes and distinct 32-byte lines for each section of TOUCHED."""
 
 
-def count(
+def count_by_op(
     firmware: Path,
     board: Board,
     inputs: bytes,
@@ -66,10 +66,16 @@ def count(
     timeout: float = 60.0,
 ) -> list[CountedWindow]:
     """Returns the instructions of each op on one sample; results are cached by firmware and sample."""
-    image = qemu.build(firmware, board, files)
+    image = qemu.build_firmware(firmware, board, files)
     plugin = _build_plugin()
-    key = digest(
-        (RUNS.encode(), image.read_bytes(), inputs, plugin.read_bytes(), version((QEMU.path(),)).encode())
+    key = hash_parts(
+        (
+            RUNS.encode(),
+            image.read_bytes(),
+            inputs,
+            plugin.read_bytes(),
+            compiler_version((QEMU.path(),)).encode(),
+        )
     )
     result_file = cached_file(
         key, COUNTS, lambda out: _run_with_plugin(image, board, inputs, plugin, out, timeout)
@@ -106,12 +112,12 @@ def _build_plugin() -> Path:
             ["-shared", "blocks.c", "-o", str(out)], out.parent, "compiling the plugin of the emulator"
         )
 
-    return cached_file(digest((compiler.key(), source)), PLUGIN, make)
+    return cached_file(hash_parts((compiler.key(), source)), PLUGIN, make)
 
 
 def _plugin_version() -> int:
     """Returns the version of the plugin interface: 2 since QEMU 8.2."""
-    match = re.search(r"version (\d+)\.(\d+)", version((QEMU.path(),)))
+    match = re.search(r"version (\d+)\.(\d+)", compiler_version((QEMU.path(),)))
     return 2 if match and (int(match[1]), int(match[2])) >= (8, 2) else 1
 
 

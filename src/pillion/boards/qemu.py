@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pillion.boards.board import OPTIMIZE_FLAGS, Board
-from pillion.boards.build import Compiler, Sources, compile_objects, link
+from pillion.boards.build import Compiler, Sources, compile_objects, link_objects
 from pillion.boards.faults import fault_error
 from pillion.boards.firmware import C_FLAGS, Firmware, read_firmware
 from pillion.boards.toolchain import QEMU, arm_compiler
@@ -41,13 +41,13 @@ class QemuResult:
     console: str
 
 
-def build(firmware: Path, board: Board, files: Collection[str] | None = None) -> Path:
+def build_firmware(firmware: Path, board: Board, files: Collection[str] | None = None) -> Path:
     """Returns the linked firmware, an ELF file, built or cached. If its `files` are given, others in the
     folder are ignored."""
-    return linked(read_firmware(firmware, files), board)
+    return link_firmware(read_firmware(firmware, files), board)
 
 
-def linked(parts: Firmware, board: Board, instead: Sources | None = None) -> Path:
+def link_firmware(parts: Firmware, board: Board, instead: Sources | None = None) -> Path:
     """Returns the linked parts of a firmware; `instead` replaces the harness's main program."""
     speed = OPTIMIZE_FLAGS[board.optimize]
     compiler = Compiler(arm_compiler(), (*board.cflags, *speed, *C_FLAGS))
@@ -63,12 +63,12 @@ def linked(parts: Firmware, board: Board, instead: Sources | None = None) -> Pat
     ]
     flags = (*board.cflags, "-nostdlib", "-Wl,--gc-sections", "-T", board.linker_script, "-L.", "-lgcc")
     linker = Compiler(compiler.command, flags)
-    return link(
+    return link_objects(
         linker, objects, parts.harness.folder, (board.linker_script, "sections.ld"), f"{board.name}.elf"
     )
 
 
-def run(
+def run_samples(
     firmware: Path,
     board: Board,
     inputs: bytes,
@@ -78,10 +78,10 @@ def run(
     files: Collection[str] | None = None,
 ) -> QemuResult:
     """Runs the samples in `inputs`, consecutively; each sample is the concatenated inputs of the model."""
-    image = build(firmware, board, files)
+    image = build_firmware(firmware, board, files)
     with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
         (Path(folder) / "input.bin").write_bytes(inputs)
-        status, console = _emulate(image, board, Path(folder), profile, timeout)
+        status, console = _run_emulator(image, board, Path(folder), profile, timeout)
         try:
             return _parse_run_result(status, console, image, board, Path(folder), profile)
         except (ValueError, KeyError, OverflowError, ZeroDivisionError) as error:
@@ -121,7 +121,7 @@ def command_line(image: Path, board: Board, profile: bool) -> list[str]:
     ]
 
 
-def _emulate(image: Path, board: Board, folder: Path, profile: bool, timeout: float) -> tuple[int, str]:
+def _run_emulator(image: Path, board: Board, folder: Path, profile: bool, timeout: float) -> tuple[int, str]:
     try:
         status, printed = run_to_end(command_line(image, board, profile), folder, timeout)
     except subprocess.TimeoutExpired as expired:

@@ -9,10 +9,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pillion.boards.board import OPTIMIZE_FLAGS, Board
-from pillion.boards.build import Compiler, Sources, compile_objects, link
+from pillion.boards.build import Compiler, Sources, compile_objects, link_objects
 from pillion.boards.firmware import C_FLAGS, Firmware, read_firmware
 from pillion.boards.project_layout import HARNESS_FOLDER, SELFTEST_FOLDER, host_folder
-from pillion.boards.qemu import linked
+from pillion.boards.qemu import link_firmware
 from pillion.boards.toolchain import QEMU, host_compiler
 from pillion.errors import PillionError
 from pillion.host_io.process_guard import run_to_end
@@ -24,7 +24,9 @@ COMPLETED_CODES = (0, 1)
 """The exit codes of a completed self-test: no difference, or a difference."""
 
 
-def run(folder: Path, board: Board | None, files: Collection[str], optimize: Optimize, timeout: float) -> str:
+def run_selftest(
+    folder: Path, board: Board | None, files: Collection[str], optimize: Optimize, timeout: float
+) -> str:
     """Returns the output of the self-test on a board, or on this computer if none is given."""
     _require_selftest(folder)
     command = (
@@ -77,7 +79,7 @@ def _board_selftest_command(
     folder: Path, board: Board, files: Collection[str], optimize: Optimize
 ) -> list[str]:
     parts = read_firmware(folder, files)
-    image = linked(parts, dataclasses.replace(board, optimize=optimize), _selftest_sources(parts))
+    image = link_firmware(parts, dataclasses.replace(board, optimize=optimize), _selftest_sources(parts))
     quiet = ("-nographic", "-monitor", "none", "-serial", "none")
     return [QEMU.path(), *board.emulator_arguments, *quiet, "-semihosting-config", "enable=on,target=native", "-kernel", str(image)]  # fmt: skip
 
@@ -94,4 +96,4 @@ def _host_selftest_program(folder: Path, files: Collection[str], optimize: Optim
         *compile_objects(compiler, harness),
         *(object_file for sources in model.inference for object_file in compile_objects(compiler, sources)),
     ]
-    return link(compiler, objects, parts.harness.folder, (), "selftest")
+    return link_objects(compiler, objects, parts.harness.folder, (), "selftest")

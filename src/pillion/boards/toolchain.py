@@ -117,7 +117,7 @@ class Processor:
 
 
 @cache
-def processor(command: tuple[str, ...]) -> Processor:
+def compiler_view_of_processor(command: tuple[str, ...]) -> Processor:
     """Returns a compiler's view of this computer's processor."""
     for flag in ("-march=native", "-mcpu=native"):
         arguments = [*command, flag, "-dM", "-E", "-x", "c", os.devnull]
@@ -128,6 +128,6 @@ def processor(command: tuple[str, ...]) -> Processor:
 
 
 @cache
-def version(command: tuple[str, ...]) -> str:
+def compiler_version(command: tuple[str, ...]) -> str:
     """Returns a compiler's version, a part of the cache key."""
     return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout

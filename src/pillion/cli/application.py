@@ -16,7 +16,7 @@ from pillion.cli import console
 from pillion.cli.dataclass_options import dataclass_options
 from pillion.cli.environment import versions
 from pillion.cli.help import HelpfulCommand, HelpfulGroup, option
-from pillion.host_io.progress import say
+from pillion.host_io.progress import print_above_bars
 
 
 class Application(typer.Typer):
@@ -86,13 +86,13 @@ def _print_usage_error(error: Any) -> None:
         error.show()
     else:
         command = context.command_path if context is not None else "pillion"
-        say(f"error: {message[:1].lower()}{message[1:].rstrip('.')}")
-        say(f"  help  {command} --help")
+        print_above_bars(f"error: {message[:1].lower()}{message[1:].rstrip('.')}")
+        print_above_bars(f"  help  {command} --help")
     sys.exit(getattr(error, "exit_code", 2))
 
 
 @app.callback(invoke_without_command=True)
-def root(
+def handle_root_options(
     version: Annotated[
         bool, option(None, "Show the versions of Pillion and of the packages it uses.", "--version")
     ] = False,

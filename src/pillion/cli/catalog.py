@@ -16,7 +16,7 @@ from pillion.targets import NPUS, TARGETS
 TableRow = Mapping[str, Any]
 
 
-def nicknames() -> dict[str, str]:
+def npu_nicknames() -> dict[str, str]:
     """Returns the short names of NPUs: `npu` is the first NPU, a family name the first of its family."""
     return {nick: name for name in reversed([*NPUS]) for nick in ("npu", name.split("-")[0])}
 
@@ -25,7 +25,7 @@ RULE_COLUMNS = ("op", "rule", "wants", "source")
 KERNEL_COLUMNS = ("op", "kernels")
 
 
-def rules(npu: Device) -> list[TableRow]:
+def npu_rule_rows(npu: Device) -> list[TableRow]:
     """Returns every rule of an NPU, by op."""
     kinds = sorted(npu.ops, key=lambda op: op.kind)
     return [
@@ -45,18 +45,18 @@ def kernels_of(core: Core) -> list[TableRow]:
 
 def known_devices() -> list[str]:
     """Returns all names that `describe_device` accepts."""
-    return [*NPUS, *CORES, *TARGETS, *nicknames()]
+    return [*NPUS, *CORES, *TARGETS, *npu_nicknames()]
 
 
 def describe_device(name: str) -> tuple[list[TableRow], tuple[str, ...]]:
     """Returns the rows and columns for an NPU or a core. A target means its NPU, or its core if it has none."""
     device = name.lower()
-    device = nicknames().get(device, device)
+    device = npu_nicknames().get(device, device)
     for target in TARGETS.values():
         if device in (target.name, *target.aliases):
             device = target.npu.name if target.npu else target.core.name
     if device in NPUS:
-        return rules(NPUS[device]), RULE_COLUMNS
+        return npu_rule_rows(NPUS[device]), RULE_COLUMNS
     if device in CORES:
         return kernels_of(CORES[device]), KERNEL_COLUMNS
     known = known_devices()

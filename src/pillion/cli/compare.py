@@ -37,7 +37,11 @@ def compare(
     program: NamedProgram,
     other: Annotated[
         Optional[str],
-        argument("A second program to compare with the first.", metavar="OTHER", complete=completion.models),
+        argument(
+            "A second program to compare with the first.",
+            metavar="OTHER",
+            complete=completion.complete_models,
+        ),
     ] = None,
     data: Annotated[
         Optional[str], option(DATA, "Data, as in `pillion eval`.", "-d --data", metavar="PATH")
@@ -100,10 +104,10 @@ def _compare_layers(
     picture: Path | None,
     as_json: bool,
 ) -> None:
-    from pillion.cli.compare_output import COLUMNS, facts_of_layers, helps, layers_on_screen
+    from pillion.cli.compare_output import COLUMNS, facts_of_layers, layer_hints, layers_on_screen
     from pillion.data.python_data import open_data
     from pillion.evaluation.compare import SAMPLES, compare_layers
-    from pillion.evaluation.layer_chart import svg
+    from pillion.evaluation.layer_chart import layer_chart_svg
     from pillion.importers.torch.float_tensors import FloatTensors
     from pillion.program import Program
 
@@ -111,14 +115,14 @@ def _compare_layers(
         raise _missing_data_error(named.spec)
     _check_picture(picture)
     source = open_data(data, reading)
-    with console.progress(quiet=as_json) as progress:
+    with console.progress_bar(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats()
     if not isinstance(built, Program):
         raise _missing_graph_error(named.spec)
     if floats is None:
         raise _missing_float_model_error(named.spec)
-    with console.progress(quiet=as_json, what="comparing") as progress:
+    with console.progress_bar(quiet=as_json, what="comparing") as progress:
         comparison = compare_layers(
             built,
             floats,
@@ -128,11 +132,11 @@ def _compare_layers(
             progress=progress,
         )
     if picture is not None:
-        write_whole(picture, svg(comparison).encode())
-    console.show(
+        write_whole(picture, layer_chart_svg(comparison).encode())
+    console.print_facts(
         facts_of_layers(comparison) if as_json else layers_on_screen(comparison), as_json, {"layers": COLUMNS}
     )
-    for line in [] if as_json else helps(comparison):
+    for line in [] if as_json else layer_hints(comparison):
         console.print_line(line)
 
 
@@ -147,13 +151,13 @@ def _compare_programs(
     from pillion.cli.compare_output import program_comparison_facts
     from pillion.evaluation.compare import compare_programs
 
-    with console.progress(quiet=as_json) as progress:
+    with console.progress_bar(quiet=as_json) as progress:
         programs = first.program(progress), second.program(progress)
-    with console.progress(quiet=as_json, what="evaluating") as progress:
+    with console.progress_bar(quiet=as_json, what="evaluating") as progress:
         comparison = compare_programs(
             *programs, (first.spec, second.spec), data, metric, progress=progress, **options
         )
-    console.show(program_comparison_facts(comparison), as_json)
+    console.print_facts(program_comparison_facts(comparison), as_json)
 
 
 def _check_picture(picture: Path | None) -> None:

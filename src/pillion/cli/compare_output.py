@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from pillion.cli.console import Facts
 from pillion.evaluation.compare import ComparedSide, TwoPrograms
-from pillion.evaluation.layer_chart import bar
+from pillion.evaluation.layer_chart import text_bar
 from pillion.evaluation.layer_errors import Comparison
 
 MOST_LAYERS = 15
@@ -41,7 +41,7 @@ def layers_on_screen(comparison: Comparison) -> Facts:
             "layer": layer.name,
             "kind": layer.kind,
             "share": f"{layer.share:.1%}",
-            "damage": bar(layer.share / largest),
+            "damage": text_bar(layer.share / largest),
             "outputs_db": _round_decibels(layer.output_db),
             "tensor_db": _round_decibels(layer.own_db),
             "running_db": _round_decibels(layer.signal_to_noise_db),
@@ -68,7 +68,7 @@ def layers_on_screen(comparison: Comparison) -> Facts:
     }
 
 
-def helps(comparison: Comparison) -> list[str]:
+def layer_hints(comparison: Comparison) -> list[str]:
     """Returns hints for the worst layers, one per line."""
     lines = [LEGEND]
     for layer in comparison.layers[:MOST_HELP]:

@@ -19,7 +19,7 @@ from pillion.cli.options import (
     SelfTestOption,
     TargetOption,
 )
-from pillion.cli.request import Request, build, check, write
+from pillion.cli.request import Request, check_request, compile_request, write_program
 from pillion.compile_options import CompileOptions
 from pillion.host_io.atomic_files import form_of
 
@@ -83,7 +83,7 @@ def compile(
     compiled is refused with the rule, the line in your model, and a way out."""
     request = Request(model.name, target, quantize, options, intermediates, runtime)
     form_of(output)
-    check(request)
+    check_request(request)
     request = with_calibration_data(request, fitting)
     from pillion.cli import report_files, selftest_output, time_output
     from pillion.report.report_options import ReportOptions
@@ -92,20 +92,20 @@ def compile(
     conditions = timing.conditions
     time_output.require_c_output(conditions, output)
     selftest_output.require_selftest_format(selftest, output)
-    with console.progress(quiet=as_json):
-        program = build(request)
-    write(program, output, runtime, force=force, selftest=selftest)
+    with console.progress_bar(quiet=as_json):
+        program = compile_request(request)
+    write_program(program, output, runtime, force=force, selftest=selftest)
     program_facts.warn_of_memory(program)
     time = time_output.estimate_program_time(program, conditions, quiet=as_json)
     facts = {
         **program_facts.compiled_program_facts(program, output, runtime),
         **program_facts.arithmetic_change_facts(program, quiet=as_json),
-        **selftest_output.facts(program, output, selftest),
-        **time_output.facts(time, as_json, in_short=True),
+        **selftest_output.selftest_facts(program, output, selftest),
+        **time_output.time_facts(time, as_json, in_short=True),
     }
     if page is not None:
         told = report_files.collect_facts(
             program, request, options.quantize.calibrate, ReportOptions(), quiet=as_json
         )
         facts |= report_files.write_report(told, page)
-    console.show(facts, as_json)
+    console.print_facts(facts, as_json)

@@ -26,13 +26,13 @@ def complete_words(*values: str) -> Complete:
     return lambda incomplete: _values_with_prefix(incomplete, values)
 
 
-def models(incomplete: str) -> list[str]:
+def complete_models(incomplete: str) -> list[str]:
     """Completes zoo names, model files, and folders."""
     names = [name for model in zoo.MODELS.values() for name in (model.name, *model.aliases)]
     return [*_values_with_prefix(incomplete, names), *_complete_paths(incomplete, MODEL_SUFFIXES)]
 
 
-def targets(incomplete: str) -> list[str]:
+def complete_targets(incomplete: str) -> list[str]:
     """Completes targets, their aliases, and targets without a number format."""
     from pillion.targets import NUMBER_FORMAT, TARGETS
 
@@ -45,14 +45,14 @@ def complete_executors(incomplete: str) -> list[str]:
     return _values_with_prefix(incomplete, dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS)))
 
 
-def devices(incomplete: str) -> list[str]:
+def complete_devices(incomplete: str) -> list[str]:
     """Completes NPUs, cores and targets, for `--device`."""
     from pillion.cli.catalog import known_devices
 
     return _values_with_prefix(incomplete, known_devices())
 
 
-def programs(incomplete: str) -> list[str]:
+def complete_programs(incomplete: str) -> list[str]:
     """Completes .pte files and folders."""
     return _complete_paths(incomplete, (".pte",))
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from pillion.errors import escape_controls
-from pillion.host_io.progress import say, show_progress, stage
+from pillion.host_io.progress import print_above_bars, show_progress, stage
 
 Facts = dict[str, Any]
 """Results as plain data that JSON can represent."""
@@ -23,18 +23,20 @@ def warn(text: str) -> None:
     """Prints a warning on standard error, once per command and text."""
     if text not in warned:
         warned.add(text)
-        say(f"warning: {text}")
+        print_above_bars(f"warning: {text}")
 
 
 @contextmanager
-def progress(quiet: bool, what: str = "") -> Iterator[Any]:
+def progress_bar(quiet: bool, what: str = "") -> Iterator[Any]:
     """Shows a progress bar on a terminal unless `quiet`. Compiling and running name their own stages; for other
     work, `what` names it, and the yielded function moves the bar."""
     with show_progress(False if quiet else None), stage(what) if what else nullcontext() as advance:
         yield advance
 
 
-def show(facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {}) -> None:  # never changed
+def print_facts(
+    facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {}
+) -> None:  # never changed
     """Prints facts as JSON, or as lines and tables. `columns` selects the columns of a table."""
     if as_json:
         print(json.dumps(facts, indent=2))
@@ -43,7 +45,7 @@ def show(facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {})
     for key, value in facts.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             print(f"{key}:")
-            print(table(value, columns.get(key) or list(value[0])))
+            print(format_table(value, columns.get(key) or list(value[0])))
         else:
             print(f"{key.replace('_', ' '):{width}}  {_format_cell(value)}")
 
@@ -55,7 +57,7 @@ def print_line(line: str) -> None:
 
 def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
     """Prints rows as JSON or as a table."""
-    print(json.dumps(list(rows), indent=2) if as_json else table(rows, columns))
+    print(json.dumps(list(rows), indent=2) if as_json else format_table(rows, columns))
 
 
 UNSHORTENED = frozenset(
@@ -76,7 +78,7 @@ UNSHORTENED = frozenset(
 """Columns that hold sentences and are never shortened."""
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+def format_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Formats rows in aligned columns; numbers are right-aligned."""
     cells = [
         [

@@ -34,10 +34,10 @@ Fitting = Annotated[Reading, Without(("labels", "label_column", "classes"))]
 
 def with_calibration_data(request: Request, fitting: Reading) -> Request:
     """Returns the request with its calibration data opened, if a fitting option is set."""
-    return replace(request, samples=opened(request.options.quantize.calibrate, fitting))
+    return replace(request, samples=open_calibration_data(request.options.quantize.calibrate, fitting))
 
 
-def opened(calibrate: Path | None, fitting: Reading) -> Source | None:
+def open_calibration_data(calibrate: Path | None, fitting: Reading) -> Source | None:
     """Opens the calibration data if a fitting option is set; otherwise returns None."""
     changed = changed_options(fitting)
     if not changed:

@@ -29,12 +29,14 @@ def doctor(as_json: JsonOption = False) -> None:
     tools = optional_tools()
     facts: dict[str, Any] = {**system_facts(), "found": [_tool_row(tool) for tool in tools]}
     if as_json:
-        console.show(facts, as_json)
+        console.print_facts(facts, as_json)
         return
-    console.show({key: value for key, value in facts.items() if key != "found"}, False)
+    console.print_facts({key: value for key, value in facts.items() if key != "found"}, False)
     print()
     print(
-        console.table([_tool_row_on_screen(tool) for tool in tools], ("here", "name", "version", "enables"))
+        console.format_table(
+            [_tool_row_on_screen(tool) for tool in tools], ("here", "name", "version", "enables")
+        )
     )
     for line in _install_advice(tools):
         print(line)

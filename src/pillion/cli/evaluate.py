@@ -96,13 +96,13 @@ def evaluate(
     limits.check(metric)
     source = open_data(data, reading)
     named = NamedProgramOptions(Request(program.name, target or "", True, options), float_model, reading)
-    with console.progress(quiet=as_json) as progress:
+    with console.progress_bar(quiet=as_json) as progress:
         built = named.program(progress)
     floats = named.floats(beside=not only_int8)
     costs = costs_of(
         built, flash=limits.max_flash is not None, instructions=limits.max_instructions is not None
     )
-    with console.progress(quiet=as_json, what="evaluating") as progress:
+    with console.progress_bar(quiet=as_json, what="evaluating") as progress:
         evaluation = run_evaluation(
             built,
             source,
@@ -121,6 +121,6 @@ def evaluate(
     for note in evaluation.notes:
         console.warn(note)
     facts = facts_of(evaluation, costs, judged)
-    console.show(facts if as_json else with_confusion_table(facts), as_json)
+    console.print_facts(facts if as_json else with_confusion_table(facts), as_json)
     if not all(gate.ok for gate in judged):
         raise typer.Exit(1)

@@ -12,7 +12,7 @@ from pillion.cli.data_options import Fitting, with_calibration_data
 from pillion.cli.help import LOOK
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import ImpliedOption, JsonOption, TargetsOption
-from pillion.cli.request import Request, build, check
+from pillion.cli.request import Request, check_request, compile_request
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 
@@ -43,7 +43,7 @@ def explain(
     request = Request(model.name, target[0], True, options)
     requests = [replace(request, target=one) for one in dict.fromkeys(target)]
     for one in requests:
-        check(one)
+        check_request(one)
     request, *_ = requests = [with_calibration_data(one, fitting) for one in requests]
     if len(requests) > 1:
         _explain_targets(requests, timing.first, as_json)
@@ -51,13 +51,15 @@ def explain(
     from pillion.cli import time_output
 
     conditions = timing.conditions
-    with console.progress(quiet=as_json):
-        program = build(request)
+    with console.progress_bar(quiet=as_json):
+        program = compile_request(request)
     time = time_output.estimate_program_time(program, conditions, quiet=as_json)
     facts = time_output.explanation_with_times(
         program_facts.explanation_facts(program), program, time, as_json
     )
-    console.show(facts, as_json, time_output.columns(program_facts.explain_columns(program), time))
+    console.print_facts(
+        facts, as_json, time_output.time_columns(program_facts.explain_columns(program), time)
+    )
 
 
 def _explain_targets(requests: Sequence[Request], timed: str | None, as_json: bool) -> None:
@@ -70,6 +72,6 @@ def _explain_targets(requests: Sequence[Request], timed: str | None, as_json: bo
         )
     from pillion.cli.target_table import columns, compare_targets
 
-    with console.progress(quiet=as_json):
-        programs = {request.target: build(request) for request in requests}
-    console.show(compare_targets(programs), as_json, columns(programs))
+    with console.progress_bar(quiet=as_json):
+        programs = {request.target: compile_request(request) for request in requests}
+    console.print_facts(compare_targets(programs), as_json, columns(programs))

@@ -78,7 +78,7 @@ def ops(
             None,
             "Show the rules of an NPU, or the kernels of a core: npu, cortex-m55.",
             metavar="NAME",
-            complete=completion.devices,
+            complete=completion.complete_devices,
         ),
     ] = None,
     pytorch: Annotated[

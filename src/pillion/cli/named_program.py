@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.request import Request, build, refuse_build_options, require_target, silence_loggers
+from pillion.cli.request import (
+    Request,
+    compile_request,
+    refuse_build_options,
+    require_target,
+    silence_loggers,
+)
 from pillion.compile_options import Loading
 from pillion.compiler import load, opened_tflite
 from pillion.data.python_data import open_data
@@ -46,7 +52,7 @@ class NamedProgramOptions:
         """Returns the program, compiled if necessary, or the path of a C project."""
         if not self.is_compiled:
             require_target(self.spec, self.request.target)
-            return build(self._request_with_calibration(), progress)
+            return compile_request(self._request_with_calibration(), progress)
         self._refuse_options()
         if suffix_of(self.spec) == ".pte":
             return load(self.spec, self.request.target or None)

@@ -39,7 +39,7 @@ def new(
             "Target of the project's Makefile (see `pillion targets`).",
             "-t --target",
             metavar="TARGET",
-            complete=completion.targets,
+            complete=completion.complete_targets,
         ),
     ] = "cortex-m55",
     as_json: JsonOption = False,
@@ -55,7 +55,7 @@ def new(
     words = {"@NAME@": name or "A project", "@TARGET@": target, "@BOARD@": chip.board or ANY_BOARD}
     _write_project_files(folder, {name: _filled_template(name, words) for name in FILES})
     facts = {"project": str(folder), "target": target, "files": list(FILES)}
-    console.show(facts, as_json)
+    console.print_facts(facts, as_json)
     if not as_json:
         print(f"\nnext:  cd {quote(str(folder))} && make && make check   (README.md says more)")
 

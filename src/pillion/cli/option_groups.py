@@ -28,7 +28,7 @@ class NamedModel:
         argument(
             f"A zoo name (`pillion models`), {MODEL_FILES}.",
             metavar="MODEL",
-            complete=completion.models,
+            complete=completion.complete_models,
             show_default=False,
         ),
     ] = None
@@ -61,7 +61,7 @@ class NamedProgram(NamedModel):
         argument(
             "A .pte file or C project; with --target, a model as in `pillion compile`.",
             metavar="PROGRAM",
-            complete=completion.models,
+            complete=completion.complete_models,
             show_default=False,
         ),
     ] = None

@@ -16,7 +16,7 @@ ModelOption = Annotated[
         "The model, instead of the argument.",
         "-m --model",
         metavar="MODEL",
-        complete=completion.models,
+        complete=completion.complete_models,
     ),
 ]
 TargetsOption = Annotated[
@@ -26,7 +26,7 @@ TargetsOption = Annotated[
         "Chip or core (see `pillion targets`); several are compared side by side.",
         "-t --target",
         metavar="TARGET",
-        complete=completion.targets,
+        complete=completion.complete_targets,
     ),
 ]
 TargetOption = Annotated[
@@ -36,7 +36,7 @@ TargetOption = Annotated[
         "Chip or core to compile for (see `pillion targets`).",
         "-t --target",
         metavar="TARGET",
-        complete=completion.targets,
+        complete=completion.complete_targets,
     ),
 ]
 OptionalTarget = Annotated[
@@ -46,7 +46,7 @@ OptionalTarget = Annotated[
         "Target to compile a model for; for a .pte, another core than its own.",
         "-t --target",
         metavar="TARGET",
-        complete=completion.targets,
+        complete=completion.complete_targets,
     ),
 ]
 QuantizeOption = Annotated[

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.console import Facts, progress, warn
+from pillion.cli.console import Facts, progress_bar, warn
 from pillion.host_io.atomic_files import form_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def compiled_program_facts(program: Program, output: Path, runtime: str = "1.4")
 
 def arithmetic_change_facts(program: Program, *, quiet: bool) -> Facts:
     """Returns the effect of a chosen arithmetic; empty if it is the model's own."""
-    with progress(quiet=quiet):
+    with progress_bar(quiet=quiet):
         change = program.change_of_arithmetic()
     if change is None:
         return {}

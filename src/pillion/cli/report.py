@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from pillion.cli import console
 from pillion.cli.application import app
-from pillion.cli.data_options import Fitting, opened, with_calibration_data
+from pillion.cli.data_options import Fitting, open_calibration_data, with_calibration_data
 from pillion.cli.help import LOOK, option
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
-from pillion.cli.request import Request, build, check_there, require_target
+from pillion.cli.request import Request, check_there, compile_request, require_target
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 from pillion.evaluation.gates import parse_bytes
@@ -71,7 +71,7 @@ def report_command(
     request = Request(model.name, target or "", True, options)
     if options.quantize.calibrate is not None or data is None:
         request = with_calibration_data(request, fitting)
-    with console.progress(quiet=as_json) as progress:
+    with console.progress_bar(quiet=as_json) as progress:
         program = _compile_or_load(request, progress)
     facts = collect_facts(
         program,
@@ -83,12 +83,12 @@ def report_command(
             conditions=conditions,
             max_flash=parse_bytes("--max-flash", max_flash),
         ),
-        opened=None if data is None else opened(data, fitting),
+        opened=None if data is None else open_calibration_data(data, fitting),
         quiet=as_json,
     )
     page = write_report(facts, output) if output is not None else {}
     shown = {"model": facts.model, "target": facts.target, "ops": len(facts.ops), **page}
-    console.show(facts.as_data() if as_json else shown, as_json)
+    console.print_facts(facts.as_data() if as_json else shown, as_json)
 
 
 def _require_report_output(model: str, output: Path | None, as_json: bool) -> None:
@@ -109,4 +109,4 @@ def _compile_or_load(request: Request, progress: object) -> Program:
     if not request.target and suffix_of(request.model) == ".pte":
         return load(request.model)
     require_target(request.model, request.target)
-    return build(request, progress)  # type: ignore[arg-type]  # of rich, or none
+    return compile_request(request, progress)  # type: ignore[arg-type]  # of rich, or none

@@ -56,7 +56,7 @@ def collect_facts(
     is_calibration = data == request.options.quantize.calibrate
     source: Any = opened or (request.samples if is_calibration else None) or data
     command = join(["pillion", *sys.argv[1:]])
-    with console.progress(quiet):
+    with console.progress_bar(quiet):
         return collect(
             program, replace(asked, data=source, command=command, named_files=_input_files(request, data))
         )

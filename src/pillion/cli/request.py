@@ -81,7 +81,7 @@ def check_there(path: Path) -> None:
         ) from None
 
 
-def check(request: Request) -> None:
+def check_request(request: Request) -> None:
     """Raises if the request is invalid, as far as that shows without the compiler."""
     if is_int8_file(request.model):
         refuse_options(request)
@@ -108,9 +108,9 @@ def check_training(function: str, request: Request) -> None:
     find_target(request.target)
 
 
-def build(request: Request, progress: Progress | None = None) -> Program:
+def compile_request(request: Request, progress: Progress | None = None) -> Program:
     """Compiles the requested program."""
-    check(request)
+    check_request(request)
     from pillion.cli.intermediates import Intermediates
 
     intermediates = Intermediates(request.intermediates) if request.intermediates else None
@@ -238,7 +238,7 @@ def _warnings_in_a_line(action: Literal["always", "ignore"]) -> Iterator[None]:
         yield
 
 
-def write(
+def write_program(
     program: Program,
     output: Path,
     runtime: str = "1.4",
@@ -251,7 +251,7 @@ def write(
         program.save(output, "main" if runtime == "main" else "1.4", force=force, selftest=selftest)
 
 
-def check_program(program: Path) -> None:
+def require_compiled_program(program: Path) -> None:
     """Raises if the path is missing, or is not an output of `pillion compile`."""
     file = Path(str(program).partition(":")[0])
     form = suffix_of(file)

@@ -12,7 +12,7 @@ from pillion.cli.application import app
 from pillion.cli.help import CHECK, RUNNING, argument, option
 from pillion.cli.option_groups import TimingOptions
 from pillion.cli.options import JsonOption
-from pillion.cli.request import check_program, read_inputs, write_outputs
+from pillion.cli.request import read_inputs, require_compiled_program, write_outputs
 from pillion.errors import PillionError, one_of
 from pillion.host_io.atomic_files import suffix_of
 from pillion.option_values import EXECUTORS
@@ -43,7 +43,7 @@ def run(
         argument(
             "A .pte file or C project folder that `pillion compile` wrote.",
             metavar="PROGRAM",
-            complete=completion.programs,
+            complete=completion.complete_programs,
         ),
     ],
     on: Annotated[
@@ -94,7 +94,7 @@ def run(
             here=f"--on {on}",
             help="add --on mps2-an505 or --on mps3-an547",
         )
-    check_program(program)
+    require_compiled_program(program)
     from pillion.cli import selftest_output, time_output
     from pillion.run.executor import RunOptions
 
@@ -103,17 +103,17 @@ def run(
         selftest_output.refuse_other_run_options(
             {"--input": input, "--output": output, "--profile": profile, "--clock": timing.clock}
         )
-        selftest_output.run(program, on, timeout, as_json)
+        selftest_output.run_and_print_selftest(program, on, timeout, as_json)
         return
     run_one = _run_file if suffix_of(program) == ".pte" else _run_project
     options = RunOptions(timeout, profile, native)
-    with console.progress(quiet=as_json):
+    with console.progress_bar(quiet=as_json):
         model, result, time, streaming = run_one(program, on, input or [], options, conditions)
     write_outputs(output or [], result.outputs)
-    console.show(
+    console.print_facts(
         {
             **time_output.profile_with_times(program_facts.run_facts(model, on, result, streaming), time),
-            **time_output.facts(time, as_json, in_short=not profile),
+            **time_output.time_facts(time, as_json, in_short=not profile),
         },
         as_json,
     )

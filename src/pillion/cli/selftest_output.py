@@ -25,7 +25,7 @@ def require_selftest_format(samples: Path | None, output: Path) -> None:
         raise no_selftest_error(output)
 
 
-def facts(program: Program, output: Path, samples: Path | None) -> Facts:
+def selftest_facts(program: Program, output: Path, samples: Path | None) -> Facts:
     """Returns the facts about a written self-test."""
     if samples is None:
         return {}
@@ -50,7 +50,7 @@ def refuse_other_run_options(given: Mapping[str, object]) -> None:
         )
 
 
-def run(project: Path, on: str, timeout: float, as_json: bool) -> None:
+def run_and_print_selftest(project: Path, on: str, timeout: float, as_json: bool) -> None:
     """Runs a project's self-test and prints the result; exits with 1 on a difference."""
     check_timeout(timeout)
     if suffix_of(project) == ".pte" or on not in places() or on in (REFERENCE, LITERT, EXECUTORCH):
@@ -63,7 +63,7 @@ def run(project: Path, on: str, timeout: float, as_json: bool) -> None:
         )
     require_tools(on)
     outcome = run_selftest(project, on, timeout)
-    console.show(_outcome_facts(outcome), as_json)
+    console.print_facts(_outcome_facts(outcome), as_json)
     if outcome.differs:
         raise typer.Exit(1)
 

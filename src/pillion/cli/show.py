@@ -42,7 +42,7 @@ def show(
             continue
         name, *steps = shown
         if as_json:
-            console.show({"file": str(file), "npu": name, "steps": steps}, as_json)
+            console.print_facts({"file": str(file), "npu": name, "steps": steps}, as_json)
         else:
             print(name, *steps, sep="\n")
         return

@@ -63,7 +63,7 @@ def sweep(
 
     require_no_workers(scheduler, workers)
     plan = read_plan(file)
-    sweep_output.check(plan, search)
+    sweep_output.check_plan(plan, search)
     require_extra("matplotlib", *(["optuna"] if search else []))
     folder = output or file.with_suffix(".sweep")
 
@@ -74,7 +74,7 @@ def sweep(
         if dry_run:
             sweep_output.show_preview(plan, store, as_json)
             return
-        with sweep_output.progress(quiet=as_json) as progress:
+        with sweep_output.sweep_progress(quiet=as_json) as progress:
             try:
                 with Runner(store, open_workers, progress, retry) as runner:
                     view = _run_sweep(plan, runner, search)
@@ -83,7 +83,7 @@ def sweep(
     if view is None:
         print(sweep_output.interruption_message(progress, folder), file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
-    sweep_output.show(view, as_json)
+    sweep_output.print_sweep(view, as_json)
     if not view.facts["usable"]:
         raise typer.Exit(1)
 

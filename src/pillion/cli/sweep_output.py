@@ -21,7 +21,7 @@ MOST_ROWS = 40
 """Most rows on the screen; longer tables show only the best."""
 
 
-def check(plan: SweepFile, trials: int | None) -> None:
+def check_plan(plan: SweepFile, trials: int | None) -> None:
     """Raises if the plan cannot be run, or searched with this number of trials."""
     if trials is None:
         count_variants(plan)
@@ -31,9 +31,9 @@ def check(plan: SweepFile, trials: int | None) -> None:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Progress]:
+def sweep_progress(quiet: bool) -> Iterator[Progress]:
     """Shows a bar on standard error if that is a terminal."""
-    with console.progress(quiet, "compiling") as advance:
+    with console.progress_bar(quiet, "compiling") as advance:
         yield Progress(changed=lambda now: advance(now.done, now.total))
 
 
@@ -65,7 +65,7 @@ def _format_cell(value: object) -> object:
     return "x".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def show(view: SweepOutput, as_json: bool) -> None:
+def print_sweep(view: SweepOutput, as_json: bool) -> None:
     """Prints a sweep: everything as JSON, or a table that fits on a screen."""
     if as_json:
         print(json.dumps(view.facts, indent=2))
@@ -73,7 +73,7 @@ def show(view: SweepOutput, as_json: bool) -> None:
     rows = [{**row, "variant": f"{row['variant']:,}{'*' * row['best']}"} for row in view.table]
     shown = [row for row in rows if not row["failure"]] if len(rows) <= MOST_ROWS else _best_rows(rows)
     if shown:
-        print(console.table(shown, view.columns))
+        print(console.format_table(shown, view.columns))
     elsewhere = len(rows) - len(shown) - view.facts["failed"]
     if elsewhere > 0:
         print(f"… and {elsewhere:,} more in table.csv")

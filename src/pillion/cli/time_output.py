@@ -50,7 +50,7 @@ def estimate_program_time(
     """Estimates the time of a program, if requested."""
     if asked is None:
         return None
-    with console.progress(quiet, "counting instructions in the emulator"):
+    with console.progress_bar(quiet, "counting instructions in the emulator"):
         return estimate_program(program, asked, on, sample, timeout)
 
 
@@ -61,7 +61,7 @@ def estimate_project_time(
     return estimate_folder(folder, asked, sample, on, options.timeout) if asked else None
 
 
-def facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = False) -> Facts:
+def time_facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = False) -> Facts:
     """Returns the time of a whole run; `in_short` omits the table of its parts."""
     if time is None:
         return {}
@@ -121,7 +121,7 @@ def explanation_with_times(told: Facts, program: Program, time: TimeEstimate | N
         {**row, "time": format_milliseconds(op.milliseconds)}
         for row, op in zip(told["segments"], [op for op in time.ops if op.unit == "npu"], strict=True)
     ]
-    return {**told, "segments": segments, "ops": rows, **facts(time, as_json)}
+    return {**told, "segments": segments, "ops": rows, **time_facts(time, as_json)}
 
 
 def _npu_segment_time(program: Program, cycles: int, time: TimeEstimate) -> CycleRange:
@@ -141,7 +141,7 @@ def profile_with_times(told: Facts, time: TimeEstimate | None) -> Facts:
     return {**told, "ops": rows}
 
 
-def columns(chosen: Mapping[str, Sequence[str]], time: TimeEstimate | None) -> dict[str, Sequence[str]]:
+def time_columns(chosen: Mapping[str, Sequence[str]], time: TimeEstimate | None) -> dict[str, Sequence[str]]:
     """Returns the columns of a table, with time if it is estimated."""
     if time is None:
         return dict(chosen)

@@ -38,7 +38,7 @@ def train(
         argument(
             "Model to train: zoo name or file.py:factory (default: FILE.py:model).",
             metavar="MODEL",
-            complete=completion.models,
+            complete=completion.complete_models,
             show_default=False,
         ),
     ] = None,
@@ -58,9 +58,11 @@ def train(
     request = Request(named or model or "", target, options=options)
     form_of(output)
     check_training(function, request)
-    from pillion.cli.train_loop import train as run_training
+    from pillion.cli.train_loop import train_and_compile as run_training
 
     # No bars around all of it: what the loop prints would be torn by them.
     with show_progress(False) if as_json else nullcontext():
         program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
-    console.show({**program_facts.compiled_program_facts(program, output), "batches": batches}, as_json)
+    console.print_facts(
+        {**program_facts.compiled_program_facts(program, output), "batches": batches}, as_json
+    )

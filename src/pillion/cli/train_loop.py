@@ -16,7 +16,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.request import Request, compile_for, silence_loggers, write
+from pillion.cli.request import Request, compile_for, silence_loggers, write_program
 from pillion.compile_options import Loading
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
@@ -32,7 +32,7 @@ MODEL = "model"
 TRAINING = "train(model) trains the module that it is given and returns it"
 
 
-def train(
+def train_and_compile(
     function: str, request: Request, output: Path, *, force: bool = False, prints_to_stderr: bool = False
 ) -> tuple[Program, int]:
     """Prepares a model, passes it to `file.py:function`, compiles and writes the result, and returns the program
@@ -57,7 +57,7 @@ def train(
     with importing_from_folder_of(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
         trained = _run_training_loop(loop, prepared, function, file.path)
     program = compile_for(request, trained, inputs)
-    write(program, output, force=force)
+    write_program(program, output, force=force)
     return program, int(trained.batches_seen)
 
 
@@ -66,7 +66,7 @@ def _check_compile_and_write(untrained: Program, output: Path, force: bool) -> N
     if not form_of(output):
         check_project(untrained.files, output, force)
     with tempfile.TemporaryDirectory() as folder:
-        write(untrained, Path(folder) / output.name)
+        write_program(untrained, Path(folder) / output.name)
 
 
 def _require_trainable_model(model: str) -> str:
@@ -82,7 +82,7 @@ def _require_trainable_model(model: str) -> str:
 
 def _load_training_loop(function: str) -> tuple[UserFile, Callable[[Any], Any]]:
     """Returns the user's function and its file."""
-    example = f"pillion train {quote(function.split(':')[0].removesuffix('.py') + '.py:train')} …"
+    example = f"pillion train {quote(function.split(':')[0].removesuffix('.py') + '.py:train_and_compile')} …"
     file, loop = file_and_function(function, TRAINING, example)
     if not _takes_a_model(loop):
         name = split_spec(function)[1]

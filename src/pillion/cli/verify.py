@@ -17,10 +17,10 @@ from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import JsonOption, OptionalTarget, QuantizeOption
 from pillion.cli.request import (
     Request,
-    build,
-    check_program,
+    compile_request,
     read_inputs,
     refuse_build_options,
+    require_compiled_program,
     require_target,
 )
 from pillion.compile_options import CompileOptions
@@ -68,10 +68,10 @@ def verify(
     doctor`). The first differing op and element are shown, and the exit code is 1."""
     if program.named and not _is_model(program.named, target):
         path = Path(program.named)
-        check_program(path)
+        require_compiled_program(path)
         refuse_build_options(path, options, None if suffix_of(path) == ".pte" else target, fitting)
         arrays = read_inputs(input) if input else None
-        with console.progress(quiet=as_json):
+        with console.progress_bar(quiet=as_json):
             verification = _verify_file(path, target, samples, seed, arrays)
         _show_verification(verification, as_json)
         return
@@ -80,8 +80,8 @@ def verify(
     require_target(program.name, target)
     arrays = read_inputs(input) if input else None
     request = with_calibration_data(Request(program.name, target or "", quantize, options), fitting)
-    with console.progress(quiet=as_json):
-        verification = build(request).verify(samples, seed=seed, inputs=arrays)
+    with console.progress_bar(quiet=as_json):
+        verification = compile_request(request).verify(samples, seed=seed, inputs=arrays)
     _show_verification(verification, as_json)
 
 
@@ -124,10 +124,12 @@ def _show_verification(verification: Verification, as_json: bool) -> None:
 
     facts = facts_of(verification)
     if as_json:
-        console.show(facts, as_json)
+        console.print_facts(facts, as_json)
     else:
         columns = {"executors": ("executor", "bytes", "different", "seconds", "note")}
-        console.show({k: v for k, v in facts.items() if k not in ("pairs", "differences")}, as_json, columns)
+        console.print_facts(
+            {k: v for k, v in facts.items() if k not in ("pairs", "differences")}, as_json, columns
+        )
         for difference in verification.differences:
             console.print_line(difference_lines(difference))
     if verification.nothing_compared:

@@ -21,7 +21,7 @@ def facts_of(verification: Verification) -> Facts:
             {"first": p.first, "second": p.second, "bytes_different": p.bytes_different}
             for p in verification.pairs
         ],
-        "verdict": verdict(verification),
+        "verdict": verdict_sentence(verification),
         **(
             {"differences": [_difference_facts(d) for d in differences]}
             if (differences := verification.differences)
@@ -30,7 +30,7 @@ def facts_of(verification: Verification) -> Facts:
     }
 
 
-def verdict(verification: Verification) -> str:
+def verdict_sentence(verification: Verification) -> str:
     """Returns the result of a verification as one sentence."""
     ran = [run.executor for run in verification.runs if run.has_run]
     failed = [run.executor for run in verification.runs if run.failed]

@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 
 from pillion.data.reading_options import LABEL_NAMES, Reading
-from pillion.data.sample import NUMBERS, Array, InputSpec, Sample, as_input_dtype, normalized, split_samples
+from pillion.data.sample import (
+    NUMBERS,
+    Array,
+    InputSpec,
+    Sample,
+    as_input_dtype,
+    normalize_channels,
+    split_samples,
+)
 from pillion.errors import PillionError
-from pillion.host_io.npy_files import UNREADABLE, read_arrays, reason
+from pillion.host_io.npy_files import UNREADABLE, error_reason, read_arrays
 
 
 def read_named(path: Path) -> dict[str, Array]:
@@ -23,7 +31,7 @@ def read_named(path: Path) -> dict[str, Array]:
         raise PillionError(
             f"cannot read {path}",
             rule="an .npy or .npz file of numbers",
-            here=reason(error),
+            here=error_reason(error),
             help="write it with numpy.save or numpy.savez",
         ) from None
     return {"": arrays} if isinstance(arrays, np.ndarray) else arrays
@@ -110,7 +118,7 @@ def _normalize_input(real: Array, spec: InputSpec, reading: Reading) -> Array:
     channels = max(len(reading.mean), len(reading.std))
     first = channels > 1 and len(spec.of_one) > 1 and spec.of_one[0] == channels
     moved = np.moveaxis(real, 1, -1) if first else real
-    result = normalized(moved, reading, moved.shape[-1] if moved.ndim else 1)
+    result = normalize_channels(moved, reading, moved.shape[-1] if moved.ndim else 1)
     return np.ascontiguousarray(np.moveaxis(result, -1, 1) if first else result, np.float32)
 
 

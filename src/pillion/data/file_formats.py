@@ -15,7 +15,14 @@ import numpy as np
 from pillion.data import image_files, text_tables, wav_files
 from pillion.data.array_samples import as_array, inputs_and_label, read_named, samples_of_arrays
 from pillion.data.reading_options import TRANSFORM, Reading
-from pillion.data.sample import Array, InputSpec, Sample, input_mismatch_error, spread, spread_samples
+from pillion.data.sample import (
+    Array,
+    InputSpec,
+    Sample,
+    evenly_spaced_numbers,
+    input_mismatch_error,
+    spread_samples,
+)
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file, suffix_of
 from pillion.host_io.user_code import run_user_code
@@ -167,7 +174,7 @@ class Files:
         if labels is not None and len(labels) != count:
             raise _label_count_error(self, f"{count:,} samples, {len(labels):,} labels")
         is_mixed = labels is None and self.found[0][1] is not None
-        chosen = range(min(count, most or count)) if is_mixed else spread(count, most)
+        chosen = range(min(count, most or count)) if is_mixed else evenly_spaced_numbers(count, most)
         read = self._read(wanted, [self.found[number] for number in chosen])
         yield from read if labels is None else _with_labels(read, [labels[number] for number in chosen], self)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pillion.data.reading_options import Reading
-from pillion.data.sample import Array, InputSpec, input_mismatch_error, normalized
+from pillion.data.sample import Array, InputSpec, input_mismatch_error, normalize_channels
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file
 
@@ -38,7 +38,7 @@ def require_pillow() -> None:
 
 def read_image(path: Path, wanted: InputSpec, reading: Reading) -> Array:
     """Reads an image as uint8 [height, width, channels] with the input's channels and, when fitting, its size."""
-    height, width, channels, _ = geometry(wanted, str(path))
+    height, width, channels, _ = image_layout(wanted, str(path))
     image = _decode_image(path)
     image = image.convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
@@ -104,7 +104,7 @@ def _fit_to_size(image: Any, width: int, height: int, reading: Reading, path: Pa
     return image.resize(size, Image.Resampling.BILINEAR).crop((left, top, left + width, top + height))
 
 
-def geometry(wanted: InputSpec, place: str) -> tuple[int, int, int, bool]:
+def image_layout(wanted: InputSpec, place: str) -> tuple[int, int, int, bool]:
     """Returns height, width and channels of an input, and whether channels are the last axis."""
     match wanted.of_one:
         case (1 | 3 as channels, height, width):
@@ -124,6 +124,6 @@ def geometry(wanted: InputSpec, place: str) -> tuple[int, int, int, bool]:
 
 def as_input(image: Array, wanted: InputSpec, reading: Reading) -> Array:
     """Converts a uint8 image to one sample of an input: divided by 255, normalized, in the input's layout."""
-    real = normalized(image.astype(np.float32), reading, image.shape[-1], divide=BYTES)
-    _, _, _, channels_last = geometry(wanted, "an image")
+    real = normalize_channels(image.astype(np.float32), reading, image.shape[-1], divide=BYTES)
+    _, _, _, channels_last = image_layout(wanted, "an image")
     return (real if channels_last else real.transpose(2, 0, 1)).reshape(1, *wanted.of_one)

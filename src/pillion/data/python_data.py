@@ -13,7 +13,7 @@ from typing import Any
 from pillion.data.array_samples import as_array, inputs_and_label, samples_of_arrays
 from pillion.data.file_formats import open_files
 from pillion.data.reading_options import AS_IT_IS, Reading
-from pillion.data.sample import Array, InputSpec, Sample, Source, spread, spread_samples
+from pillion.data.sample import Array, InputSpec, Sample, Source, evenly_spaced_numbers, spread_samples
 from pillion.errors import PillionError, warn
 from pillion.host_io.user_code import function_of, run_user_code, split_spec
 
@@ -51,7 +51,7 @@ class PythonData:
         things = self.things if self.most_unsized is None else limit_unsized(self.things, self.most_unsized)
         items: Iterable[tuple[int, Any]] = enumerate(items_of(things, self.name), start=1)
         if count is not None:
-            items = ((number + 1, self.things[number]) for number in spread(count, most))
+            items = ((number + 1, self.things[number]) for number in evenly_spaced_numbers(count, most))
         yield from islice(self._of_items(items, wanted), most)
 
     def _of_items(self, items: Iterable[tuple[int, Any]], specs: Sequence[InputSpec]) -> Iterator[Sample]:
@@ -145,7 +145,7 @@ def _arrays_by_name(item: Any, location: str, inputs: int) -> dict[str, Array]:
         raise PillionError(
             f"{location} is no input of the model",
             rule=SAMPLES,
-            here=describe(item),
+            here=describe_object(item),
             help="yield (input, label), or a tuple of all inputs and then the label",
         )
     return arrays
@@ -158,13 +158,13 @@ def _flatten_inputs(item: Sequence[Any], inputs: int) -> list[Any]:
     return list(item)
 
 
-def describe(thing: Any) -> str:
+def describe_object(thing: Any) -> str:
     """Describes an object in an error: arrays by type and shape, others by class."""
     array = as_array(thing)
     if array is not None:
         return f"{array.dtype}{list(array.shape)}"
     if isinstance(thing, (tuple, list)):
-        shown = ", ".join(map(describe, thing[:4]))
+        shown = ", ".join(map(describe_object, thing[:4]))
         return f"({shown}{', …' if len(thing) > 4 else ''})"
     return "None" if thing is None else f"a {type(thing).__name__}"
 
@@ -173,7 +173,7 @@ def _no_samples_error(things: Any, name: str) -> PillionError:
     return PillionError(
         f"{name} cannot be gone through",
         rule="a list, dataset, loader or generator of " + SAMPLES,
-        here=describe(things),
+        here=describe_object(things),
         help="call it: samples()" if callable(things) else "[(x, y) for x, y in pairs]",
     )
 
@@ -240,7 +240,7 @@ def open_data(data: Any, reading: Reading = AS_IT_IS) -> Source:
         raise PillionError(
             "labels of a file go with data of files",
             rule="labels and label_column say where the labels of files are",
-            here=describe(data),
+            here=describe_object(data),
             help="give pairs: (inputs, labels)",
         )
     return PythonData(data, reading, classes=reading.classes)

@@ -178,7 +178,7 @@ def _way_to_fit(spec: InputSpec) -> str:
     return f"save an array of shape ({many}), or compile the model for inputs of the data's shape"
 
 
-def batched(
+def batch_samples(
     samples: Iterator[Sample], wanted: Sequence[InputSpec]
 ) -> Iterator[tuple[tuple[Array, ...], list[Sample]]]:
     """Groups samples into whole inputs of a program, each with its samples. The last group is padded with copies
@@ -201,7 +201,7 @@ def _concatenate_inputs(samples: Sequence[Sample]) -> tuple[Array, ...]:
     return tuple(np.concatenate(parts) for parts in zip(*(s.inputs for s in samples), strict=True))
 
 
-def spread(count: int, most: int | None) -> list[int]:
+def evenly_spaced_numbers(count: int, most: int | None) -> list[int]:
     """Returns the numbers of at most `most` of these samples, in equal steps."""
     return [number * count // most for number in range(most)] if most and most < count else [*range(count)]
 
@@ -218,15 +218,15 @@ def spread_samples(samples: Iterator[Sample], most: int | None) -> Iterator[Samp
             buffer.append(sample)
         if len(buffer) > 2 * most:
             buffer, step = buffer[::2], 2 * step
-    yield from (buffer[number // step] for number in spread(count, most))
+    yield from (buffer[number // step] for number in evenly_spaced_numbers(count, most))
 
 
-def elements(shape: Sequence[int]) -> int:
+def element_count(shape: Sequence[int]) -> int:
     """Returns the number of elements of a shape."""
     return math.prod(shape)
 
 
-def normalized(real: Array, reading: Reading, channels: int = 1, *, divide: float = 1.0) -> Array:
+def normalize_channels(real: Array, reading: Reading, channels: int = 1, *, divide: float = 1.0) -> Array:
     """Divides numbers, subtracts the mean and divides by the standard deviation, per channel of the last axis or
     overall."""
     for name, numbers in (("--mean", reading.mean), ("--std", reading.std)):

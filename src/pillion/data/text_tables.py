@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pillion.data.reading_options import LABEL_NAMES, Reading
-from pillion.data.sample import Array, InputSpec, Sample, elements, normalized
+from pillion.data.sample import Array, InputSpec, Sample, element_count, normalize_channels
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file
 
@@ -162,7 +162,7 @@ def samples_of_table(
             else None
         )
         row = np.array([_parse_number(cell, table.path, line) for cell in cells], np.float64)
-        real = normalized(row, reading).astype(np.float32)
+        real = normalize_channels(row, reading).astype(np.float32)
         yield Sample((real.reshape(1, *wanted.of_one),), label, place)
 
 
@@ -208,4 +208,4 @@ def _damaged_table_error(path: Path, line: int, actual: str, rule: str) -> Pilli
 
 def columns_for(wanted: InputSpec) -> int:
     """Returns the columns of numbers that an input takes."""
-    return elements(wanted.of_one)
+    return element_count(wanted.of_one)

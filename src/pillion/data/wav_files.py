@@ -10,7 +10,7 @@ from shlex import quote
 import numpy as np
 
 from pillion.data.reading_options import Reading
-from pillion.data.sample import Array, InputSpec, elements, input_mismatch_error, normalized
+from pillion.data.sample import Array, InputSpec, element_count, input_mismatch_error, normalize_channels
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file
 
@@ -76,7 +76,7 @@ def _decode_samples(raw: bytes, width: int) -> Array:
 
 def as_input(sound: Array, wanted: InputSpec, reading: Reading, place: str) -> Array:
     """Converts a sound to one sample of an input; when fitting, cuts its middle or pads with silence."""
-    length = elements(wanted.of_one)
+    length = element_count(wanted.of_one)
     if max(wanted.of_one, default=1) != length:
         raise input_mismatch_error(
             place,
@@ -87,7 +87,7 @@ def as_input(sound: Array, wanted: InputSpec, reading: Reading, place: str) -> A
         )
     if len(sound) != length:
         sound = _crop_or_pad(sound, length, wanted, reading, place)
-    return normalized(sound, reading).reshape(1, *wanted.of_one)
+    return normalize_channels(sound, reading).reshape(1, *wanted.of_one)
 
 
 def _crop_or_pad(sound: Array, length: int, spec: InputSpec, reading: Reading, location: str) -> Array:

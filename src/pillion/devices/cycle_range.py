@@ -32,7 +32,7 @@ class CycleRange:
 NOTHING = CycleRange(0, 0)
 
 
-def total(bands: Iterable[CycleRange]) -> CycleRange:
+def sum_of_ranges(bands: Iterable[CycleRange]) -> CycleRange:
     """Returns the sum of ranges. Errors are assumed to be fully correlated: all terms may be low, or all
     high, together."""
     return sum(bands, NOTHING)

@@ -28,7 +28,7 @@ def sides_at_most(most: int, attribute: str, wants: str) -> Limit:
     )
 
 
-def equal(wanted: int, attribute: str, wants: str) -> Limit:
+def attribute_equals(wanted: int, attribute: str, wants: str) -> Limit:
     """Requires one value of an attribute."""
     return Limit(wants, lambda op: (getattr(op, attribute), getattr(op, attribute) == wanted))
 

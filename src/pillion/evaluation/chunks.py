@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.data.sample import Array, Sample, Source, batched, elements
+from pillion.data.sample import Array, Sample, Source, batch_samples, element_count
 from pillion.errors import PillionError
 from pillion.evaluation.metrics import Batch
 from pillion.evaluation.program_io import ProgramIo
@@ -32,9 +32,9 @@ def chunks_of(source: Source, io: ProgramIo, limit: int | None) -> Iterator[Chun
     runs: list[tuple[Array, ...]] = []
     real: list[tuple[Array, ...]] = []
     samples: list[tuple[Sample, ...]] = []
-    size = sum(elements(tensor.shape) * tensor.dtype.size_bytes for tensor in io.inputs)
+    size = sum(element_count(tensor.shape) * tensor.dtype.size_bytes for tensor in io.inputs)
     most = max(1, min(MOST_IN_CHUNK, CHUNK_BYTES // max(size, 1)))
-    for inputs, parts in batched(source.samples(io.inputs, limit), io.inputs):
+    for inputs, parts in batch_samples(source.samples(io.inputs, limit), io.inputs):
         runs.append(io.quantized(inputs))
         real.append(inputs)
         samples.append(tuple(parts))

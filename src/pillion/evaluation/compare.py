@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pillion.data.python_data import open_data
 from pillion.data.reading_options import AS_IT_IS, Reading
-from pillion.data.sample import Array, batched
+from pillion.data.sample import Array, batch_samples
 from pillion.errors import PillionError
 from pillion.evaluation.evaluate import MetricName, evaluate
 from pillion.evaluation.evaluation_result import Evaluation
@@ -47,7 +47,7 @@ def compare_layers(
     reference = FloatReference(float_model, io)
     layers = LayerErrorMeasurement(io.model, io.target, program.graph, tensors)
     samples = open_data(data, reading).samples(io.inputs, limit)
-    for number, (inputs, _) in enumerate(batched(samples, io.inputs), start=1):
+    for number, (inputs, _) in enumerate(batch_samples(samples, io.inputs), start=1):
         layers.add(io.quantized(inputs), reference.inputs(io.real_inputs(inputs)))
         if progress is not None:
             progress(number, limit)

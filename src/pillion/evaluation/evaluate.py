@@ -14,7 +14,7 @@ import numpy as np
 
 from pillion.data.python_data import open_data
 from pillion.data.reading_options import AS_IT_IS, Reading
-from pillion.data.sample import Array, Source, elements
+from pillion.data.sample import Array, Source, element_count
 from pillion.errors import PillionError
 from pillion.evaluation.agreement import agreement
 from pillion.evaluation.chunks import Chunk, batch_of, chunks_of
@@ -173,7 +173,7 @@ def _initial_scores(
 ) -> Scores:
     """Returns the chosen or default metrics, and a confusion matrix for classes."""
     first = chunk.samples[0][0].label
-    inputs, outputs = ([elements(tensor.of_one) for tensor in some] for some in (io.inputs, io.outputs))
+    inputs, outputs = ([element_count(tensor.of_one) for tensor in some] for some in (io.inputs, io.outputs))
     defaults = () if named else default_metrics(outputs, first, inputs, is_compared=is_compared)
     metrics = named or [metric_of(name) for name in defaults]
     is_classes = any(isinstance(metric, TopK) for metric in metrics)

@@ -19,7 +19,7 @@ STYLE = (
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
-def svg(comparison: Comparison) -> str:
+def layer_chart_svg(comparison: Comparison) -> str:
     """Draws the most harmful layers as SVG. Model names are escaped text."""
     layers = comparison.layers[:MOST_BARS]
     height = TOP + ROW * len(layers) + 20
@@ -67,7 +67,7 @@ def _format_decibels(decibels: float | None) -> str:
     return "exact" if decibels is None else f"{decibels:.1f} dB"
 
 
-def bar(part: float, width: int = 20) -> str:
+def text_bar(part: float, width: int = 20) -> str:
     """Returns a bar of characters for a number from 0 to 1."""
     eighths = round(max(0.0, min(part, 1.0)) * width * 8)
     full, rest = divmod(eighths, 8)

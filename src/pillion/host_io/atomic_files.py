@@ -182,7 +182,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Writes a file atomically. A symbolic link stays and its target is written; an existing file's permissions
     are kept."""
     with errors_naming_path(path):
-        path = resolved(path)
+        path = resolve_links(path)
         status = _stat_or_none(path)
         if status is not None:
             _require_replaceable(path, status.st_mode)
@@ -194,7 +194,7 @@ def write_whole(path: Path, content: bytes) -> None:
             os.replace(fresh, path)
 
 
-def resolved(path: Path) -> Path:
+def resolve_links(path: Path) -> Path:
     """Returns a path with all links followed. Users of the path report a link cycle."""
     return Path(os.path.realpath(path))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from pillion.host_io.process_guard import Guard, start, stop
+from pillion.host_io.process_guard import Guard, start, stop_guarded
 
 _ENDING_SECONDS = 1.0
 """Grace time for a child with a closed pipe before it is killed."""
@@ -42,7 +42,7 @@ class Process(Protocol):
 _Process = TypeVar("_Process", bound=Process)
 
 
-def restarted(start: Callable[[], _Process]) -> Callable[[], _Process]:
+def restarting_process(start: Callable[[], _Process]) -> Callable[[], _Process]:
     """Returns a function that starts a process, returns the same at each call, and starts another after its end."""
     running: list[_Process] = []
 
@@ -153,7 +153,7 @@ def describe_exit_code(code: int) -> str:
 
 
 def _kill_process(process: subprocess.Popen[bytes], guard: Guard) -> None:
-    stop(process, guard)
+    stop_guarded(process, guard)
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):

@@ -40,7 +40,7 @@ def _refuse_nan(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number")
 
 
-def build(declared: type[_T], data: object, where: str = "") -> _T:
+def object_from_json(declared: type[_T], data: object, where: str = "") -> _T:
     """Builds an object of the declared type from plain data."""
     value: _T = _build_value(declared, data, where)
     return value

@@ -20,7 +20,7 @@ UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def reason(error: BaseException) -> str:
+def error_reason(error: BaseException) -> str:
     """Returns the first line of an error's message, or its class."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 

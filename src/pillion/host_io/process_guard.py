@@ -96,7 +96,7 @@ def start(
     return process, guard
 
 
-def stop(process: subprocess.Popen[bytes], guard: Guard) -> None:
+def stop_guarded(process: subprocess.Popen[bytes], guard: Guard) -> None:
     """Kills a process that `start` started, and its children."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -118,7 +118,7 @@ def guarded_process(
     try:
         yield process
     finally:
-        stop(process, guard)
+        stop_guarded(process, guard)
         if process.stdout is not None:
             process.stdout.close()
 

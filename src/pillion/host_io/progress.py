@@ -149,7 +149,7 @@ def stage(words: str, total: int | None = None) -> Iterator[Advance]:
         yield advance
 
 
-def say(text: str) -> None:
+def print_above_bars(text: str) -> None:
     """Prints a line on standard error, above any bars."""
     text, display = escape_controls(text), _display.get()
     if display is None:

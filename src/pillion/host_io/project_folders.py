@@ -31,7 +31,7 @@ from pillion.host_io.atomic_files import (
     remove_mark_last,
     write_parts,
 )
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
+from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, parse_strict_json
 
 NEW, COMMIT = ".pillion-new", ".pillion-commit"
 JOURNAL, STAGED = "journal.json", "files"
@@ -318,7 +318,7 @@ def finish_interrupted_write(folder: Path) -> None:
 def _read_journal(folder: Path) -> Journal:
     file = folder / COMMIT / JOURNAL
     try:
-        return build(Journal, parse_strict_json(read_text(file, "journal")))
+        return object_from_json(Journal, parse_strict_json(read_text(file, "journal")))
     except ValueError as error:
         raise PillionError(
             f"{folder} was being written when that was stopped, and cannot be finished",

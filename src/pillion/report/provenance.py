@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from pillion import __version__
-from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
+from pillion.boards.toolchain import ARM_COMPILER, QEMU, compiler_version
 from pillion.compiled_program import CompiledProgram
 from pillion.host_io.atomic_files import file_sha256
 from pillion.ir.text import to_text
@@ -42,7 +42,7 @@ def versions() -> dict[str, str]:
     for tool in (ARM_COMPILER, QEMU):
         path = tool.find()
         if path:
-            by_name[tool.names[0]] = (version((path,)).splitlines() or [""])[0]
+            by_name[tool.names[0]] = (compiler_version((path,)).splitlines() or [""])[0]
     return {**by_name, "system": f"{platform.system()} {platform.machine()}", "byte order": sys.byteorder}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pillion.data.python_data import open_data
-from pillion.data.sample import InputSpec, batched
+from pillion.data.sample import InputSpec, batch_samples
 from pillion.errors import PillionError
 from pillion.ir.types import Array, Shape, Value
 
@@ -17,7 +17,7 @@ def report_samples(
 ) -> list[list[Array]]:
     """Returns at most `most` samples, each with an array per input: real numbers, or the input's integers."""
     specs = [InputSpec.of(v, shape) for v, shape in zip(inputs, shapes, strict=True)]
-    samples = [list(arrays) for arrays, _ in batched(open_data(given).samples(specs, most), specs)]
+    samples = [list(arrays) for arrays, _ in batch_samples(open_data(given).samples(specs, most), specs)]
     if not samples:
         raise PillionError(
             "there are no samples to look at",

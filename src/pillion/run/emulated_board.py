@@ -89,7 +89,7 @@ def _run_emulator(
     """Yields the results of one run of the emulator; the profile is of the first sample."""
     raw = b"".join(np.ascontiguousarray(x).tobytes() for sample in samples for x in sample)
     timeout = options.timeout * len(samples)
-    run = qemu.run(folder, board, raw, profile=options.profile, timeout=timeout, files=manifest.files)
+    run = qemu.run_samples(folder, board, raw, profile=options.profile, timeout=timeout, files=manifest.files)
     profile = (
         _execution_profile(manifest, run, firmware_sizes(folder, manifest, board))
         if options.profile
@@ -117,7 +117,7 @@ def _split_outputs(outputs: bytes, manifest: Manifest) -> list[bytes]:
 def firmware_sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:
     """Returns the sizes of a project's firmware, linked for a board."""
     board = dataclasses.replace(board, optimize=manifest.optimize)
-    return read_elf(qemu.build(folder, board, manifest.files))
+    return read_elf(qemu.build_firmware(folder, board, manifest.files))
 
 
 def board_of(manifest: Manifest) -> Board:

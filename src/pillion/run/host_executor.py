@@ -10,7 +10,7 @@ import numpy as np
 
 from pillion.boards.host import HostModel
 from pillion.boards.project_layout import HOST_FOLDER
-from pillion.boards.toolchain import host_compiler, processor
+from pillion.boards.toolchain import compiler_view_of_processor, host_compiler
 from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.emitters.c.project import native_files
 from pillion.host_io.atomic_files import Content
@@ -47,7 +47,7 @@ class HostExecutor:
 def files_for_host(program: Runnable, options: RunOptions = DEFAULTS) -> Mapping[str, Content]:
     """Returns the C project for this computer: the product's, or with `native` one with vector kernels if the
     processor has them."""
-    if options.native and processor(host_compiler()).has_vectors:
+    if options.native and compiler_view_of_processor(host_compiler()).has_vectors:
         return native_files(program.graph, program.target.name)
     return program.files
 

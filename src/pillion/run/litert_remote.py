@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pillion.host_io.child_process import restarted
-from pillion.host_io.json_dataclasses import build
+from pillion.host_io.child_process import restarting_process
+from pillion.host_io.json_dataclasses import object_from_json
 from pillion.ir.types import Array, Shape
 from pillion.run.executor import TIMEOUT_SECONDS
 from pillion.run.runtime_process import RuntimeMessages, RuntimeProcess
@@ -46,7 +46,7 @@ class LiteRtIo:
     outputs: tuple[LiteRtTensor, ...]
 
 
-_litert_process = restarted(lambda: RuntimeProcess(WORKER, words=WORDS, seconds=START_SECONDS))
+_litert_process = restarting_process(lambda: RuntimeProcess(WORKER, words=WORDS, seconds=START_SECONDS))
 _numbers = itertools.count(1)
 _closed: list[int] = []
 """The ids of files to close with the next opened one."""
@@ -62,7 +62,7 @@ class LiteRtProcess:
         program = [np.frombuffer(model, np.uint8)]
         facts, _ = self._process.ask(program, TIMEOUT_SECONDS, opens=True, number=self._number, closed=closed)
         try:
-            self.io = build(LiteRtIo, facts.get("io"))
+            self.io = object_from_json(LiteRtIo, facts.get("io"))
         except ValueError as error:
             raise self._process.malformed_answer_error(error) from None
         weakref.finalize(self, _closed.append, self._number)

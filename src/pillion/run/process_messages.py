@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
+from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, parse_strict_json
 from pillion.ir.types import Array, DType, Shape
 
 _LENGTH = struct.Struct("=I")
@@ -69,7 +69,7 @@ def read_message(receive: Callable[[int], bytes]) -> tuple[Facts, list[Array]]:
     facts = parse_strict_json(receive(length).decode())
     if not isinstance(facts, dict):
         raise ValueError("its facts are no object")
-    described = build(tuple[ArrayDescription, ...], facts.pop("arrays", None), "arrays")
+    described = object_from_json(tuple[ArrayDescription, ...], facts.pop("arrays", None), "arrays")
     return facts, [_array_from_bytes(spec, receive(spec.bytes)) for spec in described]
 
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from pillion.errors import PillionError
 from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError
-from pillion.host_io.json_dataclasses import build
+from pillion.host_io.json_dataclasses import object_from_json
 from pillion.ir.types import Array
 from pillion.run.process_messages import Facts, read_message, write_message
 
@@ -58,7 +58,7 @@ class RuntimeProcess:
         try:
             self.child.send(question, seconds)
             facts, arrays = read_message(lambda count: self.child.receive(count, seconds))
-            refused = build(dict[str, str], facts["error"], "error") if "error" in facts else None
+            refused = object_from_json(dict[str, str], facts["error"], "error") if "error" in facts else None
         except ChildEnded as ended:
             raise self._crash_error(str(ended)) from None
         except ChildTimeoutError:

@@ -16,7 +16,7 @@ import numpy as np
 from pillion.boards import selftest_runner
 from pillion.boards.board import find_board
 from pillion.data.python_data import open_data
-from pillion.data.sample import InputSpec, batched
+from pillion.data.sample import InputSpec, batch_samples
 from pillion.emitters.c.manifest import Manifest, read_manifest
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -58,7 +58,7 @@ def _require_finite(values: Sequence[Value], arrays: Sequence[Array], where: str
 def _samples_of_file(graph: Graph, file: Path) -> list[list[Array]]:
     """Returns the samples in a file, whose numbers are the inputs' own: no integer is rounded."""
     specs = [InputSpec(value.name, value.shape, value.dtype) for value in graph.inputs]
-    read = islice(batched(open_data(file).samples(specs), specs), MOST_SAMPLES + 1)
+    read = islice(batch_samples(open_data(file).samples(specs), specs), MOST_SAMPLES + 1)
     samples = [list(arrays) for arrays, _ in read]
     for sample in samples:
         _require_finite(graph.inputs, sample, str(file))
@@ -101,7 +101,7 @@ def run_selftest(folder: Path, on: str = HOST, timeout: float = TIMEOUT_SECONDS)
     manifest = read_manifest(folder)
     if on != HOST:
         check_board(manifest, find_board(on))
-    output = selftest_runner.run(
+    output = selftest_runner.run_selftest(
         folder, None if on == HOST else find_board(on), manifest.files, manifest.optimize, timeout
     )
     return _parse_outcome(manifest, on, output)

@@ -24,7 +24,7 @@ from pillion.devices.cortex_m.classes import (
 )
 from pillion.devices.cortex_m.memories import MemoryAssumption, default_memories, find_memories
 from pillion.devices.cortex_m.op_cycles import counted_cycles, uncounted_cycles
-from pillion.devices.cycle_range import CycleRange, total
+from pillion.devices.cycle_range import CycleRange, sum_of_ranges
 from pillion.devices.device import Device
 from pillion.emitters.c.manifest import Manifest, ManifestOp, read_manifest
 from pillion.errors import PillionError
@@ -112,12 +112,12 @@ class TimeEstimate:
     @property
     def milliseconds(self) -> CycleRange:
         """The total time of all ops, which run in sequence."""
-        return total(op.milliseconds for op in self.ops)
+        return sum_of_ranges(op.milliseconds for op in self.ops)
 
     @property
     def cycles(self) -> CycleRange:
         """The cycles of the core's ops."""
-        return total(op.cycles for op in self.ops if op.unit == "cpu")
+        return sum_of_ranges(op.cycles for op in self.ops if op.unit == "cpu")
 
     @property
     def classes(self) -> dict[InstructionClass, int]:
@@ -207,7 +207,7 @@ def _count_executed(
     folder: Path, manifest: Manifest, board: Board, sample: Sequence[Array], timeout: float
 ) -> list[Executed]:
     raw = b"".join(np.ascontiguousarray(x).tobytes() for x in sample)
-    counted = instruction_trace.count(
+    counted = instruction_trace.count_by_op(
         folder, board, raw, len(manifest.ops), files=manifest.files, timeout=timeout
     )
     return [

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pillion.errors import PillionError
-from pillion.host_io.progress import say
+from pillion.host_io.progress import print_above_bars
 from pillion.sweep import job_worker
 from pillion.sweep.job_result import JobOutput, killed_worker_output
 from pillion.sweep.jobs import Job
@@ -141,7 +141,7 @@ def connect_cluster(scheduler: str) -> Iterator[ClusterWorkers]:
     from distributed import Client
 
     if not scheduler.startswith("tls://"):
-        say(NO_TLS.format(scheduler))
+        print_above_bars(NO_TLS.format(scheduler))
     try:
         client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, RuntimeError) as error:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pillion
-from pillion.boards.toolchain import ARM_COMPILER, QEMU, version
+from pillion.boards.toolchain import ARM_COMPILER, QEMU, compiler_version
 from pillion.emitters.c.params_structs import kernel_folders
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import file_sha256, regular_file, suffix_of
@@ -113,5 +113,5 @@ def tools_hash() -> str:
     """Returns a hash of the tools that count instructions: the cross compiler's version, and whether there is an
     emulator."""
     compiler = ARM_COMPILER.find()
-    first = version((compiler,)).splitlines()[:1] if compiler else ["no cross compiler"]
+    first = compiler_version((compiler,)).splitlines()[:1] if compiler else ["no cross compiler"]
     return f"{''.join(first)}, {'QEMU' if QEMU.find() else 'no QEMU'}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import read_text
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
+from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, parse_strict_json
 from pillion.sweep.axes import Axis, AxisRange, Value
 from pillion.sweep.job_result import JobResult
 from pillion.sweep.jobs import JobFactory
@@ -204,7 +204,7 @@ def _search_space_text(plan: SweepFile) -> str:
 def _earlier_points(plan: SweepFile, store: Store) -> list[Point]:
     """Returns the points of an earlier search in the same space; none if its record is missing or damaged."""
     try:
-        record = build(
+        record = object_from_json(
             SearchTrials, parse_strict_json(read_text(store.folder / _FILE, "search", _MOST_BYTES))
         )
     except (PillionError, ValueError):

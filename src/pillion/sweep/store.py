@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import errors_naming_path, folder_lock, read_text, write_parts, write_whole
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
+from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, parse_strict_json
 from pillion.host_io.project_folders import check_paths
 from pillion.sweep.job_result import JobOutput, JobResult
 from pillion.sweep.jobs import Job
@@ -35,7 +35,7 @@ class Store:
         """Returns the stored result of a job, if any."""
         file = self.place(job) / RESULT
         try:
-            return build(JobResult, parse_strict_json(read_text(file, "result", _MOST_RESULT)))
+            return object_from_json(JobResult, parse_strict_json(read_text(file, "result", _MOST_RESULT)))
         except (PillionError, ValueError):
             return None
 

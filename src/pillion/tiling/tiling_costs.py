@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pillion.devices.cortex_m import Isa
 from pillion.devices.cortex_m.estimate import instructions
 from pillion.emitters.c.kernel import A_CALL, row_elements
-from pillion.emitters.c.kernel_choice import KernelChoice, choose, choose_variant_kernels
+from pillion.emitters.c.kernel_choice import KernelChoice, choose_kernels, choose_variant_kernels
 from pillion.emitters.c.tile_variants import VariantCache
 from pillion.ir.access import Span, row_bytes
 from pillion.ir.graph import Graph
@@ -81,7 +81,7 @@ class TilingCosts:
 
     def _kernel_choice(self, form: Op) -> KernelChoice:
         if form not in self.known.choices:
-            (self.known.choices[form],) = choose(self.graph.replace(ops=(form,)), self.isa)
+            (self.known.choices[form],) = choose_kernels(self.graph.replace(ops=(form,)), self.isa)
         return self.known.choices[form]
 
     def form(self, i: int, rows: int) -> KernelChoice:

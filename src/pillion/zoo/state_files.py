@@ -22,7 +22,7 @@ import numpy as np
 
 from pillion.errors import PillionError, warn
 from pillion.host_io.atomic_files import WEIGHT_FILES, read_whole, regular_file, suffix_of
-from pillion.host_io.npy_files import UNREADABLE, read_arrays, reason
+from pillion.host_io.npy_files import UNREADABLE, error_reason, read_arrays
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +82,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         raise PillionError(
             f"{path} is not a file of weights",
             rule="an .npz archive of plain arrays, one for each key of the model's state_dict()",
-            here=reason(error),
+            here=error_reason(error),
             help="write one with pillion.zoo.save_weights(module, path), or with numpy.savez",
         ) from None
 
@@ -102,7 +102,7 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
         raise PillionError(
             f"{path} is not a file of weights",
             rule="a .safetensors file: a header that says where each tensor lies, and the tensors",
-            here=reason(error),
+            here=error_reason(error),
             help="safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')",
         ) from None
 
@@ -173,7 +173,11 @@ def _load_failure_reason(error: Exception) -> str:
     """Returns torch's reason for a broken or foreign file in a few words."""
     if SCRIPTED in str(error):
         return "an archive of TorchScript, which is code"
-    return "it does not begin as such a file does" if isinstance(error, LookupError) else reason(error)[:200]
+    return (
+        "it does not begin as such a file does"
+        if isinstance(error, LookupError)
+        else error_reason(error)[:200]
+    )
 
 
 def _save_scripted_help(path: Path) -> str:

@@ -65,7 +65,7 @@ def another() -> Program:
 def sources(program: Program, folder: Path, is_copied: bool) -> list[Path]:
     """The project's files for the NPU; with copies as if no input or output lay in its place."""
     program.firmware(folder / "c", force=True)
-    made = [payload.parse(segment.payload) for segment in program.payloads.segments]
+    made = [payload.parse_payload(segment.payload) for segment in program.payloads.segments]
     if is_copied:
         everything = [frozenset(range(len(one.inputs) + len(one.outputs))) for one in made]
         for name, text in segment_source.sources(program.graph.name, made, everything).items():
@@ -147,7 +147,7 @@ def test_cmake_builds_two_models_that_answer_right_in_either_order(
     models = {"first": program, "second": another}
     for place, model in models.items():
         model.firmware(tmp_path / place)
-    for name, text in host_driver.driver().files.items():
+    for name, text in host_driver.substitute_driver().files.items():
         (tmp_path / name).write_text(text)
     answers = {place: _answer(model) for place, model in models.items()}
     orders, text = (("first", "second"), ("second", "first")), CMAKE
@@ -252,7 +252,7 @@ int main(void) {{
 
 
 def _compiled(program: Program) -> list[CompiledSegment]:
-    return [payload.parse(segment.payload) for segment in program.payloads.segments]
+    return [payload.parse_payload(segment.payload) for segment in program.payloads.segments]
 
 
 def _parts(folder: str, program: Program, is_copied: bool) -> tuple[str, str, str, str]:

@@ -83,8 +83,8 @@ def test_payloads_of_pte_files_are_the_delegates(program: Program) -> None:
     plan = Container(program.pte(), "net").plan
     assert [one.id for one in plan.delegates] == ["EthosUBackend"] * 2
     for segment in program.payloads.segments:
-        read = payload.parse(segment.payload)
-        assert payload.compose(read) == segment.payload
+        read = payload.parse_payload(segment.payload)
+        assert payload.compose_payload(read) == segment.payload
         assert len(segment.payload) % 16 == 0
         assert read.commands[:4] == b"COP1"
 
@@ -95,21 +95,21 @@ def test_damaged_payloads_are_refused_or_read_as_they_are(program: Program, at: 
     whole = program.payloads.segments[0].payload
     damaged = whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]
     try:
-        read = payload.parse(damaged)
+        read = payload.parse_payload(damaged)
     except PillionError:
         return
-    assert payload.compose(read) == damaged
+    assert payload.compose_payload(read) == damaged
 
 
 @needs_vela
 def test_payloads_that_are_cut_off_are_refused(program: Program) -> None:
     whole = program.payloads.segments[0].payload
     with pytest.raises(PillionError, match="damaged"):
-        payload.parse(whole[:-16])
+        payload.parse_payload(whole[:-16])
 
 
 def test_without_vela_segments_stay_tflite(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converter, "available", lambda: False)
+    monkeypatch.setattr(converter, "is_vela_installed", lambda: False)
     program = pillion.compile(Net().eval(), (X,), target="himax-we2")
     assert program.payloads.converter == ""
     assert "pip install 'pillion[ethos-u]'" in program.payloads.summary
@@ -127,7 +127,7 @@ def test_placement_asks_vela_what_a_segment_takes(monkeypatch: pytest.MonkeyPatc
     assert all("estimated by Vela 5." in str(entry.deciding) for entry in on_npu)
     assert str(program.payloads.figures["npu_cycles_by"]).startswith("Vela 5.")
     slow = SegmentCost(10**9, "somebody")
-    monkeypatch.setattr(converter, "_compiled", lambda *_: slow)
+    monkeypatch.setattr(converter, "_compile_cached", lambda *_: slow)
     assert not pillion.compile(Net().eval(), (X,), target="himax-we2").ledger.on_npu
 
 
@@ -136,7 +136,7 @@ def test_the_segment_is_kept_where_vela_fails(monkeypatch: pytest.MonkeyPatch, t
     def watch(stage: str, graph: Graph) -> None:
         Intermediates(tmp_path).watch(stage, graph)
         if stage == "place":
-            monkeypatch.setattr(converter, "_compiled", _fail)
+            monkeypatch.setattr(converter, "_compile_cached", _fail)
 
     with pytest.raises(VelaError):
         pillion.compile(Net().eval(), (X,), target="himax-we2", watch=watch)
@@ -158,7 +158,7 @@ def test_what_vela_fails_on_stays_on_the_core(monkeypatch: pytest.MonkeyPatch) -
     units = {entry.op.kind: entry for entry in program.ledger}
     assert units["conv2d"].segment is not None
     assert "no exact TFLite form" in str(units["avg_pool2d"].deciding)
-    monkeypatch.setattr(converter, "_compiled", _fail)
+    monkeypatch.setattr(converter, "_compile_cached", _fail)
     program = pillion.compile(pooled, (x,), target="himax-we2")
     assert not program.ledger.on_npu
     conv = next(entry for entry in program.ledger if entry.op.kind == "conv2d")
@@ -172,7 +172,7 @@ def test_what_vela_fails_on_stays_on_the_core(monkeypatch: pytest.MonkeyPatch) -
 def test_vela_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Otherwise everything would run on the core, without a word."""
     vela_process._loaded_vela().close()
-    converter._compiled.cache_clear()
+    converter._compile_cached.cache_clear()
     monkeypatch.setattr(vela_process, "WORKER", tmp_path / "none.py")
     with pytest.raises(ConverterError, match="does not start"):
         pillion.compile(Net().eval(), (X,), target="cortex-m55+ethos-u55-64")

@@ -19,7 +19,7 @@ import pillion
 from ethos_streams import needs_vela
 from pillion.compile_options import PlacementOptions
 from pillion.devices.ethos_u import host_driver
-from pillion.devices.ethos_u.payload import parse
+from pillion.devices.ethos_u.payload import parse_payload
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
 from pillion.run.executor import RunOptions
@@ -193,7 +193,7 @@ def test_a_project_that_has_states_keeps_them(tmp_path: Path) -> None:
 def test_cmake_takes_the_driver_in_the_place_of_the_stand_in(project: Path, tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("no cmake")
-    for name, text in host_driver.driver().files.items():
+    for name, text in host_driver.substitute_driver().files.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "main.c").write_text('#include "npu_ethosu.h"\nint main(void) { return net_npu_error; }\n')
     (tmp_path / "CMakeLists.txt").write_text(
@@ -224,4 +224,4 @@ def test_cycles_and_scratch_memory_are_stated_beside_the_compiler(tmp_path: Path
     program = pillion.load(tmp_path / "x.pte")
     assert "Vela 5." in said["npu"]
     assert said["npu_cycles_estimate"] > 10_000
-    assert said["npu_scratch_bytes"] == parse(program.payloads.segments[0].payload).scratch_bytes
+    assert said["npu_scratch_bytes"] == parse_payload(program.payloads.segments[0].payload).scratch_bytes

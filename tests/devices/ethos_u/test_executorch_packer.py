@@ -18,7 +18,7 @@ import pytest
 import pillion
 from ethos_streams import ARITHMETIC, compiled, needs_vela, tflite_of
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
-from pillion.devices.ethos_u.payload import compose, parse
+from pillion.devices.ethos_u.payload import compose_payload, parse_payload
 from pillion.devices.ethos_u.vela import MemoryMode, VelaSettings, compile_segment
 from pillion.emitters import tflite
 from pillion.ops import Concat, Softmax
@@ -80,9 +80,9 @@ def test_examples_are_packed_alike(
     settings = VelaSettings(ACCELERATORS[accelerator])
     file = tflite_of(list(kind.examples())[1])
     assert file is not None
-    made = compose(compiled(file, accelerator))
+    made = compose_payload(compiled(file, accelerator))
     assert made == pack(file, settings)
-    assert compose(parse(made)) == made
+    assert compose_payload(parse_payload(made)) == made
 
 
 @pytest.mark.turns(4)
@@ -103,4 +103,4 @@ def test_networks_are_packed_alike(
     for accelerator in accelerators:
         for mode in (MemoryMode.SHARED, MemoryMode.SRAM):
             settings = VelaSettings(ACCELERATORS[accelerator], mode)
-            assert compose(compile_segment(file, settings)) == pack(file, settings)
+            assert compose_payload(compile_segment(file, settings)) == pack(file, settings)

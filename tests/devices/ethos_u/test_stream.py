@@ -27,7 +27,7 @@ from pillion.devices.ethos_u.stream.operations import (
     Wait,
 )
 from pillion.devices.ethos_u.stream.stream_errors import StreamError
-from pillion.devices.ethos_u.stream.weight_stream import unpack, weight_positions
+from pillion.devices.ethos_u.stream.weight_stream import decompress_weights, weight_positions
 from pillion.devices.ethos_u.vela.vela_process import VelaError
 from pillion.emitters import tflite
 from pillion.ir.graph import Graph
@@ -133,7 +133,7 @@ def test_weights_come_back_in_order(accelerator: str, part_first: bool, bytes_ea
             )
             kind = ConvolutionKind.DEPTHWISE if depthwise else ConvolutionKind.CONVOLUTION
             order = weight_positions(kind, kernel, shape, block, bytes_each, npu)
-            found = unpack(bytes(packed))
+            found = decompress_weights(bytes(packed))
             assert sorted(order[order >= 0]) == list(range(weights.size))
             np.testing.assert_array_equal(found[: order.size][order >= 0], weights.ravel()[order[order >= 0]])
             assert not found[: order.size][order < 0].any()
@@ -358,10 +358,10 @@ def test_whole_networks_are_computed_exactly(name: str) -> None:
 
 def test_every_command_and_operation_is_shown() -> None:
     for stream in (convolution(), small()):
-        lines = list(shown.commands(stream.stream))
+        lines = list(shown.command_lines(stream.stream))
         assert len(lines) == len(stream.stream.instructions)
         assert lines[-1].split()[1:] == ["STOP", "65535"]
-        summary = list(shown.summary(stream.operations))
+        summary = list(shown.operation_lines(stream.operations))
         kinds = [type(op) for op in stream.operations]
         assert len(summary) == len(kinds)
         assert any(issubclass(kind, TensorOperation) for kind in kinds)

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pillion.devices.neutron.converter import payloads
+from pillion.devices.neutron.converter import convert_segments
 from pillion.devices.neutron.converter.payload import (
     DevicePayload,
     Port,
-    compose,
-    parse,
+    compose_payload,
+    parse_payload,
 )
-from pillion.devices.neutron.converter.sdk import ConvertedSegment, convert, merge_kernel_selections
+from pillion.devices.neutron.converter.sdk import ConvertedSegment, merge_kernel_selections, run_converter
 from pillion.devices.neutron.converter.sdk_probe import sdk_available
 from pillion.devices.payloads import SegmentFile
 from pillion.emitters.tflite import emit
@@ -56,7 +56,7 @@ def sdk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def converted(segment: bytes, timeout: float = SECONDS, target: str = TARGET) -> ConvertedSegment:
-    return convert(segment, target, timeout=timeout)
+    return run_converter(segment, target, timeout=timeout)
 
 
 def microcode(version: int, inputs: int, outputs: int, size: int = 64, weights: int = 0) -> bytes:
@@ -96,7 +96,7 @@ def test_the_blob_byte_for_byte() -> None:
     )
     head = bytes([2, 2, 3, 0, 1, 1, 0, 2, 0, 1, 0, 1]) + bytes(4)
     code = microcode(1, 2, 2, 70, 5) + bytes(10)
-    assert compose(made) == head + code + b"abcde" + bytes(11) + b"kernel" + bytes(10)
+    assert compose_payload(made) == head + code + b"abcde" + bytes(11) + b"kernel" + bytes(10)
 
 
 def test_one_input_and_one_output_have_a_head_of_eight_bytes() -> None:
@@ -107,17 +107,17 @@ def test_one_input_and_one_output_have_a_head_of_eight_bytes() -> None:
 @pytest.mark.parametrize("ports", [(1, 1, 1), (2, 3, 5), (7, 1, 7), (255, 255, 255)])
 def test_a_blob_parses_back(version: int, ports: tuple[int, int, int]) -> None:
     made = payload(version, *ports)
-    assert parse(compose(made)) == made
+    assert parse_payload(compose_payload(made)) == made
 
 
 @pytest.mark.parametrize("count", [255, 256])
 def test_the_head_counts_in_bytes(count: int) -> None:
     made = payload(arguments=count)
     if count < 256:
-        assert parse(compose(made)) == made
+        assert parse_payload(compose_payload(made)) == made
     else:
         with pytest.raises(PillionError, match="at most 255"):
-            compose(made)
+            compose_payload(made)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_the_head_counts_in_bytes(count: int) -> None:
 def test_what_does_not_belong_together_is_refused(changes: dict[str, object], wanted: str) -> None:
     made = payload()
     with pytest.raises(PillionError, match=wanted):
-        compose(DevicePayload(**{**vars(made), **changes}))
+        compose_payload(DevicePayload(**{**vars(made), **changes}))
 
 
 # Pillion's own payload
@@ -144,8 +144,8 @@ def test_what_does_not_belong_together_is_refused(changes: dict[str, object], wa
 
 def test_without_the_sdk_the_payload_is_tflite(segment: bytes) -> None:
     raw = ir_payload(segment, ("a", "b"), ("sum", "größtes"))
-    assert parse(raw) == IrPayload(segment, ("a", "b"), ("sum", "größtes"))
-    assert compose(parse(raw)) == raw
+    assert parse_payload(raw) == IrPayload(segment, ("a", "b"), ("sum", "größtes"))
+    assert compose_payload(parse_payload(raw)) == raw
     assert raw[32 : 32 + len(segment)] == segment
 
 
@@ -163,17 +163,19 @@ def test_a_device_refuses_tflite(segment: bytes) -> None:
 @given(data=st.data())
 def test_damaged_bytes_end_in_an_error(kind: str, data: st.DataObject) -> None:
     raw = (
-        compose(payload(1, 2, 1)) if kind == "device" else ir_payload(b"\0\0\0\0TFL3rest", ("a", "b"), ("y",))
+        compose_payload(payload(1, 2, 1))
+        if kind == "device"
+        else ir_payload(b"\0\0\0\0TFL3rest", ("a", "b"), ("y",))
     )
     cut = data.draw(st.integers(0, len(raw)))
     damaged = bytearray(raw[:cut] + data.draw(st.sampled_from((raw[cut:], b""))))
     for at, byte in data.draw(st.lists(st.tuples(st.integers(0, len(raw)), st.integers(0, 255)), max_size=4)):
         damaged[at : at + 1] = bytes([byte])
     try:
-        found = parse(bytes(damaged))
+        found = parse_payload(bytes(damaged))
     except PillionError:
         return
-    assert compose(found) == bytes(damaged)
+    assert compose_payload(found) == bytes(damaged)
 
 
 @pytest.mark.parametrize(
@@ -189,13 +191,13 @@ def test_damage_has_a_name(at: int, byte: int, wanted: str) -> None:
     raw = bytearray(ir_payload(b"\0\0\0\0TFL3", ("a",), ("y",)))
     raw[at] = byte
     with pytest.raises(PillionError, match=wanted):
-        parse(bytes(raw))
+        parse_payload(bytes(raw))
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0", bytes(16), bytes(15), bytes([255] * 16), b"x" * 4096])
 def test_bytes_of_anything_else_are_refused(raw: bytes) -> None:
     with pytest.raises(PillionError, match=r"damaged|not known"):
-        parse(raw)
+        parse_payload(raw)
 
 
 # The converter
@@ -212,22 +214,22 @@ def test_the_sdk_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_segment_is_converted(sdk: pytest.MonkeyPatch, segment: bytes) -> None:
-    made = convert(segment, TARGET, fetch_constants_to_sram=True, timeout=SECONDS)
+    made = run_converter(segment, TARGET, fetch_constants_to_sram=True, timeout=SECONDS)
     assert made.payload.inputs == made.payload.outputs == (Port(0), Port(1))
     assert (made.payload.arguments, made.payload.version) == (2, 0)
     assert (made.payload.weights, made.payload.kernels) == (bytes(range(33)), b"kernels!")
     assert made.kernel_selection == "/* imxrt700 sram=True */\n"
     assert made.sdk_version == "0.0.stand-in"
-    parsed = parse(compose(made.payload))
+    parsed = parse_payload(compose_payload(made.payload))
     assert isinstance(parsed, DevicePayload)
     assert parsed.microcode == made.payload.microcode
-    whole = payloads([SegmentFile("segment", segment, ("a", "b"), ("sum", "largest"))], TARGET)
+    whole = convert_segments([SegmentFile("segment", segment, ("a", "b"), ("sum", "largest"))], TARGET)
     assert whole.scratch_bytes == made.payload.scratch_bytes == 40_960
-    assert whole.flash_bytes == len(compose(made.payload))
+    assert whole.flash_bytes == len(compose_payload(made.payload))
 
 
 def test_no_kernel_selection_unless_wanted(sdk: pytest.MonkeyPatch, segment: bytes) -> None:
-    assert convert(segment, TARGET, kernel_selection=False, timeout=SECONDS).kernel_selection is None
+    assert run_converter(segment, TARGET, kernel_selection=False, timeout=SECONDS).kernel_selection is None
 
 
 def test_payload_version_1(sdk: pytest.MonkeyPatch, segment: bytes) -> None:

@@ -33,7 +33,7 @@ FUSED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_
 """Activations that an operator can fuse."""
 
 
-def refusal(op: Op, rule: str, here: object, help: str = "") -> PillionError:
+def inexact_op_error(op: Op, rule: str, here: object, help: str = "") -> PillionError:
     """Returns the error for an op without an exact TFLite form."""
     location = f"{here}" + (f"  ({op.source})" if op.source else "")
     return PillionError(
@@ -45,29 +45,31 @@ def int8_only(op: Op, *values: Value) -> None:
     """Raises unless these values are int8 with one scale; by default the op's activations and results."""
     for value in values or (*op.activations, *op.results):
         if value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
-            raise refusal(op, "arithmetic is on int8 with one scale", repr(value), "quantize the model")
+            raise inexact_op_error(
+                op, "arithmetic is on int8 with one scale", repr(value), "quantize the model"
+            )
 
 
 def require_constants(op: Op, *values: Value) -> None:
     """Raises if weights or bias are not constant."""
     for value in values:
         if not value.is_constant:
-            raise refusal(op, "weights and bias are constants", repr(value))
+            raise inexact_op_error(op, "weights and bias are constants", repr(value))
 
 
-def symmetric(op: Op, weights: Value) -> Value:
+def symmetric_weights(op: Op, weights: Value) -> Value:
     """Returns the weights; raises if their zero point is not 0."""
     if isinstance(weights.type.quant, PerTensor) and weights.zero_point:
-        raise refusal(op, "weights have zero point 0", weights.zero_point)
+        raise inexact_op_error(op, "weights have zero point 0", weights.zero_point)
     return weights
 
 
 def scaled_bias(op: Convolution | Linear) -> Value:
     """Returns the bias with the accumulator's scale."""
-    return constant(op.bias.name, op.bias.constant, accumulator(op.x, op.weights))
+    return constant(op.bias.name, op.bias.constant, accumulator_quantization(op.x, op.weights))
 
 
-def accumulator(x: Value, weights: Value) -> Quant:
+def accumulator_quantization(x: Value, weights: Value) -> Quant:
     """Returns the quantization of sums of products."""
     scales = tuple(max(x.scale * scale, LEAST_SCALE) for scale in weights.channel_scales.tolist())
     return PerChannel(scales, 0) if isinstance(weights.type.quant, PerChannel) else PerTensor(scales[0])
@@ -104,7 +106,7 @@ def _is_same(size: int, out: int, kernel: int, stride: int, dilation: int, befor
     return out == -(-size // stride) and before == total // 2
 
 
-def fused(op: Any, node: Node) -> list[Node]:
+def with_fused_activation(op: Any, node: Node) -> list[Node]:
     """Returns the operator with an op's bounds as a fused activation if one matches, otherwise followed by
     explicit bounds."""
     (y,) = node.outputs
@@ -113,10 +115,10 @@ def fused(op: Any, node: Node) -> list[Node]:
         if activation_levels(activation.name, y.quant) == (op.low, op.high):
             return [replace(node, options=replace(options, fused_activation=activation))]
     unbounded = Value(f"{op.name}/unbounded", y.type)
-    return [replace(node, outputs=(unbounded,)), *bounded(op, unbounded, y)]
+    return [replace(node, outputs=(unbounded,)), *bounds_as_min_max(op, unbounded, y)]
 
 
-def bounded(op: Any, x: Value, y: Value) -> list[Node]:
+def bounds_as_min_max(op: Any, x: Value, y: Value) -> list[Node]:
     """Returns a minimum with an op's upper bound and a maximum with its lower one, as far as they have an
     effect."""
     steps = [("MINIMUM", "high", op.high)] if op.high < 127 or op.low == -128 else []

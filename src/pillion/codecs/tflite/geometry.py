@@ -13,7 +13,9 @@ from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels
 from pillion.schemas.tflite import Activation, Padding, StridedSliceOptions
 
 
-def sides(call: ReadOperator, code: int, image: Shape, kernel: Pair, stride: Pair, dilation: Pair) -> Sides:
+def padding_sides(
+    call: ReadOperator, code: int, image: Shape, kernel: Pair, stride: Pair, dilation: Pair
+) -> Sides:
     """Returns the padding of SAME or VALID; the odd pixel of SAME is at the bottom or right."""
     if min(*kernel, *stride, *dilation) < 1 or len(image) != 4:
         raise call.refuse(
@@ -75,7 +77,7 @@ LARGEST_IMAGE = 2**15
 """The largest side of a resize: positions have 32 bits, 10 of them fractional."""
 
 
-def resized(call: ReadOperator) -> Pair:
+def resized_shape(call: ReadOperator) -> Pair:
     """Returns the size of a resized image; the second operand may repeat it."""
     y = call.result
     if y.type.rank != 4:
@@ -97,7 +99,7 @@ class Strides:
     shape: Shape
 
 
-def strides(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> Strides:
+def resolve_strided_slice(call: ReadOperator, shape: Shape, options: StridedSliceOptions) -> Strides:
     """Resolves the masks and negative positions of a strided slice."""
     begin, end, step = (call.integers(n) for n in (1, 2, 3))
     if options.offset and options.begin_mask | options.end_mask | options.new_axis_mask:

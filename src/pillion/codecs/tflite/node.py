@@ -38,6 +38,6 @@ Writing = Callable[[Any], list[Node]]
 """A row of the table: returns the operators of an op, in execution order."""
 
 
-def integers(name: str, numbers: ArrayLike) -> Value:
+def int32_constant(name: str, numbers: ArrayLike) -> Value:
     """Returns an int32 constant for axes, sizes or paddings."""
     return constant(name, np.asarray(numbers, np.int32))

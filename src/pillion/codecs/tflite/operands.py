@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from pillion.codecs.tflite.exact import accumulator
+from pillion.codecs.tflite.exact import accumulator_quantization
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -65,7 +65,7 @@ def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels:
             weights_quant,
             "convert with target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]: weights are around zero then",
         )
-    quant = accumulator(x, weights)
+    quant = accumulator_quantization(x, weights)
     operand = call.optional(number)
     if operand is None:
         return constant(call.fresh(f"{call.result.name}/bias"), np.zeros(channels, np.int32), quant)
@@ -98,7 +98,7 @@ def _require_bias_scale(call: ReadOperator, bias: Value, x: Value, weights: Valu
         raise call.refuse(f"the scale of the bias is that of the sums, {sums:g}", f"{declared:g}")
 
 
-def checked(call: ReadOperator, op: Op) -> Op:
+def check_declared_shapes(call: ReadOperator, op: Op) -> Op:
     """Returns the op, with the sizes that the file leaves open; raises if the file declares another result."""
     op.check()
     inferred, declared = op.infer(), op.results[0]

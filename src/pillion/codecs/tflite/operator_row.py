@@ -9,9 +9,9 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from pillion.codecs.tflite.exact import fused, int8_only
+from pillion.codecs.tflite.exact import int8_only, with_fused_activation
 from pillion.codecs.tflite.geometry import levels, sorted_axes
-from pillion.codecs.tflite.node import Node, Writing, integers
+from pillion.codecs.tflite.node import Node, Writing, int32_constant
 from pillion.codecs.tflite.operands import require_int8, require_one_of
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.ir.op import Op
@@ -23,7 +23,7 @@ INT8 = (DType.INT8,)
 ANY: tuple[DType, ...] = ()
 
 
-def accept(*_: Any) -> None:
+def accept_all(*_: Any) -> None:
     """Accepts every op."""
 
 
@@ -49,9 +49,9 @@ class Row:
     """Whether the bounds of the result are a fused activation."""
     types: tuple[DType, ...] = INT8
     """The element types of the operands, or `ANY`."""
-    check_read: Callable[[ReadOperator, Any], None] = accept
+    check_read: Callable[[ReadOperator, Any], None] = accept_all
     """Raises on an operator whose op is wrong."""
-    check_written: Callable[[Any], None] = accept
+    check_written: Callable[[Any], None] = accept_all
     """Raises on an op that LiteRT computes in another way."""
 
     def matches(self, call: ReadOperator) -> bool:
@@ -90,14 +90,14 @@ class Row:
         self.check_written(op)
         inputs: list[Value] = [getattr(op, name) for name in self.operands]
         if self.numbers:
-            inputs.append(integers(f"{op.name}/{self.numbers}", getattr(op, self.numbers)))
+            inputs.append(int32_constant(f"{op.name}/{self.numbers}", getattr(op, self.numbers)))
         option_values = {option: getattr(op, name) for name, option in self.fields.items()}
         options = self.options(**option_values, **self.fixed_options) if self.options else None
         node = Node(self.code, tuple(inputs), (op.y,), options)
-        return fused(op, node) if self.is_bounded else [node]
+        return with_fused_activation(op, node) if self.is_bounded else [node]
 
 
-def readers(rows: Sequence[Row]) -> dict[str, Reading]:
+def readers_by_operator(rows: Sequence[Row]) -> dict[str, Reading]:
     """Returns the reader of each operator: the first row that takes it; otherwise the first one refuses it."""
 
     def reader(same: Sequence[Row]) -> Reading:
@@ -107,7 +107,7 @@ def readers(rows: Sequence[Row]) -> dict[str, Reading]:
     return {code: reader(list(same)) for code, same in groupby(ordered, lambda row: row.code)}
 
 
-def writers(rows: Sequence[Row]) -> dict[type[Op], Writing]:
+def writers_by_op(rows: Sequence[Row]) -> dict[type[Op], Writing]:
     """Returns the writer of each op: by the row of its attributes and element type."""
 
     def writer(same: Sequence[Row], op: Op) -> list[Node]:

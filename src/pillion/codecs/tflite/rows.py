@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from pillion import ops
-from pillion.codecs.tflite.exact import int8_only, refusal
-from pillion.codecs.tflite.geometry import axes_in_order, resized
-from pillion.codecs.tflite.operator_row import ANY, Row, readers, writers
+from pillion.codecs.tflite.exact import inexact_op_error, int8_only
+from pillion.codecs.tflite.geometry import axes_in_order, resized_shape
+from pillion.codecs.tflite.operator_row import ANY, Row, readers_by_operator, writers_by_op
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.codecs.tflite.window_row import WINDOW_ROWS
 from pillion.ir.types import DType, Value
@@ -26,7 +26,9 @@ DIVISIONS = (ops.Calculation.FLOOR_DIV, ops.Calculation.FLOOR_MOD)
 def require_few_axes(op: Any, most: int = MOST_AXES) -> None:
     """Raises if operands need a broadcast along more axes than LiteRT supports."""
     if len({v.shape for v in op.operands}) > 1 and op.y.type.rank > most:
-        raise refusal(op, f"LiteRT broadcasts at most {most} axes", repr(op.y), "join axes by a reshape")
+        raise inexact_op_error(
+            op, f"LiteRT broadcasts at most {most} axes", repr(op.y), "join axes by a reshape"
+        )
 
 
 def _require_small_growth(op: AddOrSub) -> None:
@@ -34,14 +36,14 @@ def _require_small_growth(op: AddOrSub) -> None:
     the result's does not round to less than 1."""
     if op.rescale[2].shift > 0:
         rule = f"{op.kind.upper()}: the result's scale is more than 2^-19 of the larger operand scale"
-        raise refusal(op, rule, f"{op.y.scale!r} of {max(op.a.scale, op.b.scale)!r}")
+        raise inexact_op_error(op, rule, f"{op.y.scale!r} of {max(op.a.scale, op.b.scale)!r}")
 
 
 def _require_defined_quotients(op: ops.Div) -> None:
     """Raises if LiteRT's shift is undefined. LiteRT also fails if a computed divisor is zero."""
     if not op.is_defined_in_litert:
         rule = "DIV: the ratio of the scales lets LiteRT shift every quotient by at most 31 places"
-        raise refusal(op, rule, f"{op.ratio!r}", "multiply by the reciprocal")
+        raise inexact_op_error(op, rule, f"{op.ratio!r}", "multiply by the reciprocal")
 
 
 def _require_litert_steps(op: ops.Softmax) -> None:
@@ -50,7 +52,7 @@ def _require_litert_steps(op: ops.Softmax) -> None:
             "LiteRT's softmax has steps of 1/256",
             "saving a program as .tflite gives it the usual ones",
         )
-        raise refusal(op, rule, f"steps of {op.y.scale:g}", help)
+        raise inexact_op_error(op, rule, f"steps of {op.y.scale:g}", help)
 
 
 def _require_readable_div(call: ReadOperator, op: ops.Div) -> None:
@@ -76,12 +78,14 @@ def _require_comparable(op: ops.Compare) -> None:
         coarse = next((v for v in (op.a, op.b) if v.scale >= 1), None)
         if coarse is not None:
             rule = "LiteRT compares operands whose scales are below 1"
-            raise refusal(op, rule, f"`{coarse.name}`: {coarse.scale:.6g}", "divide both by a number")
+            raise inexact_op_error(
+                op, rule, f"`{coarse.name}`: {coarse.scale:.6g}", "divide both by a number"
+            )
     elif op.a.dtype is DType.BOOL and op.relation not in (ops.Relation.EQUAL, ops.Relation.NOT_EQUAL):
         rule = "LiteRT compares booleans for equality"
-        raise refusal(op, rule, op.relation.value, "logical_and and logical_not say the same")
+        raise inexact_op_error(op, rule, op.relation.value, "logical_and and logical_not say the same")
     elif op.a.dtype not in (DType.BOOL, DType.INT32):
-        raise refusal(op, "int8, int32 or bool is compared", repr(op.a), "quantize the model")
+        raise inexact_op_error(op, "int8, int32 or bool is compared", repr(op.a), "quantize the model")
 
 
 def _require_no_activation(call: ReadOperator, _: ops.IntegerArithmetic) -> None:
@@ -96,10 +100,10 @@ def _require_calculable(op: ops.IntegerArithmetic) -> None:
     is_safe = op.b.is_constant and int(op.b.constant.min()) > 0
     if op.calculation in DIVISIONS and not is_safe:
         rule = "LiteRT stops at a divisor of 0: it is a constant above 0"
-        raise refusal(op, rule, repr(op.b), "write C: -o folder/")
+        raise inexact_op_error(op, rule, repr(op.b), "write C: -o folder/")
     if op.calculation is ops.Calculation.SHIFT_RIGHT and not _is_shift_amount(op.b):
         rule = "LiteRT moves by 0 to 31 places, and by one of these where more or less is asked for: the places are constants"
-        raise refusal(op, rule, repr(op.b), "write C: -o folder/")
+        raise inexact_op_error(op, rule, repr(op.b), "write C: -o folder/")
 
 
 def _is_shift_amount(amount: Value) -> bool:
@@ -143,7 +147,7 @@ def _reduction_row(code: str, op: type[Any], types: tuple[DType, ...] = (DType.I
 
 def _resize_row(code: str, op: type[Any], options: type[Any]) -> Row:
     fields = {"align_corners": "align_corners", "half_pixel": "half_pixel_centers"}
-    return Row(code, op, options=options, fields=fields, numbers="size", read_numbers=resized)
+    return Row(code, op, options=options, fields=fields, numbers="size", read_numbers=resized_shape)
 
 
 ROWS = (
@@ -212,4 +216,4 @@ ROWS = (
     _resize_row("RESIZE_BILINEAR", ops.ResizeBilinear, tflite.ResizeBilinearOptions),
     _resize_row("RESIZE_NEAREST_NEIGHBOR", ops.ResizeNearest, tflite.ResizeNearestNeighborOptions),
 )
-READERS, WRITERS = readers((*ROWS, *WINDOW_ROWS)), writers((*ROWS, *WINDOW_ROWS))
+READERS, WRITERS = readers_by_operator((*ROWS, *WINDOW_ROWS)), writers_by_op((*ROWS, *WINDOW_ROWS))

@@ -11,16 +11,16 @@ import numpy as np
 
 from pillion import ops
 from pillion.codecs.tflite.exact import (
-    fused,
+    inexact_op_error,
     int8_only,
     padding_code,
-    refusal,
     require_constants,
     scaled_bias,
-    symmetric,
+    symmetric_weights,
+    with_fused_activation,
 )
-from pillion.codecs.tflite.geometry import levels, sides
-from pillion.codecs.tflite.node import Node, integers
+from pillion.codecs.tflite.geometry import levels, padding_sides
+from pillion.codecs.tflite.node import Node, int32_constant
 from pillion.codecs.tflite.operands import bias_of, require_int8, with_axes
 from pillion.codecs.tflite.operator_row import Row
 from pillion.codecs.tflite.read_operator import ReadOperator
@@ -62,7 +62,7 @@ class WindowRow(Row):
         if self.op is ops.Conv2d:
             fields["groups"] = max(x.shape[3] // weights.shape[3], 1)
         windows: Any = (kernel, fields["stride"], fields.get("dilation", (1, 1)))
-        fields["padding"] = sides(call, options.padding, x.shape, *windows)
+        fields["padding"] = padding_sides(call, options.padding, x.shape, *windows)
         fields |= levels(call, y, options.fused_activation)
         if self.channel_axis is None:
             return [self.op(x=x, y=y, source=call.source, **fields)]
@@ -76,13 +76,13 @@ class WindowRow(Row):
         inputs: tuple[Value, ...] = ()
         if self.channel_axis is not None:
             require_constants(op, op.weights, op.bias)
-            inputs = (symmetric(op, op.weights), scaled_bias(op))
+            inputs = (symmetric_weights(op, op.weights), scaled_bias(op))
         values: dict[str, Any] = {option: getattr(op, name) for name, option in self.fields.items()}
         for name, h, w in self.pairs:
             values[h], values[w] = getattr(op, name)
         x, before, padding = self._padded(op)
         node = Node(self.code, (x, *inputs), (op.y,), self.table(padding=padding, **values))
-        return [*before, *fused(op, node)]
+        return [*before, *with_fused_activation(op, node)]
 
     @property
     def table(self) -> Any:
@@ -103,7 +103,7 @@ class WindowRow(Row):
             return op.x, [], mode
         level = self.fill(op)
         if level is None:
-            raise refusal(
+            raise inexact_op_error(
                 op,
                 "a window counts the pixels inside the image only: padding is none, or that of SAME",
                 f"padding {op.padding}, kernel {op.kernel}, stride {op.stride}, image {op.x.shape[1:3]}",
@@ -121,7 +121,7 @@ def pad_node(
     name: str, x: Value, y: Value, before: tuple[int, ...], after: tuple[int, ...], level: float
 ) -> Node:
     """Returns the operator of a padding: PAD fills with real zero, PADV2 with any value."""
-    paddings = integers(f"{name}/paddings", list(zip(before, after, strict=True)))
+    paddings = int32_constant(f"{name}/paddings", list(zip(before, after, strict=True)))
     zero = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
     if level == zero:
         return Node("PAD", (x, paddings), (y,), tflite.PadOptions())

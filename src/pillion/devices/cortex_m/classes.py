@@ -57,7 +57,7 @@ _REGISTERS = re.compile(r"\{([^}]*)\}")
 _RANGE = re.compile(r"([rsdq])(\d+)-\1(\d+)")
 
 
-def classify(instruction: str) -> InstructionKind:
+def classify_instruction(instruction: str) -> InstructionKind:
     """Returns the class of one line of a disassembly, such as `ldmia.w r3!, {r4, r5}`."""
     mnemonic, _, operands = instruction.strip().partition(" ")
     if _VECTOR_MEMORY.fullmatch(mnemonic):
@@ -137,7 +137,7 @@ def executed(lines: Iterable[ExecutedLine], constants: MemoryAccesses, arena: Me
     counts = {name: 0 for name in InstructionClass}
     more = taken = 0
     for line in lines:
-        kind = classify(line.instruction)
+        kind = classify_instruction(line.instruction)
         counts[kind.name] += line.times
         more += kind.more_registers * line.times
         taken += 0 if kind.name is InstructionClass.LOOP else line.left

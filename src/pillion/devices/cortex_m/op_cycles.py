@@ -9,7 +9,7 @@ from pillion.devices.cortex_m.cores import Core
 from pillion.devices.cortex_m.cycles import CYCLES
 from pillion.devices.cortex_m.estimate import estimate
 from pillion.devices.cortex_m.memories import MemoryAssumption
-from pillion.devices.cycle_range import NOTHING, CycleRange, total
+from pillion.devices.cycle_range import NOTHING, CycleRange, sum_of_ranges
 from pillion.ir.op import Op
 
 UNCOUNTED = CycleRange(0.4, 3.0)
@@ -20,7 +20,7 @@ def counted_cycles(core: Core, ran: Executed, memories: MemoryAssumption, hertz:
     """Returns the cycle range of executed instructions: their classes, taken jumps, and memory wait
     states."""
     table = CYCLES[core.plain]
-    known = total(table.cycles.get(name, _SLOW) * count for name, count in ran.counts.items())
+    known = sum_of_ranges(table.cycles.get(name, _SLOW) * count for name, count in ran.counts.items())
     extra = table.per_register * ran.more_registers + table.taken * ran.taken
     return known + extra + memories.cycles(ran, hertz)
 

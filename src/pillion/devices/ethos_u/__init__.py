@@ -18,7 +18,7 @@ from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Fami
 from pillion.devices.ethos_u.converter import cost_for, payloads_for
 from pillion.devices.ethos_u.depthwise_multipliers import dense_multiplier_pass
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
-from pillion.devices.ethos_u.host_driver import driver
+from pillion.devices.ethos_u.host_driver import substitute_driver
 from pillion.devices.ethos_u.payload import executable_of, payload_lines
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.ir.constraints import QuantizationConstraints
@@ -65,7 +65,7 @@ def ethos_u(accelerator: Accelerator) -> Device:
         rewrites=(sum_hard_sigmoids, split_reductions, dense_multiplier_pass(accelerator)),
         show=payload_lines,
         execute=executable_of,
-        driver=driver,
+        driver=substitute_driver,
         cost=cost_for(accelerator),
         payloads=payloads_for(accelerator),
     )

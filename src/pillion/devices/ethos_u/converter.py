@@ -7,10 +7,16 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from pillion.devices.ethos_u.accelerators import Accelerator
-from pillion.devices.ethos_u.payload import compose
+from pillion.devices.ethos_u.payload import compose_payload
 from pillion.devices.ethos_u.segment_source import flash_bytes, sources
-from pillion.devices.ethos_u.vela import CompiledSegment, MemoryMode, VelaSettings, available, compile_segment
-from pillion.devices.ethos_u.vela.vela_process import version
+from pillion.devices.ethos_u.vela import (
+    CompiledSegment,
+    MemoryMode,
+    VelaSettings,
+    compile_segment,
+    is_vela_installed,
+)
+from pillion.devices.ethos_u.vela.vela_process import vela_version
 from pillion.devices.payloads import (
     Payloads,
     SegmentCost,
@@ -40,26 +46,26 @@ def cost_for(accelerator: Accelerator) -> Callable[[bytes, str], SegmentCost | N
 
 def _estimate_segment_cost(accelerator: Accelerator, tflite: bytes, chip: str) -> SegmentCost | None:
     """Returns Vela's estimate, or None if Vela is not installed."""
-    if not available():
+    if not is_vela_installed():
         return None
-    return SegmentCost(_compiled(tflite, settings_of(accelerator, chip)).cycles, _converter_name())
+    return SegmentCost(_compile_cached(tflite, settings_of(accelerator, chip)).cycles, _converter_name())
 
 
 @lru_cache(maxsize=32)
-def _compiled(tflite: bytes, settings: VelaSettings) -> CompiledSegment:
+def _compile_cached(tflite: bytes, settings: VelaSettings) -> CompiledSegment:
     """Compiles a segment. The cache serves both its cost and its payload."""
     return compile_segment(tflite, settings)
 
 
 def _converter_name() -> str:
-    return f"{VELA} {version()}"
+    return f"{VELA} {vela_version()}"
 
 
 def _compile_payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str) -> Payloads:
-    if not files or not available():
+    if not files or not is_vela_installed():
         return marked_tflite_payloads(files, missing=f"{VELA} (pip install 'pillion[ethos-u]')")
     settings = settings_of(accelerator, chip)
-    segments = [_compiled(file.tflite, settings) for file in files]
+    segments = [_compile_cached(file.tflite, settings) for file in files]
     return Payloads(
         tuple(_segment_payload(file, segment) for file, segment in zip(files, segments, strict=True)),
         converter=f"{_converter_name()} for {accelerator.name}, {settings.memory.value}, {settings.system_name}",
@@ -76,4 +82,6 @@ def _segment_payload(file: SegmentFile, compiled: CompiledSegment) -> SegmentPay
     """Returns a segment with its executor, or with the reason why it has none."""
     reason = compiled.why_not_executed
     run = None if reason else compiled.run
-    return SegmentPayload(file.name, file.tflite, compose(compiled), run, reason, flash_bytes(compiled))
+    return SegmentPayload(
+        file.name, file.tflite, compose_payload(compiled), run, reason, flash_bytes(compiled)
+    )

@@ -19,7 +19,7 @@ _PORT = struct.Struct(f"<{RANK + 3}i")
 _ORDER = (FIRST, "cmd_data", "weight_data", "scratch_size", "inputs", "outputs", LAST)
 
 
-def compose(made: CompiledSegment) -> bytes:
+def compose_payload(made: CompiledSegment) -> bytes:
     """Returns the blocks of a segment. A buffer of the NPU's own belongs to the firmware, so no block
     describes it."""
     blocks = (
@@ -34,7 +34,7 @@ def compose(made: CompiledSegment) -> bytes:
     return b"".join(_pack_block(name, data) for name, data in zip(_ORDER, blocks, strict=True))
 
 
-def parse(payload: bytes) -> CompiledSegment:
+def parse_payload(payload: bytes) -> CompiledSegment:
     """Returns the segment in a payload; raises on blocks that the delegate does not know."""
     blocks = dict(_parse_blocks(payload))
     if tuple(blocks) != _ORDER:
@@ -58,8 +58,10 @@ def payload_lines(payload: bytes, commands: bool) -> Iterator[str] | None:
     payload."""
     if not payload.startswith(FIRST.encode()):
         return None
-    interpreter = parse(payload).interpreter
-    lines = dump.commands(interpreter.stream) if commands else dump.summary(interpreter.operations)
+    interpreter = parse_payload(payload).interpreter
+    lines = (
+        dump.command_lines(interpreter.stream) if commands else dump.operation_lines(interpreter.operations)
+    )
     return chain((interpreter.accelerator.name,), lines)
 
 
@@ -68,7 +70,7 @@ def executable_of(payload: bytes) -> Executable | None:
     something unknown."""
     if not payload.startswith(FIRST.encode()):
         return None
-    segment = parse(payload)
+    segment = parse_payload(payload)
     inputs, outputs = (
         tuple(port.place.length for port in ports) for ports in (segment.inputs, segment.outputs)
     )

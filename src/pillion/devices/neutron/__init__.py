@@ -11,7 +11,7 @@ converter/              from a segment's TFLite file to NPU code"""
 from __future__ import annotations
 
 from pillion.devices.device import Device
-from pillion.devices.neutron.converter import payloads
+from pillion.devices.neutron.converter import convert_segments
 from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH
 from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.fixits import fixits_for
@@ -56,7 +56,7 @@ def neutron(name: str, geometry: NeutronGeometry) -> Device:
         removes=is_removed,
         delegate="NeutronBackend",
         file_operators=((NEUTRON_GRAPH, "NXP's eIQ Neutron"),),
-        payloads=payloads,
+        payloads=convert_segments,
     )
 
 

@@ -81,8 +81,8 @@ def _convolution_rules(geometry: NeutronGeometry) -> Iterator[RuleRow]:
     )
     yield CONVOLUTIONS, "dot_product", dot_product, CONVERTER
     yield CONVOLUTIONS, "zero_point", predicates.symmetric_weights, QUANTIZER
-    yield Conv2d, "groups", predicates.equal(1, "groups", "1 (a pass splits others)"), CONVERTER
-    one = predicates.equal(1, "depth_multiplier", "1 (a pass expands others)")
+    yield Conv2d, "groups", predicates.attribute_equals(1, "groups", "1 (a pass splits others)"), CONVERTER
+    one = predicates.attribute_equals(1, "depth_multiplier", "1 (a pass expands others)")
     yield DepthwiseConv2d, "multiplier", one, CONVERTER
     yield TransposeConv2d, "kernel", _window_limit("kernel"), CONVERTER
     yield TransposeConv2d, "stride", limits.short_stride, CONVERTER

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from textwrap import indent
 
-from pillion.emitters.c.escaping import commented
+from pillion.emitters.c.escaping import comment_text
 from pillion.emitters.c.loop_rolling import (
     Action,
     CallSubroutine,
@@ -26,7 +26,7 @@ from pillion.emitters.c.loop_rolling import (
     waits,
 )
 from pillion.emitters.c.lower import CProgram, CStep, Variant
-from pillion.emitters.c.outlining import outline
+from pillion.emitters.c.outlining import outline_repeated_calls
 from pillion.ir.types import Value
 from pillion.memory import Area, MemoryLocation
 from pillion.ops import Segment
@@ -75,7 +75,7 @@ class StatementWriter:
         self.waits = 0
         self.answer = ""
         fed = program.feed.items if program.feed is not None else range(0)
-        (self.before, self.fed, self.rest), self.subroutines = outline(
+        (self.before, self.fed, self.rest), self.subroutines = outline_repeated_calls(
             [program.items[: fed.start], program.items[fed.start : fed.stop], program.items[fed.stop :]],
             interchangeable_variants(program),
         )
@@ -229,7 +229,7 @@ class StatementWriter:
         variant = step.variants[run.variant]
         is_known = step.index in self.named
         self.named.add(step.index)
-        lines = [] if is_known else [comment(step)]
+        lines = [] if is_known else [op_comment(step)]
         if step.index in self.segments:
             lines.append(self._segment_call(self.segments[step.index], variant, locations))
         lines += [self._call(step, variant, n, locations, params) for n in variant.calls]
@@ -288,10 +288,10 @@ def interchangeable_variants(program: CProgram) -> dict[RunStep, RunStep]:
     return first_runs
 
 
-def comment(step: CStep) -> str:
+def op_comment(step: CStep) -> str:
     """Returns a comment with the kind, name, shapes and source of an op."""
     op = step.choice.op
     source = f"  {op.source}" if op.source else ""
     operands = ", ".join("x".join(map(str, v.shape)) or "1" for v in op.activations)
     shape = "x".join(map(str, op.results[0].shape)) or "1"
-    return f"/* {step.index}: {op.kind} {commented(f'{op.name}  {operands} -> {shape}{source}')} */"
+    return f"/* {step.index}: {op.kind} {comment_text(f'{op.name}  {operands} -> {shape}{source}')} */"

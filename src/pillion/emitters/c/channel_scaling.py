@@ -36,7 +36,7 @@ class ScaledChannels:
         return np.maximum(np.abs(self.least), np.abs(self.largest))
 
 
-def rounding(out_zp: int, right: Any) -> Any:
+def rounding_constant(out_zp: int, right: Any) -> Any:
     """Returns the constant that a kernel adds before a right shift: one half plus the zero point."""
     return (2 * out_zp + 1) << (right - 1)
 
@@ -45,13 +45,13 @@ def scale_channels(channels: OutputChannels) -> ScaledChannels:
     """Returns the channels with their zero points folded into biases and rounding constants."""
     folded = channels.with_folded_zero_point
     rights = -folded.shifts.astype(np.int64)
-    rounds = rounding(channels.out_zp, np.clip(rights, 1, 32))
+    rounds = rounding_constant(channels.out_zp, np.clip(rights, 1, 32))
     return ScaledChannels(
         folded.weights, folded.folded_bias, rounds, folded.multipliers, rights, *folded.bounds()
     )
 
 
-def unscaled(channels: OutputChannels) -> ScaledChannels:
+def unscaled_channels(channels: OutputChannels) -> ScaledChannels:
     """Returns channels that are summed but not rescaled by the kernel."""
     count = len(channels.bias)
     ones = np.ones(count, np.int64)

@@ -19,20 +19,20 @@ C_TYPES = {
 """Element type → C type."""
 
 
-def commented(text: str) -> str:
+def comment_text(text: str) -> str:
     """Returns text that is safe inside a C comment: ASCII, without comment delimiters, backslashes and trigraphs."""
     plain = re.sub(r"[^ -~]|\\", "_", text)
     return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
 
 
-def encodable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Returns the text with each lone surrogate, which UTF-8 cannot encode, replaced by a question mark."""
     return text.encode("utf-8", "replace").decode()
 
 
-def quoted(text: str) -> str:
+def string_literal(text: str) -> str:
     """Returns a C string literal with this text in UTF-8."""
-    return '"' + "".join(map(_escape_byte, encodable(text).encode())) + '"'
+    return '"' + "".join(map(_escape_byte, replace_surrogates(text).encode())) + '"'
 
 
 def _escape_byte(byte: int) -> str:

@@ -64,7 +64,7 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
     )
 
 
-def choose(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[KernelChoice, ...]:
+def choose_kernels(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[KernelChoice, ...]:
     """Chooses a kernel for every op of the graph: the fastest; for `size`, few different ones."""
     listed = (*kernels(isa), NPU, LOOP)
     candidates = {op: [k for k in listed if _handles_op(k, op)] for op in graph.ops}

@@ -57,7 +57,7 @@ def _as_verdict_tuple(verdicts: Verdicts) -> tuple[Verdict, ...]:
     return (verdicts,) if isinstance(verdicts, Verdict) else tuple(verdicts)
 
 
-def dtypes(fields: str, *allowed: DType) -> Check[Any]:
+def has_dtypes(fields: str, *allowed: DType) -> Check[Any]:
     """Returns the condition that the named operands and results have one of the allowed types."""
     requirement = " or ".join(dtype.value for dtype in allowed)
 
@@ -68,9 +68,9 @@ def dtypes(fields: str, *allowed: DType) -> Check[Any]:
     return check
 
 
-INT8_X = dtypes("x", DType.INT8)
-INT8_XY = dtypes("x y", DType.INT8)
-INT8_ABY = dtypes("a b y", DType.INT8)
+INT8_X = has_dtypes("x", DType.INT8)
+INT8_XY = has_dtypes("x y", DType.INT8)
+INT8_ABY = has_dtypes("a b y", DType.INT8)
 
 
 def check_constants(fields: str) -> Check[Any]:
@@ -86,7 +86,7 @@ def check_constants(fields: str) -> Check[Any]:
     return check
 
 
-LAYER: Check[Any] = all_of(dtypes("x y weights", DType.INT8), check_constants("weights bias"))
+LAYER: Check[Any] = all_of(has_dtypes("x y weights", DType.INT8), check_constants("weights bias"))
 """Input, weights and result of a layer are int8; weights and bias are constant."""
 
 
@@ -114,7 +114,7 @@ def fixed_point(op: Op, arithmetic: Arithmetic) -> Verdict:
     return Verdict("arithmetic", is_fixed, "scaled in fixed point", arithmetic.value)
 
 
-def equals(field: str, wanted: object) -> Check[Any]:
+def field_equals(field: str, wanted: object) -> Check[Any]:
     """Returns the condition that a field of the op has a value."""
 
     def check(op: Any, arithmetic: Arithmetic | None = None) -> tuple[Verdict, ...]:
@@ -134,7 +134,7 @@ def multiple_of(field: str, unit: int) -> Check[Any]:
     return check
 
 
-def within(
+def is_within(
     rule: str, number: int, least: float = -math.inf, most: float = math.inf, unit: str = ""
 ) -> Verdict:
     """Checks whether a number lies between two limits, of which one may be missing."""

@@ -17,7 +17,7 @@ LEAST_LITERAL = "(-2147483647 - 1)"
 """The smallest 32-bit integer, which has no literal of its own."""
 
 
-def literal(number: int | float) -> str:
+def c_literal(number: int | float) -> str:
     """Returns a number as a C literal; reals have a point, and the smallest 32-bit integer is written as a
     difference."""
     if isinstance(number, float):
@@ -44,6 +44,6 @@ def lines(data: NDArray[np.generic]) -> Iterator[bytes]:
 def _format_literals(numbers: NDArray[np.generic], layout: str) -> bytes:
     """Formats integers by one call, which takes a fraction of the time of single literals."""
     if numbers.dtype.kind == "f":
-        return (layout % tuple(map(literal, numbers.tolist()))).encode()
+        return (layout % tuple(map(c_literal, numbers.tolist()))).encode()
     text = layout.replace("%s", "%d") % tuple(numbers.tolist())
     return (text.replace(str(LEAST), LEAST_LITERAL) if numbers.dtype == np.int32 else text).encode()

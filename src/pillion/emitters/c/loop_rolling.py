@@ -167,7 +167,7 @@ class _Rollable:
     offsets: tuple[int, ...]
 
 
-def roll(items: Iterable[ProgramItem]) -> list[ProgramItem]:
+def roll_repetitions(items: Iterable[ProgramItem]) -> list[ProgramItem]:
     """Turns repetitions into loops, short ones first, so that they become parts of longer ones."""
     rolled = [
         _Rollable(i, (i.what, [p.kind for p in i.places]), tuple(p.start.offset for p in i.places))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.kernel_choice import KernelChoice
-from pillion.emitters.c.loop_rolling import Action, ProgramItem, RolledLoop, RunStep, roll
+from pillion.emitters.c.loop_rolling import Action, ProgramItem, RolledLoop, RunStep, roll_repetitions
 from pillion.emitters.c.scan_calls import loaded_constants, repeat_items
 from pillion.emitters.c.select_and_plan import KernelPlan, select_and_plan
 from pillion.emitters.c.sliding_moves import sliding_buffer_moves
@@ -277,7 +277,7 @@ class _ItemWriter:
         """Yields the items of an op, in order."""
         need = self.needs[op]
         if op in self.regions:
-            yield from roll(self.regions[op].items(first, self.memory))
+            yield from roll_repetitions(self.regions[op].items(first, self.memory))
         elif isinstance(op, Scan) and isinstance(need, RepeatMemory):
             yield from repeat_items(op, need, first, self.memory)
         else:

@@ -14,7 +14,7 @@ import numpy as np
 from pillion.devices.cortex_m import Isa
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, read_text
-from pillion.host_io.json_dataclasses import as_plain_data, build, parse_strict_json
+from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, parse_strict_json
 from pillion.host_io.project_folders import Listing, check_paths, finish_write_before_reading, sha256
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.stream_io import Streaming
@@ -231,12 +231,12 @@ def manifest_of(text: str) -> Manifest:
     data = parse_strict_json(text)
     if isinstance(data, dict) and isinstance(data.get("files"), list):
         data["files"] = _without_hashes(data["files"])
-    return build(Manifest, data)
+    return object_from_json(Manifest, data)
 
 
 def _without_hashes(paths: Iterable[object]) -> dict[str, str]:
     """Returns the files of an earlier version's manifest, which listed names only."""
-    listed = [build(str, path, f"files[{number}]") for number, path in enumerate(paths)]
+    listed = [object_from_json(str, path, f"files[{number}]") for number, path in enumerate(paths)]
     return {path: "" for path in listed if path != MANIFEST}
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from pillion.emitters.c import row_input, stream_entry
 from pillion.emitters.c.body import NO_CALLBACK, StatementWriter, params_name
-from pillion.emitters.c.escaping import C_TYPES, commented, quoted
+from pillion.emitters.c.escaping import C_TYPES, comment_text, string_literal
 from pillion.emitters.c.families.sliding_sums import RunningSums
 from pillion.emitters.c.kernel import Call, Param
-from pillion.emitters.c.literals import lines, literal
+from pillion.emitters.c.literals import c_literal, lines
 from pillion.emitters.c.loop_rolling import Action, LoadConstant, MoveRows, RolledLoop
 from pillion.emitters.c.lower import Constant, CProgram, CStep
 from pillion.emitters.c.text_templates import fill_template
@@ -30,10 +30,10 @@ def model_h(program: CProgram, has_host: bool = False) -> str:
     graph, feed, hop = program.graph, program.feed, program.hop
     values = {
         **_template_values(program),
-        "states": "\n".join(f" *   {describe(state.before)}" for state in graph.states),
-        "rows": row_input.declarations(program, feed).rstrip("\n") if feed is not None else "",
+        "states": "\n".join(f" *   {describe_value(state.before)}" for state in graph.states),
+        "rows": row_input.row_input_declarations(program, feed).rstrip("\n") if feed is not None else "",
         **{"alignment": program.memory.alignment, "run": run_signature(program)},
-        "hop": stream_entry.declaration(graph.name, hop).rstrip("\n") if hop is not None else "",
+        "hop": stream_entry.entry_declaration(graph.name, hop).rstrip("\n") if hop is not None else "",
         "accessors": _accessor_macros(program),
     }
     return fill_template("model.h", values, _template_parts(program) | ({"host"} if has_host else set()))
@@ -69,21 +69,21 @@ def _accessor_macros(program: CProgram) -> str:
             if value is fed:
                 continue
             macro = f"{program.graph.name.upper()}_{role}_{i}"
-            lines.append(f"/* {describe(value)} */")
+            lines.append(f"/* {describe_value(value)} */")
             lines.append(
                 f"#define {macro}(arena) (({_c_type(value)} *)(void *)((char *)(arena) + {program.memory.offsets[value]}))"
             )
     return "\n".join(lines)
 
 
-def describe(value: Value) -> str:
+def describe_value(value: Value) -> str:
     """Describes a value for a comment: `x: int8[1, 5, 3, 8], real = 0.05 * (q + 3)`."""
     if not value.is_quantized:
-        return commented(repr(value))
+        return comment_text(repr(value))
     if isinstance(value.type.quant, Unscaled):
-        return f"{commented(repr(value))}, zero point {value.zero_point}, unknown scale"
+        return f"{comment_text(repr(value))}, zero point {value.zero_point}, unknown scale"
     sign = "-" if value.zero_point >= 0 else "+"
-    return f"{commented(repr(value))}, real = {value.scale:.9g} * (q {sign} {abs(value.zero_point)})"
+    return f"{comment_text(repr(value))}, real = {value.scale:.9g} * (q {sign} {abs(value.zero_point)})"
 
 
 def weights_h(program: CProgram) -> str:
@@ -113,11 +113,13 @@ def _array_declaration(constant: Constant) -> str:
 def model_c(program: CProgram) -> str:
     """Returns the text of `model.c`: the params of all calls, the entry points, and the descriptor."""
     graph = program.graph
-    op_names = [f"    {quoted(f'{step.choice.op.kind} {step.choice.op.name}')}" for step in program.steps]
+    op_names = [
+        f"    {string_literal(f'{step.choice.op.kind} {step.choice.op.name}')}" for step in program.steps
+    ]
     values = {
         **_template_values(program),
-        "includes": "\n".join(f'#include "pillion/{header}"' for header in headers(program)),
-        "functions": params(program) + _reset_function(program) + _function_definitions(program),
+        "includes": "\n".join(f'#include "pillion/{header}"' for header in kernel_headers(program)),
+        "functions": params_structs(program) + _reset_function(program) + _function_definitions(program),
         **{"inputs": _buffer_table(program, graph.inputs), "outputs": _buffer_table(program, graph.outputs)},
         "op_names": ",\n".join(op_names) or "    NULL",
         **{"input_count": len(graph.inputs), "output_count": len(graph.outputs)},
@@ -128,14 +130,14 @@ def model_c(program: CProgram) -> str:
 
 def _function_definitions(program: CProgram) -> str:
     if program.feed is not None:
-        return row_input.definitions(program, program.feed)
+        return row_input.row_input_definitions(program, program.feed)
     run = run_function(program, run_signature(program))
     return run + (
-        stream_entry.definition(program.graph.name, program.hop, program.memory) if program.hop else ""
+        stream_entry.entry_definition(program.graph.name, program.hop, program.memory) if program.hop else ""
     )
 
 
-def headers(program: CProgram) -> list[str]:
+def kernel_headers(program: CProgram) -> list[str]:
     """Returns the headers that declare the called functions, sorted."""
     moves = {"rows.h"} if any(_moves_rows(item.what) for item in program.items) else set()
     moves |= {"feed.h"} if program.feed is not None else set()
@@ -151,7 +153,7 @@ def _moves_rows(what: Action) -> bool:
     )
 
 
-def params(program: CProgram) -> str:
+def params_structs(program: CProgram) -> str:
     """Returns the params structs of all calls."""
     return "\n".join(
         _params_struct(step, n, call) for step in program.steps for n, call in enumerate(step.calls)
@@ -167,7 +169,7 @@ def _params_struct(step: CStep, number: int, call: Call) -> str:
 
 
 def _field_initializer(value: Param, pointer: str | None) -> str:
-    return pointer if pointer is not None else literal(value)  # type: ignore[arg-type]  # arrays have a pointer
+    return pointer if pointer is not None else c_literal(value)  # type: ignore[arg-type]  # arrays have a pointer
 
 
 def run_function(program: CProgram, signature: str, after_op: bool = True) -> str:
@@ -207,13 +209,13 @@ def _reset_sums_code(program: CProgram, sums: RunningSums) -> str:
     at = f"kept + {program.memory.kept_scratch[sums.op]}"
     if sums.op in program.sums_begin:
         return f"memcpy({at}, {program.sums_begin[sums.op]}, {sums.stored.nbytes});"
-    filled = f"((int32_t *)({at}))[i] = {literal(int(sums.stored[0]))};"
+    filled = f"((int32_t *)({at}))[i] = {c_literal(int(sums.stored[0]))};"
     return f"for (uint32_t i = 0; i < {sums.stored.size}; i++) {{ {filled} }}"
 
 
 def _buffer_table(program: CProgram, values: Iterable[Value]) -> str:
     return ",\n".join(
-        f"    {{{quoted(v.name)}, {_buffer_offset(program, v)}, {v.type.size_bytes}}}" for v in values
+        f"    {{{string_literal(v.name)}, {_buffer_offset(program, v)}, {v.type.size_bytes}}}" for v in values
     )
 
 

@@ -56,8 +56,8 @@ def _npu_header(program: CProgram) -> str:
     declarations = []
     for number, step in segment_steps(program):
         op = step.choice.op
-        operands = [f"inputs[{i}]   {model_source.describe(v)}" for i, v in enumerate(op.activations)]
-        results = [f"outputs[{i}]  {model_source.describe(v)}" for i, v in enumerate(op.results)]
+        operands = [f"inputs[{i}]   {model_source.describe_value(v)}" for i, v in enumerate(op.activations)]
+        results = [f"outputs[{i}]  {model_source.describe_value(v)}" for i, v in enumerate(op.results)]
         lines = "\n".join(f" *   {line}" for line in (*operands, *results))
         declarations.append(f"/* Segment {number}:\n{lines} */\n{segment_signature(program, number)};")
     values = {"MODEL": program.graph.name.upper(), "declarations": "\n\n".join(declarations)}
@@ -82,8 +82,8 @@ def _reference_segment_definition(program: CProgram, reference: CProgram, number
     ]
     values = {
         **{"number": number, "stem": stem, "arena_bytes": reference.memory.arena_bytes},
-        "includes": "\n".join(f'#include "pillion/{h}"' for h in model_source.headers(reference)),
-        "functions": model_source.params(reference)
+        "includes": "\n".join(f'#include "pillion/{h}"' for h in model_source.kernel_headers(reference)),
+        "functions": model_source.params_structs(reference)
         + model_source.run_function(reference, signature, after_op=False),
         "signature": segment_signature(program, number),
         **{"inputs": "\n".join(inputs), "outputs": "\n".join(outputs)},

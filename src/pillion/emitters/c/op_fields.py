@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.channel_scaling import rounding
+from pillion.emitters.c.channel_scaling import rounding_constant
 from pillion.emitters.c.params_structs import params_structs
 from pillion.emitters.c.strides import as_int32_array
 from pillion.emitters.c.walk import broadcast_walk
@@ -42,7 +42,7 @@ PARTS: Mapping[str, Callable[[Multiplier, int], int]] = {
     "multiplier": lambda m, out_zp: m.mantissa,
     "shift": lambda m, out_zp: m.shift,
     "right": lambda m, out_zp: -m.shift,
-    "round": lambda m, out_zp: int(rounding(out_zp, -m.shift)),
+    "round": lambda m, out_zp: int(rounding_constant(out_zp, -m.shift)),
     "fix": lambda m, out_zp: int(m.shift < 0),
 }
 """Field → the part of a multiplier that it is, for a result with a zero point. Right shifts in Helium's rounding need

@@ -120,7 +120,7 @@ Alike = Mapping[RunStep, RunStep]
 """A run of a variant → a run of the first variant with the same signature."""
 
 
-def outline(
+def outline_repeated_calls(
     programs: Sequence[Sequence[ProgramItem]], alike: Alike
 ) -> tuple[list[list[ProgramItem]], list[Subroutine]]:
     """Returns the programs with repeated sequences replaced by calls, and the subroutines."""

@@ -19,7 +19,7 @@ from pillion.boards.project_layout import (
 )
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import model_source
-from pillion.emitters.c.escaping import encodable
+from pillion.emitters.c.escaping import replace_surrogates
 from pillion.emitters.c.kernel_library import HOST
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.manifest import (
@@ -39,10 +39,10 @@ from pillion.emitters.c.npu_segments import (
     segment_steps,
 )
 from pillion.emitters.c.params_structs import kernel_file, public_headers
-from pillion.emitters.c.readme import readme
+from pillion.emitters.c.readme import project_readme
 from pillion.emitters.c.selftest_source import SelfTest, selftest_files
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import Content, resolved
+from pillion.host_io.atomic_files import Content, resolve_links
 from pillion.host_io.project_folders import Listing, ProjectWrite
 from pillion.ir.graph import Graph
 from pillion.ir.types import PerTensor, Value
@@ -75,7 +75,7 @@ def project_files(
         **tests,
     }
     description = manifest(program, target, npu)
-    files["README.md"] = readme(program, target, boards, files, description.memory)
+    files["README.md"] = project_readme(program, target, boards, files, description.memory)
     return {**files, MANIFEST: description.sealed(files).text()}
 
 
@@ -208,7 +208,7 @@ def _manifest_buffer(program: CProgram, value: Value) -> ManifestBuffer:
     quant = value.type.quant if isinstance(value.type.quant, PerTensor) else None
     is_fed = program.feed is not None and value is program.feed.value
     return ManifestBuffer(
-        name=encodable(value.name),
+        name=replace_surrogates(value.name),
         dtype=value.dtype,
         shape=value.shape,
         offset=None if is_fed else program.memory.spot(value).offset,
@@ -222,12 +222,12 @@ def _manifest_op(program: CProgram, index: int) -> ManifestOp:
     step = program.steps[index]
     op = step.choice.op
     return ManifestOp(
-        name=encodable(op.name),
+        name=replace_surrogates(op.name),
         kind=op.kind,
         kernel=step.choice.kernel.name if step.calls or isinstance(op, Segment) else "none (alias)",
         why=step.choice.short_reason,
         passed_over=tuple(f"{name}: {verdict}" for name, verdict in step.choice.passed_over),
-        source=encodable(op.source),
+        source=replace_surrogates(op.source),
         macs=op.macs,
         scratch_bytes=step.scratch_bytes,
     )
@@ -236,12 +236,12 @@ def _manifest_op(program: CProgram, index: int) -> ManifestOp:
 def write_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
     """Writes all files. Replaces the files of an earlier project, but no file of the user and none that the user
     changed, except with `force`."""
-    ProjectWrite(resolved(folder), files, MANIFEST, _earlier_project, force).write()
+    ProjectWrite(resolve_links(folder), files, MANIFEST, _earlier_project, force).write()
 
 
 def check_project(files: Mapping[str, Content], folder: Path, force: bool = False) -> None:
     """Raises if `write_project` would; writes nothing."""
-    ProjectWrite(resolved(folder), files, MANIFEST, _earlier_project, force).check()
+    ProjectWrite(resolve_links(folder), files, MANIFEST, _earlier_project, force).check()
 
 
 def _earlier_project(folder: Path) -> Listing | None:

@@ -7,14 +7,14 @@ from collections.abc import Collection, Sequence
 
 from pillion.boards.board import OPTIMIZE_FLAGS
 from pillion.emitters.c import model_source
-from pillion.emitters.c.escaping import C_TYPES, commented
+from pillion.emitters.c.escaping import C_TYPES, comment_text
 from pillion.emitters.c.lower import CProgram
 from pillion.emitters.c.manifest import ManifestMemory
 from pillion.emitters.c.text_templates import fill_template
 from pillion.ir.types import Value
 
 
-def readme(
+def project_readme(
     program: CProgram, target: str, boards: Sequence[str], paths: Collection[str], memory: ManifestMemory
 ) -> str:
     """Returns the README of a project with these files, for these boards."""
@@ -65,14 +65,14 @@ def _program_facts(program: CProgram, memory: ManifestMemory) -> dict[str, str]:
         **{"model": graph.name, "MODEL": macro, "alignment": str(program.memory.alignment)},
         **{"parameters": ", ".join(parameters), "state": "state, " if graph.states else ""},
         "inputs": ", ".join(f"input_{i}" for i, _ in numbered),
-        "stream": "\n".join(f"/* {commented(line)} */" for line in hop.streaming.lines) if hop else "",
+        "stream": "\n".join(f"/* {comment_text(line)} */" for line in hop.streaming.lines) if hop else "",
         "copy_inputs": "\n".join(
             _memcpy_example(v, f"{macro}_INPUT_{i}(arena), input_{i}") for i, v in numbered if hop is None
         ),
         "copy_outputs": "\n".join(
             _memcpy_example(v, f"output_{i}, {macro}_OUTPUT_{i}(arena)") for i, v in enumerate(graph.outputs)
         ),
-        "fed": model_source.describe(fed.value) if fed is not None else "",
+        "fed": model_source.describe_value(fed.value) if fed is not None else "",
         "writable": "the arena and the state" if graph.states else "the arena",
         **{"state_bytes": f"{memory.state_bytes:,}", "arena_bytes": f"{memory.arena_bytes:,}"},
         "constant_bytes": f"{program.constant_bytes:,}",
@@ -83,4 +83,4 @@ def _program_facts(program: CProgram, memory: ManifestMemory) -> dict[str, str]:
 
 
 def _memcpy_example(value: Value, places: str) -> str:
-    return f"    /* {model_source.describe(value)} */\n    memcpy({places}, {value.type.size_bytes});"
+    return f"    /* {model_source.describe_value(value)} */\n    memcpy({places}, {value.type.size_bytes});"

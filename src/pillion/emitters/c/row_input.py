@@ -6,12 +6,12 @@ from __future__ import annotations
 from textwrap import indent
 
 from pillion.emitters.c.body import NO_CALLBACK, StatementWriter
-from pillion.emitters.c.escaping import commented
+from pillion.emitters.c.escaping import comment_text
 from pillion.emitters.c.lower import CProgram, RowFeed
 from pillion.emitters.c.text_templates import fill_template
 
 
-def declarations(program: CProgram, feed: RowFeed) -> str:
+def row_input_declarations(program: CProgram, feed: RowFeed) -> str:
     """Returns the declarations for `model.h`."""
     is_alone = len(program.graph.inputs) == 1
     other_inputs = "" if is_alone else " Write the other inputs to their addresses first."
@@ -20,7 +20,7 @@ def declarations(program: CProgram, feed: RowFeed) -> str:
     return fill_template("row_input.h", {**_template_values(program, feed), **notes})
 
 
-def definitions(program: CProgram, feed: RowFeed) -> str:
+def row_input_definitions(program: CProgram, feed: RowFeed) -> str:
     """Returns the definitions, with the resumable function that runs as far as the rows allow, and the C object by
     which a test harness finds them."""
     body = StatementWriter(program, after_op=True)
@@ -41,7 +41,7 @@ def definitions(program: CProgram, feed: RowFeed) -> str:
 def _template_values(program: CProgram, feed: RowFeed) -> dict[str, object]:
     name, state = program.graph.name, "void *state, " * feed.has_state
     return {
-        **{"model": name, "MODEL": name.upper(), "input": commented(feed.value.name)},
+        **{"model": name, "MODEL": name.upper(), "input": comment_text(feed.value.name)},
         **{"rows": feed.rows, "row_bytes": feed.row_bytes},
         "begin": f"void {name}_begin(void *arena, {state}void (*after_op)(uint32_t op))",
     }

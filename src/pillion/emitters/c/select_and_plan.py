@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.families.sliding_sums import RunningSums, place_sums_behind_states, running_sums
-from pillion.emitters.c.kernel_choice import KernelChoice, choose, choose_variant_kernels
+from pillion.emitters.c.kernel_choice import KernelChoice, choose_kernels, choose_variant_kernels
 from pillion.emitters.c.scan_calls import repeat_memory
 from pillion.emitters.c.sliding_moves import choices_without_kernel
 from pillion.emitters.c.tile_variants import RegionVariants, VariantCache, memory_of
@@ -101,7 +101,7 @@ def _choose_all_kernels(
     """Returns the kernel of each op, and of each variant inside regions; adds new choices to `known`."""
     forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else flatten_ops([op]))]
     missing = tuple(form for form in dict.fromkeys(forms) if form not in known)
-    known |= {c.op: c for c in choose(graph.replace(ops=missing), isa, optimize)}
+    known |= {c.op: c for c in choose_kernels(graph.replace(ops=missing), isa, optimize)}
     choices = {form: known[form] for form in forms}
     for uses in (uses for cuts in regions.values() for uses in cuts.of_ops):
         choices |= choose_variant_kernels(uses.forms, uses.usual, choices, graph.arithmetic, isa)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pillion.emitters.c.escaping import C_TYPES, commented
+from pillion.emitters.c.escaping import C_TYPES, comment_text
 from pillion.ir.graph import Graph
 from pillion.ir.stream_io import FedInput, Streaming
 from pillion.ir.types import Value
@@ -53,26 +53,26 @@ def stream_entry(graph: Graph, memory: MemoryPlan) -> StreamEntry | None:
     return StreamEntry(graph.streaming, graph.inputs, counters, waiting, at)
 
 
-def signature(name: str, feed: StreamEntry) -> str:
+def entry_signature(name: str, feed: StreamEntry) -> str:
     """Returns the declaration of the entry point without a semicolon."""
     frames = ", ".join(f"const {C_TYPES[v.dtype.value]} *input_{i}" for i, v in enumerate(feed.inputs))
     return f"int {name}_hop(void *arena, void *state, {frames})"
 
 
-def declaration(name: str, feed: StreamEntry) -> str:
+def entry_declaration(name: str, feed: StreamEntry) -> str:
     """Returns the declaration for the header, with its comment."""
-    lines = "\n".join(f" *   {commented(line)}" for line in feed.streaming.lines)
+    lines = "\n".join(f" *   {comment_text(line)}" for line in feed.streaming.lines)
     return f"""/* Runs one step of a stream, which
 {lines}
  * Copies the new frames. Returns 1 if all outputs are valid; 0 if no window is full yet, or a run waits for more frames. */
-{signature(name, feed)};
+{entry_signature(name, feed)};
 """
 
 
-def definition(name: str, feed: StreamEntry, memory: MemoryPlan) -> str:
+def entry_definition(name: str, feed: StreamEntry, memory: MemoryPlan) -> str:
     """Returns the definition of the entry point."""
     body = "".join(f"    {line}\n" for line in _stream_function_lines(name, feed, memory))
-    return f"\n{signature(name, feed)} {{\n{body}}}\n"
+    return f"\n{entry_signature(name, feed)} {{\n{body}}}\n"
 
 
 def _stream_function_lines(name: str, feed: StreamEntry, memory: MemoryPlan) -> Iterator[str]:

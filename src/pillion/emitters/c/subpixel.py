@@ -38,7 +38,7 @@ def input_taps(kernel: int, stride: int, dilation: int, place: int) -> Mapping[i
     return {tap: distance // stride for tap, distance in taps if distance % stride == 0}
 
 
-def phases(op: TransposeConv2d) -> list[SubpixelPhase]:
+def row_phases(op: TransposeConv2d) -> list[SubpixelPhase]:
     """Returns a phase for each output row between two input rows. The width is a multiple of the stride."""
     stride_h, height = op.stride[0], op.y.shape[1]
     counts = [(first, len(range(first, height, stride_h))) for first in range(stride_h)]
@@ -100,15 +100,15 @@ def kernel(library: Library, convolution: Kernel, *also: str) -> Kernel:
     def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
         return tuple(
             Call(routine, {**call.params, **phase_addresses(op, phase)}, (op.x,), op.y)
-            for phase in phases(op)
+            for phase in row_phases(op)
             for call in convolution.calls(phase.conv, arithmetic)
         )
 
     def phases_fit(op: TransposeConv2d, arithmetic: Arithmetic) -> Iterable[Verdict]:
-        return (v for phase in phases(op) for v in convolution.check(phase.conv, arithmetic))
+        return (v for phase in row_phases(op) for v in convolution.check(phase.conv, arithmetic))
 
     def scratch_bytes(op: TransposeConv2d) -> int:
-        return max(convolution.scratch_bytes(phase.conv) for phase in phases(op))
+        return max(convolution.scratch_bytes(phase.conv) for phase in row_phases(op))
 
     requires = (short_circuit(PHASES, phases_fit),)
     return library.kernel(TransposeConv2d, calls=calls, requires=requires, scratch_bytes=scratch_bytes)

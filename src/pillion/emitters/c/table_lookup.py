@@ -11,7 +11,7 @@ import numpy as np
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     INT8_XY,
-    dtypes,
+    has_dtypes,
     in_place_same_shape,
     int8_values,
     short_circuit,
@@ -121,5 +121,5 @@ def has_entries(op: Lut, arithmetic: Arithmetic) -> Verdict:
 
 FUNCTION = short_circuit(INT8_XY, has_entries)
 """A unary function of int8 that the graph's arithmetic defines."""
-ALL_BYTES = dtypes("x y", *BYTES)
+ALL_BYTES = has_dtypes("x y", *BYTES)
 """Operand and result are int8 or uint8."""

@@ -15,14 +15,14 @@ from pillion.emitters.pte.node import (
     KernelCall,
     NodeView,
     PteSettings,
-    bounds,
     constant_view,
     contiguous_view,
     image_view,
-    ints,
+    int_vector,
     no_exact_kernel_error,
+    result_bounds,
     scratch_argument,
-    temp,
+    temporary_tensor,
 )
 from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.emitters.pte.single_rounding import (
@@ -54,7 +54,7 @@ class AccumulatorScaling:
     @property
     def args(self) -> tuple[int, int, NodeView, NodeView, int, int]:
         """The arguments of the kernel for requantization."""
-        scale = ints(self.mantissas), ints(self.shifts)
+        scale = int_vector(self.mantissas), int_vector(self.shifts)
         return (-self.in_zero_point, self.out_zero_point, *scale, self.low, self.high)
 
 
@@ -149,7 +149,7 @@ def _rounded_once(op: Linear, settings: PteSettings) -> list[KernelCall]:
             )
     if len(parts) == 1:
         return [_linear_part_call(op, settings, *parts[0], contiguous_view(op.y))]
-    ys = [temp((op.rows, part.stop - part.start)) for part, _ in parts]
+    ys = [temporary_tensor((op.rows, part.stop - part.start)) for part, _ in parts]
     calls = [_linear_part_call(op, settings, *of, y) for of, y in zip(parts, ys, strict=True)]
     joined = contiguous_view(op.y).reshaped(op.rows, op.out_features)
     return [*calls, KernelCall("aten::cat.out", (tuple(ys), 1), joined)]
@@ -180,11 +180,11 @@ def _linear_part_call(
     bias_view = contiguous_view(op.bias) if is_complete and not scaling.lift else constant_view(bias)
     if len(pairs) > 1:
         sums = AccumulatorScaling(
-            bias_view, op.x.zero_point, zero_point, scaling.mantissas, scaling.shifts, *bounds(op)
+            bias_view, op.x.zero_point, zero_point, scaling.mantissas, scaling.shifts, *result_bounds(op)
         )
         return _pointwise_conv_call(op, settings, weights_view, sums, y)
     ((mantissa, shift),) = pairs
-    low, high = bounds(op)
+    low, high = result_bounds(op)
     x = contiguous_view(op.x).reshaped(op.rows, op.in_features)
     helium = settings.isa is Isa.MVE
     of_bias = (None, _bias_with_zero_points(op, weights, bias)) if helium else (bias_view, None)
@@ -261,7 +261,7 @@ def _insert_zero_point_rows(x: NodeView, stride: int, zero_point: int, calls: li
     if stride == 1:
         return x
     outer, _, inner = x.sizes
-    y = temp((outer, stride, inner))
+    y = temporary_tensor((outer, stride, inner))
     calls.append(KernelCall("cortex_m::pad.out", (x, (0, 0, 0, 0), (0, 0, stride - 1, 0), zero_point), y))
     return y
 
@@ -320,7 +320,7 @@ def _convolution_window(op: Convolution, groups: int) -> ScratchWindow:
 
 def _accumulator_scaling(op: Convolution | Linear) -> AccumulatorScaling:
     return AccumulatorScaling(
-        contiguous_view(op.bias), op.x.zero_point, op.y.zero_point, *op.multipliers, *bounds(op)
+        contiguous_view(op.bias), op.x.zero_point, op.y.zero_point, *op.multipliers, *result_bounds(op)
     )
 
 

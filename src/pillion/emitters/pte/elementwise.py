@@ -11,11 +11,11 @@ from pillion.emitters.pte.node import (
     KernelCall,
     NodeView,
     PteSettings,
-    bounds,
     constant_view,
     contiguous_view,
     no_exact_kernel_error,
-    temp,
+    result_bounds,
+    temporary_tensor,
 )
 from pillion.ir.numerics import Multiplier
 from pillion.ir.op import Op
@@ -57,7 +57,7 @@ def lookup(x: NodeView, entries: Array, y: NodeView) -> KernelCall:
 
 def result_clamp_calls(op: Op) -> list[KernelCall]:
     """Returns an in-place clamp for an op with bounds whose kernel has none."""
-    y, (low, high) = contiguous_view(op.results[0]), bounds(op)
+    y, (low, high) = contiguous_view(op.results[0]), result_bounds(op)
     return [] if (low, high) == (-128, 127) else [lookup(y, np.clip(LEVELS, low, high), y)]
 
 
@@ -127,7 +127,7 @@ def sub(op: Sub, settings: PteSettings) -> list[KernelCall]:
 def _invert_levels(x: Value) -> tuple[list[KernelCall], NodeView]:
     if x.is_constant:
         return [], constant_view(np.invert(x.constant))
-    y = temp(x.shape)
+    y = temporary_tensor(x.shape)
     return [lookup(contiguous_view(x), np.invert(LEVELS), y)], y
 
 
@@ -139,7 +139,7 @@ def _quantized_add_calls(
     args = (
         *(a, a_zero, first.mantissa, first.shift),
         *(b, b_zero, second.mantissa, second.shift),
-        *(op.y.zero_point, sign * out.mantissa, out.shift, *bounds(op)),
+        *(op.y.zero_point, sign * out.mantissa, out.shift, *result_bounds(op)),
     )
     return [*calls, KernelCall("cortex_m::quantized_add.out", args, y)]
 
@@ -197,7 +197,7 @@ def _broadcast_operands(a: NodeView, b: NodeView, y: NodeView, most_axes: int | 
     """Returns operands of the same rank: as vectors if their shapes are equal, broadcast by the kernel along
     at most `most_axes` axes (None: over channels alone), otherwise expanded by calls."""
     if a.elements == b.elements == y.elements:
-        return [], flattened(a), flattened(b), flattened(y)
+        return [], view_as_vector(a), view_as_vector(b), view_as_vector(y)
     a, b = (_of_rank(view, len(y.sizes)) for view in (a, b))
     for small, full, swap in ((b, a, False), (a, b, True)):
         few, all_of_them = _merge_broadcast_axes(small.sizes, y.sizes)
@@ -212,7 +212,7 @@ def _broadcast_operands(a: NodeView, b: NodeView, y: NodeView, most_axes: int | 
             return [], *((second, first) if swap else (first, second)), y.reshaped(*all_of_them)
     calls: list[KernelCall] = []
     a, b = (expanded_operand(view, y.sizes, calls) for view in (a, b))
-    return calls, flattened(a), flattened(b), flattened(y)
+    return calls, view_as_vector(a), view_as_vector(b), view_as_vector(y)
 
 
 def _merge_broadcast_axes(small: Shape, full: Shape) -> tuple[Shape, Shape]:
@@ -231,7 +231,7 @@ def _merge_broadcast_axes(small: Shape, full: Shape) -> tuple[Shape, Shape]:
     return tuple(few), tuple(all_of_them)
 
 
-def flattened(view: NodeView) -> NodeView:
+def view_as_vector(view: NodeView) -> NodeView:
     """Returns a view as a vector."""
     return view.reshaped(view.elements)
 
@@ -244,6 +244,6 @@ def expanded_operand(view: NodeView, shape: Shape, calls: list[KernelCall]) -> N
     """Returns an operand in a given shape; an expansion is added to the calls."""
     if view.sizes == shape:
         return view
-    expanded = temp(shape, view.dtype)
+    expanded = temporary_tensor(shape, view.dtype)
     calls.append(KernelCall("aten::expand_copy.out", (view, shape, False), expanded))
     return expanded

@@ -15,7 +15,7 @@ from pillion.emitters.pte.elementwise import (
     result_clamp_calls,
     scalar_binary_lookup,
 )
-from pillion.emitters.pte.movement import transposed
+from pillion.emitters.pte.movement import transposition_calls
 from pillion.emitters.pte.node import (
     KernelCall,
     NodeView,
@@ -24,7 +24,7 @@ from pillion.emitters.pte.node import (
     contiguous_view,
     no_exact_kernel_error,
     scratch_argument,
-    temp,
+    temporary_tensor,
 )
 from pillion.ir.numerics import requantize, saturate
 from pillion.ir.types import Value
@@ -52,10 +52,10 @@ def _transpose_last_axes(value: Value, calls: list[KernelCall], isa: Isa) -> Nod
     if value.is_constant:
         return constant_view(value.constant.swapaxes(1, 2))
     batch, rows, columns = value.shape
-    moved = temp((batch, columns, rows), value.dtype)
+    moved = temporary_tensor((batch, columns, rows), value.dtype)
     if 1 in (rows, columns):
         return contiguous_view(value).reshaped(batch, columns, rows)
-    calls += transposed(contiguous_view(value), (0, 2, 1), moved, isa)
+    calls += transposition_calls(contiguous_view(value), (0, 2, 1), moved, isa)
     return moved
 
 
@@ -89,7 +89,7 @@ def prelu(op: Prelu, settings: PteSettings) -> list[KernelCall]:
         entries = op.reference(settings.arithmetic, LEVELS, op.slope.constant.reshape(1))
         return [lookup(contiguous_view(op.x), entries, contiguous_view(op.y))]
     plain_m, sloped_m = op.multipliers(settings.arithmetic)
-    positive, negative, product = (temp(op.x.shape) for _ in range(3))
+    positive, negative, product = (temporary_tensor(op.x.shape) for _ in range(3))
     levels = LEVELS.astype(np.int64) - op.x.zero_point
     nonnegative = requantize(np.maximum(levels, 0), plain_m.mantissa, plain_m.shift) + op.y.zero_point
     calls = [

@@ -14,7 +14,7 @@ from pillion.emitters.pte.node import (
     PteSettings,
     contiguous_view,
     no_exact_kernel_error,
-    temp,
+    temporary_tensor,
 )
 from pillion.ir.types import DType, Shape
 from pillion.ops import Concat, Flip, Pad, Slice, Transpose
@@ -51,7 +51,7 @@ def slice_copy(op: Slice, settings: PteSettings) -> list[KernelCall]:
     x = contiguous_view(op.x)
     for axis in axes:
         shape = tuple(op.y.shape[axis] if a == axis else size for a, size in enumerate(x.sizes))
-        y = contiguous_view(op.y) if axis == axes[-1] else temp(shape, op.y.dtype)
+        y = contiguous_view(op.y) if axis == axes[-1] else temporary_tensor(shape, op.y.dtype)
         calls.append(strided_slice_call(x, axis, op.begin[axis], op.step[axis], y))
         x = y
     return calls
@@ -77,8 +77,10 @@ def flip(op: Flip, settings: PteSettings) -> list[KernelCall]:
         (axis, outer, pieces, inner) for axis in op.axes for outer, pieces, inner in _flip_steps(op, axis)
     ]
     dtype, elements = op.y.dtype, op.y.type.elements
-    between = [temp((elements,), dtype) for _ in cuts[1:3]]
-    buffers = {n: [temp((elements // n,), dtype) for _ in range(n)] for n in {n for _, _, n, _ in cuts}}
+    between = [temporary_tensor((elements,), dtype) for _ in cuts[1:3]]
+    buffers = {
+        n: [temporary_tensor((elements // n,), dtype) for _ in range(n)] for n in {n for _, _, n, _ in cuts}
+    }
     calls: list[KernelCall] = []
     x = contiguous_view(op.x)
     for number, (axis, outer, pieces, inner) in enumerate(cuts):
@@ -152,10 +154,10 @@ def _general_pad(
 
 def transpose(op: Transpose, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a transposition."""
-    return transposed(contiguous_view(op.x), op.order, contiguous_view(op.y), settings.isa)
+    return transposition_calls(contiguous_view(op.x), op.order, contiguous_view(op.y), settings.isa)
 
 
-def transposed(x: NodeView, order: Sequence[int], y: NodeView, isa: Isa) -> list[KernelCall]:
+def transposition_calls(x: NodeView, order: Sequence[int], y: NodeView, isa: Isa) -> list[KernelCall]:
     """Returns the calls after which axis i of y is axis order[i] of x."""
     sizes, moved = merged_axes(x.sizes, order)
     if len(sizes) == 2 and not uses_matrix_transpose(*sizes, isa):

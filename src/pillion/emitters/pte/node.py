@@ -125,14 +125,14 @@ def image_view(value: Value) -> NodeView:
     return contiguous_view(value).image(n, h, w, c)
 
 
-def temp(sizes: Shape, dtype: DType = DType.INT8) -> NodeView:
+def temporary_tensor(sizes: Shape, dtype: DType = DType.INT8) -> NodeView:
     """Returns a contiguous tensor in the op's own memory."""
     return NodeView(Temp(math.prod(sizes) * dtype.size_bytes), dtype, sizes, tuple(range(len(sizes))))
 
 
 def scratch_argument(nbytes: int) -> NodeView:
     """Returns the scratch argument of a kernel."""
-    return temp((nbytes,), DType.UINT8)
+    return temporary_tensor((nbytes,), DType.UINT8)
 
 
 def constant_view(array: Array) -> NodeView:
@@ -140,7 +140,7 @@ def constant_view(array: Array) -> NodeView:
     return contiguous_view(constant("", array))
 
 
-def ints(numbers: object) -> NodeView:
+def int_vector(numbers: object) -> NodeView:
     """Returns a constant vector of 32-bit integers."""
     return constant_view(np.asarray(numbers, np.int32))
 
@@ -153,7 +153,7 @@ def no_exact_kernel_error(op: Op, rule: str, here: object, help: str = "") -> Pi
     )
 
 
-def bounds(op: Op) -> tuple[int, int]:
+def result_bounds(op: Op) -> tuple[int, int]:
     """Returns the bounds of an op's result. If they cross, the upper one applies."""
     low, high = op.attributes["low"], op.attributes["high"]
     return min(low, high), high

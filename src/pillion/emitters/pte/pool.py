@@ -13,12 +13,12 @@ from pillion.emitters.pte.node import (
     KernelCall,
     NodeView,
     PteSettings,
-    bounds,
     contiguous_view,
     image_view,
     no_exact_kernel_error,
+    result_bounds,
     scratch_argument,
-    temp,
+    temporary_tensor,
 )
 from pillion.ir.types import Sides
 from pillion.ops import AvgPool2d, AvgPool2dUp, MaxPool2d, Softmax
@@ -37,7 +37,7 @@ def max_pool2d(op: MaxPool2d, settings: PteSettings) -> list[KernelCall]:
     if not _allows_symmetric_padding(op):
         calls, x, padding = _pad_before_pool(op, x)
     zero = op.x.zero_point
-    args = (x, op.kernel, op.stride, padding, (1, 1), False, zero, zero, *bounds(op))
+    args = (x, op.kernel, op.stride, padding, (1, 1), False, zero, zero, *result_bounds(op))
     return [*calls, KernelCall("cortex_m::quantized_max_pool2d.out", args, image_view(op.y))]
 
 
@@ -45,7 +45,7 @@ def _pad_before_pool(op: MaxPool2d, x: NodeView) -> tuple[list[KernelCall], Node
     n, h, w, c = op.x.shape
     top, left, bottom, right = op.padding
     shape = (n, h + top + bottom, w + left + right, c)
-    padded = temp(shape).image(*shape)
+    padded = temporary_tensor(shape).image(*shape)
     return (
         [KernelCall("cortex_m::pad.out", (x, (0, top, left, 0), (0, bottom, right, 0), SMALLEST), padded)],
         padded,

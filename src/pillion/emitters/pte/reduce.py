@@ -12,16 +12,16 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte import library_limits, scratch
 from pillion.emitters.pte.conv import AccumulatorScaling, depthwise_conv_call, regular_conv_call
 from pillion.emitters.pte.elementwise import LEVELS, lookup
-from pillion.emitters.pte.movement import transposed
+from pillion.emitters.pte.movement import transposition_calls
 from pillion.emitters.pte.node import (
     KernelCall,
     NodeView,
     PteSettings,
     constant_view,
     contiguous_view,
-    ints,
+    int_vector,
     no_exact_kernel_error,
-    temp,
+    temporary_tensor,
 )
 from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.emitters.pte.single_rounding import find_single_rounding, rounded_as_doubles
@@ -94,7 +94,7 @@ def _reduce_sum_calls(
     channels = axes.inner if is_depthwise else 1
     zero_points = op.x.zero_point, op.y.zero_point - lift
     bias, mantissas, shifts = ([number] * channels for number in (added, m.mantissa, m.shift))
-    sums = AccumulatorScaling(ints(bias), *zero_points, mantissas, shifts, -128, 127)
+    sums = AccumulatorScaling(int_vector(bias), *zero_points, mantissas, shifts, -128, 127)
     ones, y = constant_view(np.ones(axes.count * channels, np.int8)), contiguous_view(op.y)
     if is_depthwise:
         return [*axes.calls, depthwise_conv_call(op, settings, depthwise, axes.x, ones, sums, y)]
@@ -134,7 +134,7 @@ def reduce_max(op: ReduceMax, settings: PteSettings) -> list[KernelCall]:
 def reduce_min(op: ReduceMin, settings: PteSettings) -> list[KernelCall]:
     """Returns the calls of a minimum over axes, as the maximum of the mirrored numbers -1 - q."""
     axes = _with_adjacent_axes(op, settings.isa)
-    mirrored, y = temp(axes.x.sizes), contiguous_view(op.y)
+    mirrored, y = temporary_tensor(axes.x.sizes), contiguous_view(op.y)
     invert = np.invert(LEVELS)
     pool = _max_call(axes, y, op.y.zero_point, mirrored)
     return [*axes.calls, lookup(axes.x, invert, mirrored), pool, lookup(y, invert, y)]
@@ -152,9 +152,9 @@ def _move_axes_innermost(axes: ReducedAxes, isa: Isa) -> ReducedAxes:
     adding takes a fifth of the instructions (DSP) or a tenth (Helium) of a one-column window."""
     if axes.inner == 1:
         return axes
-    moved = temp((axes.outer, axes.inner, axes.count), axes.x.dtype)
+    moved = temporary_tensor((axes.outer, axes.inner, axes.count), axes.x.dtype)
     x = axes.x.reshaped(axes.outer, axes.count, axes.inner)
-    return replace(axes, calls=[*axes.calls, *transposed(x, (0, 2, 1), moved, isa)], x=moved)
+    return replace(axes, calls=[*axes.calls, *transposition_calls(x, (0, 2, 1), moved, isa)], x=moved)
 
 
 def _with_adjacent_axes(op: Reduction, isa: Isa) -> ReducedAxes:
@@ -167,8 +167,8 @@ def _with_adjacent_axes(op: Reduction, isa: Isa) -> ReducedAxes:
     other_axes = [a for a in range(op.x.type.rank) if a not in axes]
     calls: list[KernelCall] = []
     if any(axes[0] < a < axes[-1] and x.sizes[a] != 1 for a in other_axes):
-        moved = temp(tuple(x.sizes[a] for a in (*other_axes, *axes)), x.dtype)
-        calls = transposed(x, (*other_axes, *axes), moved, isa)
+        moved = temporary_tensor(tuple(x.sizes[a] for a in (*other_axes, *axes)), x.dtype)
+        calls = transposition_calls(x, (*other_axes, *axes), moved, isa)
         return ReducedAxes(calls, moved, op.y.type.elements, op.count, 1)
     outer = math.prod(x.sizes[a] for a in other_axes if a < axes[0])
     return ReducedAxes(calls, x, outer, op.count, op.y.type.elements // max(outer, 1))

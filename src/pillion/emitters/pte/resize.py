@@ -14,7 +14,7 @@ from pillion.emitters.pte.node import (
     PteSettings,
     contiguous_view,
     no_exact_kernel_error,
-    temp,
+    temporary_tensor,
 )
 from pillion.ops import ResizeNearest
 
@@ -44,7 +44,7 @@ def resize_nearest(op: ResizeNearest, settings: PteSettings) -> list[KernelCall]
     for number, (i, axis) in enumerate(cuts):
         sizes = tuple(axis.kept if j == i else size for j, size in enumerate(x.sizes))
         is_last = number == len(cuts) - 1 and not repeats_any
-        y = contiguous_view(op.y) if is_last else temp(sizes, op.x.dtype)
+        y = contiguous_view(op.y) if is_last else temporary_tensor(sizes, op.x.dtype)
         calls.append(strided_slice_call(x, i, axis.begin, axis.step, y.reshaped(*sizes)))
         x = y.reshaped(*sizes)
     return (

@@ -22,7 +22,7 @@ Step = KernelCall | Delegate
 CallsOf = Callable[[Any, PteSettings], Sequence[Step]]
 
 
-def segment(op: ops.Segment, settings: PteSettings) -> list[Delegate]:
+def segment_call(op: ops.Segment, settings: PteSettings) -> list[Delegate]:
     """Returns the call of an NPU segment. Its inputs and outputs are contiguous, as in the payload."""
     inputs, outputs = tuple(map(contiguous_view, op.xs)), tuple(map(contiguous_view, op.ys))
     return [Delegate(settings.delegate or op.device, settings.payloads[op.body], (), inputs, outputs)]
@@ -92,7 +92,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ),
     # Recurrent layers with 16-bit states, and detections: no kernel of the runtime.
     **dict.fromkeys((ops.LstmCell, ops.LstmOutput, ops.SvdfMemory, ops.SvdfOutput, ops.Detections)),
-    ops.Segment: segment,
+    ops.Segment: segment_call,
     # The result is another view of its operand's bytes.
     ops.Reshape: lambda op, settings: [],
 }

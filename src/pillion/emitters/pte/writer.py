@@ -80,7 +80,7 @@ class Writer:
         for step in self.lowered.steps:
             self.add(step)
         outputs = [self.value_tensor(v) for v in graph.outputs]
-        return assemble(
+        return assemble_file(
             self.plan(inputs, outputs), self.delegates, self.constants, record(), self.initial.segments
         )
 
@@ -198,7 +198,7 @@ def _backend_delegate(index: int, delegate: Delegate) -> pte.BackendDelegate:
     return pte.BackendDelegate(delegate.backend, place, specs)
 
 
-def assemble(
+def assemble_file(
     plan: pte.ExecutionPlan,
     delegates: Sequence[Delegate],
     constants: Constants,

@@ -15,20 +15,20 @@ def emit(graph: Graph) -> bytes:
     The file computes the graph in `tflite` arithmetic, whichever the graph names. Ops without an exact TFLite
     form are refused."""
     from pillion.emitters.tflite.recurrent import with_layers
-    from pillion.emitters.tflite.writer import write
+    from pillion.emitters.tflite.writer import write_file
 
-    return write(unroll_for_format(with_layers(graph), ".tflite"))
+    return write_file(unroll_for_format(with_layers(graph), ".tflite"))
 
 
 def require_operators(graph: Graph) -> None:
     """Raises if an op of a graph deliberately has no TFLite operator."""
     from pillion.emitters.tflite.recurrent import with_layers
-    from pillion.emitters.tflite.table import ROWS, nodes
+    from pillion.emitters.tflite.table import ROWS, operators_of_op
 
     for op in flatten_ops(with_layers(graph).ops):
         is_other_function = isinstance(op, Lut) and op.function not in ENTRIES
         if (type(op) in ROWS and ROWS[type(op)] is None) or is_other_function:
-            nodes(op)
+            operators_of_op(op)
 
 
 __all__ = ["emit", "require_operators"]

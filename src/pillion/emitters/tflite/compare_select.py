@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.codecs.tflite.exact import int8_only, refusal
-from pillion.codecs.tflite.node import Node, integers
+from pillion.codecs.tflite.exact import inexact_op_error, int8_only
+from pillion.codecs.tflite.node import Node, int32_constant
 from pillion.codecs.tflite.rows import require_few_axes
 from pillion.ir.types import DType, TensorType, Value, constant
 from pillion.ops.compare_select import ArgExtremum, TopK, TopPlaces, Where
@@ -29,10 +29,10 @@ def arg_extremum(op: ArgExtremum) -> list[Node]:
         shape = tuple(size for axis, size in enumerate(op.y.shape) if axis != op.axis)
         squeezed = Value(f"{op.name}/found", TensorType(shape, DType.INT32))
     kind = tflite.ArgMaxOptions if op.kind == "arg_max" else tflite.ArgMinOptions
-    axis = integers(f"{op.name}/axis", [op.axis])
+    axis = int32_constant(f"{op.name}/axis", [op.axis])
     nodes = [Node(op.kind.upper(), (op.x, axis), (squeezed,), kind(output_type=ElementType.INT32))]
     if op.keepdims:
-        shape_of = integers(f"{op.name}/shape", op.y.shape)
+        shape_of = int32_constant(f"{op.name}/shape", op.y.shape)
         options = tflite.ReshapeOptions(new_shape=list(op.y.shape))
         nodes.append(Node("RESHAPE", (squeezed, shape_of), (op.y,), options))
     return nodes
@@ -43,7 +43,7 @@ def top_k(op: TopK) -> list[Node]:
     int8_only(op, op.x)
     if not op.largest:
         rule = "LiteRT looks for the largest"
-        raise refusal(op, rule, "the smallest", "negate the operand and look for its largest")
+        raise inexact_op_error(op, rule, "the smallest", "negate the operand and look for its largest")
     indices = Value(f"{op.name}/places", TensorType(op.y.shape, DType.INT32))
     values = Value(f"{op.name}/values", TensorType(op.y.shape, DType.INT8, op.x.type.quant))
     results = (values, op.y) if isinstance(op, TopPlaces) else (op.y, indices)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flatbuffers import flexbuffers
 
-from pillion.codecs.tflite.node import Node, integers
+from pillion.codecs.tflite.node import Node, int32_constant
 from pillion.ir.types import DType, TensorType, Value
 from pillion.ops.detections import Detections, parts
 from pillion.schemas import tflite
@@ -29,7 +29,7 @@ def detections(op: Detections) -> list[Node]:
         outputs.append(y)
         flat.append(row)
         options = tflite.ReshapeOptions(new_shape=list(row.shape))
-        nodes.append(Node("RESHAPE", (y, integers(f"{row.name}/shape", row.shape)), (row,), options))
+        nodes.append(Node("RESHAPE", (y, int32_constant(f"{row.name}/shape", row.shape)), (row,), options))
     first = Node(CODE, (op.boxes, op.scores, op.anchors), tuple(outputs), custom=_options_flexbuffer(op))
     joined = Node("CONCATENATION", tuple(flat), (op.y,), tflite.ConcatenationOptions(axis=0))
     return [first, *nodes, joined]

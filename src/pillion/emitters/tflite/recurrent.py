@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from pillion.codecs.tflite.exact import refusal
+from pillion.codecs.tflite.exact import inexact_op_error
 from pillion.codecs.tflite.node import Node
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op, Quantization, op, operand, result
@@ -183,4 +183,4 @@ def half(op: Op) -> list[Node]:
     """Raises: a half of a layer has no operator, only the layer with its states."""
     rule = "LiteRT's operator is a whole layer, which keeps its state to itself and lets it begin at zero"
     here = f"{op.kind}, whose state is an input or output, or is read by others"
-    raise refusal(op, rule, here, "without --state io, or write C: -o folder/")
+    raise inexact_op_error(op, rule, here, "without --state io, or write C: -o folder/")

@@ -9,15 +9,15 @@ import numpy as np
 
 from pillion import ops
 from pillion.codecs.tflite.exact import (
-    bounded,
-    fused,
+    bounds_as_min_max,
+    inexact_op_error,
     int8_only,
-    refusal,
     require_constants,
     scaled_bias,
-    symmetric,
+    symmetric_weights,
+    with_fused_activation,
 )
-from pillion.codecs.tflite.node import Node, Writing, integers
+from pillion.codecs.tflite.node import Node, Writing, int32_constant
 from pillion.codecs.tflite.rows import MOST_AXES, WRITERS
 from pillion.codecs.tflite.rows import ROWS as ROWS_BOTH_WAYS
 from pillion.codecs.tflite.window_row import pad_node
@@ -41,16 +41,16 @@ FROM_SCALES = (
 )
 
 
-def nodes(op: Op) -> list[Node]:
+def operators_of_op(op: Op) -> list[Node]:
     """Returns the operators of an op, in execution order."""
     row = ROWS.get(type(op))
     if isinstance(op, HALVES):
         return half(op)
     if row is None:
-        raise refusal(op, "the op has a TFLite operator", op.kind, "write C: -o folder/")
+        raise inexact_op_error(op, "the op has a TFLite operator", op.kind, "write C: -o folder/")
     if reason := why_multipliers_explicit(op):
         rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
-        raise refusal(op, rule, reason, FROM_SCALES)
+        raise inexact_op_error(op, rule, reason, FROM_SCALES)
     if isinstance(op, Convolution) and op.given and set(op.given) != set(op.from_scales(Arithmetic.TFLITE)):
         return convolution_in_uint8(op, row(replace(op, given=())))
     return row(op)
@@ -60,9 +60,9 @@ def _linear_nodes(op: ops.Linear) -> list[Node]:
     int8_only(op)
     require_constants(op, op.weights, op.bias)
     _require_scaled_sums_fit(op)
-    inputs = (op.x, symmetric(op, op.weights), scaled_bias(op))
+    inputs = (op.x, symmetric_weights(op, op.weights), scaled_bias(op))
     options = tflite.FullyConnectedOptions(keep_num_dims=True)
-    return fused(op, Node("FULLY_CONNECTED", inputs, (op.y,), options))
+    return with_fused_activation(op, Node("FULLY_CONNECTED", inputs, (op.y,), options))
 
 
 def _require_scaled_sums_fit(op: ops.Linear) -> None:
@@ -71,7 +71,7 @@ def _require_scaled_sums_fit(op: ops.Linear) -> None:
     weights, bias = op.weights.constant.astype(np.float64), op.bias.constant.astype(np.float64)
     largest = float(((np.abs(weights).sum(axis=1) * 255 + np.abs(bias)) * op.ratios).max(initial=0))
     if largest > numerics.INT32_MAX - 256:
-        raise refusal(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
+        raise inexact_op_error(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
 
 
 def _lut_nodes(op: ops.Lut) -> list[Node]:
@@ -100,11 +100,11 @@ def _clamp_nodes(op: ops.Clamp) -> list[Node]:
         if activation_levels(name, op.y.quant) == (op.low, op.high):
             return [Node(name, (op.x,), (op.y,))]
     if op.x.quant == op.y.quant:
-        return bounded(op, op.x, op.y)
+        return bounds_as_min_max(op, op.x, op.y)
     if (op.low, op.high) == (-128, 127):
         return [_leaky_relu(op.x, op.y, 1.0)]
     rescaled = Value(f"{op.name}/rescaled", op.y.type)
-    return [_leaky_relu(op.x, rescaled, 1.0), *bounded(op, rescaled, op.y)]
+    return [_leaky_relu(op.x, rescaled, 1.0), *bounds_as_min_max(op, rescaled, op.y)]
 
 
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
@@ -130,7 +130,7 @@ def _integer_arithmetic_nodes(op: ops.IntegerArithmetic) -> list[Node]:
     known = [row.fixed["calculation"] for row in ROWS_BOTH_WAYS if row.op is ops.IntegerArithmetic]
     if op.calculation not in known:
         rule = f"LiteRT computes {', '.join(calculation.value for calculation in known)} of whole numbers"
-        raise refusal(op, rule, op.calculation.value, "write C: -o folder/")
+        raise inexact_op_error(op, rule, op.calculation.value, "write C: -o folder/")
     return WRITERS[ops.IntegerArithmetic](op)
 
 
@@ -141,7 +141,7 @@ def _batch_matmul(op: ops.BatchMatmul) -> list[Node]:
     y = Value(f"{op.name}/unbounded", op.y.type) if is_bounded else op.y
     options = tflite.BatchMatMulOptions(adj_x=op.adj_x, adj_y=op.adj_y)
     product = Node("BATCH_MATMUL", (op.a, op.b), (y,), options)
-    return [product, *(bounded(op, y, op.y) if is_bounded else [])]
+    return [product, *(bounds_as_min_max(op, y, op.y) if is_bounded else [])]
 
 
 def _l2_normalize(op: ops.L2Normalize) -> list[Node]:
@@ -149,19 +149,19 @@ def _l2_normalize(op: ops.L2Normalize) -> list[Node]:
     int8_only(op)
     if op.x.type.rank > MOST_AXES:
         rule = f"LiteRT takes vectors in tensors of at most {MOST_AXES} axes"
-        raise refusal(op, rule, repr(op.x), "join axes by a reshape")
+        raise inexact_op_error(op, rule, repr(op.x), "join axes by a reshape")
     node = Node("L2_NORMALIZATION", (op.x,), (op.y,), tflite.L2NormOptions())
     return between_uint8(op, node) if op.headroom else [node]
 
 
 def _slice_nodes(op: ops.Slice) -> list[Node]:
-    begin = integers(f"{op.name}/begin", op.begin)
+    begin = int32_constant(f"{op.name}/begin", op.begin)
     if set(op.step) <= {1}:
-        size = integers(f"{op.name}/size", op.y.shape)
+        size = int32_constant(f"{op.name}/size", op.y.shape)
         return [Node("SLICE", (op.x, begin, size), (op.y,), tflite.SliceOptions())]
     axes = zip(op.begin, op.step, op.y.shape, strict=True)
-    end = integers(f"{op.name}/end", [b + s * (d - 1) + 1 for b, s, d in axes])
-    step = integers(f"{op.name}/step", op.step)
+    end = int32_constant(f"{op.name}/end", [b + s * (d - 1) + 1 for b, s, d in axes])
+    step = int32_constant(f"{op.name}/step", op.step)
     return [Node("STRIDED_SLICE", (op.x, begin, end, step), (op.y,), tflite.StridedSliceOptions())]
 
 
@@ -170,7 +170,9 @@ MAX_RANK_PAD = 5
 
 def _pad_nodes(op: ops.Pad) -> list[Node]:
     if op.x.type.rank > MAX_RANK_PAD:
-        raise refusal(op, f"PAD takes at most {MAX_RANK_PAD} axes", repr(op.x), "join axes by a reshape")
+        raise inexact_op_error(
+            op, f"PAD takes at most {MAX_RANK_PAD} axes", repr(op.x), "join axes by a reshape"
+        )
     return [pad_node(op.name, op.x, op.y, op.before, op.after, op.value)]
 
 
@@ -178,7 +180,7 @@ def _reshape_nodes(op: ops.Reshape) -> list[Node]:
     """Returns a RESHAPE; a SQUEEZE for a scalar result, whose shape has no data."""
     if not op.y.shape and op.x.shape:
         return [Node("SQUEEZE", (op.x,), (op.y,), tflite.SqueezeOptions())]
-    shape = integers(f"{op.name}/shape", op.y.shape)
+    shape = int32_constant(f"{op.name}/shape", op.y.shape)
     return [Node("RESHAPE", (op.x, shape), (op.y,), tflite.ReshapeOptions(new_shape=list(op.y.shape)))]
 
 
@@ -186,7 +188,7 @@ def _flip_nodes(op: ops.Flip) -> list[Node]:
     """Returns an operator per axis: LiteRT supports several only if they are adjacent."""
     between = [Value(f"{op.name}/{axis}", op.y.type) for axis in op.axes[1:]]
     steps = zip(op.axes, (op.x, *between), (*between, op.y), strict=True)
-    return [Node("REVERSE_V2", (x, integers(f"{op.name}/axis", [axis])), (y,)) for axis, x, y in steps]
+    return [Node("REVERSE_V2", (x, int32_constant(f"{op.name}/axis", [axis])), (y,)) for axis, x, y in steps]
 
 
 def _quantize_nodes(op: ops.Quantize | ops.Requantize | ops.Mean) -> list[Node]:

@@ -3,8 +3,15 @@
 
 from __future__ import annotations
 
-from pillion.codecs.tflite.exact import fused, int8_only, refusal, require_constants, scaled_bias, symmetric
-from pillion.codecs.tflite.node import Node, integers
+from pillion.codecs.tflite.exact import (
+    inexact_op_error,
+    int8_only,
+    require_constants,
+    scaled_bias,
+    symmetric_weights,
+    with_fused_activation,
+)
+from pillion.codecs.tflite.node import Node, int32_constant
 from pillion.ir.types import TensorType, Value
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
@@ -17,24 +24,32 @@ def transpose_conv(op: TransposeConv2d) -> list[Node]:
     int8_only(op)
     require_constants(op, op.weights, op.bias)
     if op.dilation != (1, 1):
-        raise refusal(op, "TRANSPOSE_CONV: the dilation is 1", op.dilation)
+        raise inexact_op_error(op, "TRANSPOSE_CONV: the dilation is 1", op.dilation)
     shape = (op.x.shape[0], *op.whole, op.weights_out_channels)
     uncropped = (
         Value(f"{op.name}/whole", TensorType(shape, op.y.dtype, op.y.type.quant)) if any(op.padding) else op.y
     )
-    inputs = (integers(f"{op.name}/shape", shape), symmetric(op, op.weights), op.x, scaled_bias(op))
+    inputs = (
+        int32_constant(f"{op.name}/shape", shape),
+        symmetric_weights(op, op.weights),
+        op.x,
+        scaled_bias(op),
+    )
     options = tflite.TransposeConvOptions(padding=Padding.VALID, stride_h=op.stride[0], stride_w=op.stride[1])
-    return [*fused(op, Node("TRANSPOSE_CONV", inputs, (uncropped,), options)), *_crop_nodes(op, uncropped)]
+    return [
+        *with_fused_activation(op, Node("TRANSPOSE_CONV", inputs, (uncropped,), options)),
+        *_crop_nodes(op, uncropped),
+    ]
 
 
 def _crop_nodes(op: TransposeConv2d, uncropped: Value) -> list[Node]:
     if uncropped is op.y:
         return []
-    begin = integers(f"{op.name}/begin", (0, op.padding[0], op.padding[1], 0))
+    begin = int32_constant(f"{op.name}/begin", (0, op.padding[0], op.padding[1], 0))
     return [
         Node(
             "SLICE",
-            (uncropped, begin, integers(f"{op.name}/size", op.y.shape)),
+            (uncropped, begin, int32_constant(f"{op.name}/size", op.y.shape)),
             (op.y,),
             tflite.SliceOptions(),
         )

@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from pillion.codecs.tflite.node import Node
-from pillion.emitters.tflite.table import nodes
+from pillion.emitters.tflite.table import operators_of_op
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.state import State
@@ -23,7 +23,7 @@ MAX_RANK = 8
 TYPES = {dtype: ElementType[dtype.name] for dtype in DType}
 
 
-def write(graph: Graph) -> bytes:
+def write_file(graph: Graph) -> bytes:
     """Returns the TFLite file of a graph."""
     file = _SharedFileTables()
     main = _SubgraphWriter(file, graph, graph.name)
@@ -39,7 +39,7 @@ def write(graph: Graph) -> bytes:
         read = tflite.ReadVariableOptions()
         main.operator("READ_VARIABLE", [handle], [main.tensor(state.before)], read)
     for op in graph:
-        for node in nodes(op):
+        for node in operators_of_op(op):
             main.add(node)
     for state, handle in zip(graph.states, handles, strict=True):
         main.assign(handle, state.after)

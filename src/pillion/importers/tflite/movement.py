@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pillion.codecs.tflite.geometry import axes_in_order, axis_of, single_axis, strides
+from pillion.codecs.tflite.geometry import axes_in_order, axis_of, resolve_strided_slice, single_axis
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite.op_chain import OpChain, as_constant
 from pillion.ir.op import Op
@@ -110,7 +110,7 @@ def slice(call: ReadOperator) -> list[Op]:
 def strided_slice(call: ReadOperator) -> list[Op]:
     """Reads a strided slice; axes of one index may be dropped."""
     x, chain = call.operand(0), OpChain(call)
-    taken = strides(call, x.shape, call.options_as(tflite.StridedSliceOptions))
+    taken = resolve_strided_slice(call, x.shape, call.options_as(tflite.StridedSliceOptions))
     y = call.result_of_shape(taken.shape)
     is_whole = taken.sizes == y.shape
     part = chain.add(

@@ -7,7 +7,7 @@ import numpy as np
 
 from pillion import ops
 from pillion.codecs.tflite.geometry import levels
-from pillion.codecs.tflite.operands import bias_of, checked, require_int8, with_axes
+from pillion.codecs.tflite.operands import bias_of, check_declared_shapes, require_int8, with_axes
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.codecs.tflite.rows import READERS
 from pillion.importers.tflite import (
@@ -44,7 +44,7 @@ def ops_of(call: ReadOperator) -> list[Op]:
         row = uint8_reader(call, row)
     try:
         with np.errstate(all="ignore"):  # invalid scales are refused by name
-            return fold_constant_ops(call, [checked(call, op) for op in row(call)])
+            return fold_constant_ops(call, [check_declared_shapes(call, op) for op in row(call)])
     except ValueError as error:
         raise call.refuse(str(error), ", ".join(map(repr, call.inputs))) from None
 

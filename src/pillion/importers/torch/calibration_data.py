@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pillion.data.python_data import PythonData, UserFunctionData, open_data
 from pillion.data.reading_options import AS_IT_IS, Reading
-from pillion.data.sample import InputSpec, Source, batched
+from pillion.data.sample import InputSpec, Source, batch_samples
 from pillion.importers.torch.input_types import dtype_of_input
 
 MAX_UNSIZED_SAMPLES = 2000
@@ -35,7 +35,7 @@ class CalibrationData:
         source = self.source
         if isinstance(source, (PythonData, UserFunctionData)):
             source = replace(source, most_unsized=MAX_UNSIZED_SAMPLES)
-        for inputs, _ in batched(source.samples(specs), specs):
+        for inputs, _ in batch_samples(source.samples(specs), specs):
             yield tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in inputs)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pillion.host_io.child_process import restarted
+from pillion.host_io.child_process import restarting_process
 from pillion.ir.types import Array
 from pillion.run.executorch.wheel import build_plugin, find_wheel
 from pillion.run.runtime_process import RuntimeMessages, RuntimeProcess
@@ -32,7 +32,7 @@ def _start_runtime() -> RuntimeProcess:
     return RuntimeProcess(WORKER, str(build_plugin(find_wheel())), words=WORDS, seconds=START_SECONDS)
 
 
-_runtime_process = restarted(_start_runtime)
+_runtime_process = restarting_process(_start_runtime)
 
 
 def run_executorch(

@@ -9,7 +9,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from pillion.boards.build import Compiler, Sources, compile_objects, link
+from pillion.boards.build import Compiler, Sources, compile_objects, link_objects
 from pillion.boards.toolchain import CXX
 from pillion.errors import PillionError
 
@@ -82,4 +82,4 @@ def build_plugin(wheel: Wheel) -> Path:
     headers = tuple(path.name for path in sorted(folder.glob("*.h")))
     compiler = (CXX.path(),)
     objects = compile_objects(Compiler(compiler, flags), Sources(folder, _SOURCES, headers))
-    return link(Compiler(compiler, ("-shared",)), objects, folder, (), LIBRARY)
+    return link_objects(Compiler(compiler, ("-shared",)), objects, folder, (), LIBRARY)

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from pillion.devices.ethos_u.payload import parse
+from pillion.devices.ethos_u.payload import parse_payload
 from pillion.devices.ethos_u.stream.stream_errors import StreamError
 from pillion.devices.ethos_u.vela.compiled import CompiledSegment
 from pillion.devices.host_driver import Driver
@@ -21,7 +21,7 @@ _JUNK = 0xA5
 """Fills the scratch memory outside the results after a segment, so that no program relies on its contents."""
 
 
-def driver() -> Driver:
+def substitute_driver() -> Driver:
     """Returns the substitute driver for this computer."""
     folder = files(__name__)
     names = ("ethosu_driver.h", "ethosu_driver.c")
@@ -31,7 +31,7 @@ def driver() -> Driver:
 def segment_executor(payloads: Sequence[bytes]) -> Callable[[bytes], bytes]:
     """Returns the function that executes the segments which the driver requests; raises at once if a command
     stream contains something unknown."""
-    segments = {segment.commands: segment for segment in map(parse, payloads)}
+    segments = {segment.commands: segment for segment in map(parse_payload, payloads)}
     for segment in segments.values():
         segment.interpreter.operations  # noqa: B018  # what is not known of a stream is refused before anything runs
     return lambda question: _execute_request(segments, question)

@@ -13,7 +13,7 @@ _WHOLE = 31
 """A 32-bit scale is a fraction with 31 binary places."""
 
 
-def scaled(x: ArrayLike, number: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64Array:
+def scale_and_round(x: ArrayLike, number: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64Array:
     """Returns `x * number / 2^shift` in a rounding mode of the NPU."""
     x, number, shift = (np.asarray(operand, np.int64) for operand in (x, number, shift))
     exact = x * number

@@ -29,7 +29,7 @@ from pillion.devices.ethos_u.stream.operations import (
     Upscale,
     Wait,
 )
-from pillion.devices.ethos_u.stream.stream_errors import require
+from pillion.devices.ethos_u.stream.stream_errors import require_valid
 
 Box = tuple[range, range, range]
 """Rows, columns, channels."""
@@ -58,7 +58,7 @@ def _require_written(before: TensorOperation, op: TensorOperation) -> None:
             is_written = len(late) == op.overlap - number and not any(
                 _boxes_overlap(before.y, late_box, operand, box) for late_box in late
             )
-            require(
+            require_valid(
                 is_written,
                 "an operation reads what the one before may not have written",
                 "BLOCKDEP lets it start when all blocks that it reads are there",

@@ -12,8 +12,8 @@ from pillion.devices.ethos_u.stream.commands import COMMANDS, Command
 from pillion.devices.ethos_u.stream.stream_errors import (
     at_word,
     not_modelled_error,
-    require,
     require_modelled,
+    require_valid,
 )
 
 MAGIC = b"COP1"
@@ -59,7 +59,7 @@ def read_stream(payload: bytes) -> CommandStream:
     require_modelled(
         payload[:4] == MAGIC, "the form of the payload", f"it starts with {payload[:4]!r}, not {MAGIC!r}"
     )
-    require(
+    require_valid(
         len(payload) % 4 == 0,
         "the payload is cut off",
         "it is a multiple of 4 bytes",
@@ -88,8 +88,10 @@ def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
     )
     length = (words[at] >> 8 & 0xFF) << 16 | words[at] >> 16
     at += 1
-    require(at % 4 == 0, "the stream is not aligned", "its start is a multiple of 16 bytes", f"{4 * at}")
-    require(
+    require_valid(
+        at % 4 == 0, "the stream is not aligned", "its start is a multiple of 16 bytes", f"{4 * at}"
+    )
+    require_valid(
         at + length == len(words),
         "the stream's length is wrong",
         f"{len(words) - at} words follow",
@@ -135,6 +137,8 @@ def _decode_command_words(words: tuple[int, ...]) -> Iterator[CommandWord]:
             reserved = f"reserved bits of {command.name}"
             require_modelled(not parameter & command.reserved, reserved, f"{parameter:#06x}")
             data = f"{command.name} has a word of data"
-            require(not wide or at + 1 < len(words), "the stream is cut off", data, "this is the last word")
+            require_valid(
+                not wide or at + 1 < len(words), "the stream is cut off", data, "this is the last word"
+            )
         yield CommandWord(at, command, parameter, words[at + 1] if wide else 0)
         at += 1 + wide

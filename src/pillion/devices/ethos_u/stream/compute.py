@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.devices.ethos_u.accelerators import Accelerator
-from pillion.devices.ethos_u.stream.arithmetic import leading_zeros, saturate32, scaled
+from pillion.devices.ethos_u.stream.arithmetic import leading_zeros, saturate32, scale_and_round
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
 from pillion.devices.ethos_u.stream.memory import StreamMemory
 from pillion.devices.ethos_u.stream.operations import (
@@ -24,7 +24,7 @@ from pillion.devices.ethos_u.stream.operations import (
     TensorOperation,
     Upscale,
 )
-from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require, require_modelled
+from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require_modelled, require_valid
 from pillion.devices.ethos_u.stream.weight_stream import scales_of, weights_of
 from pillion.ir.numerics import INT32_MAX, INT32_MIN, Int64Array, divide_half_away, shift_right, wrap32
 from pillion.ir.types import DType
@@ -37,7 +37,9 @@ _HALF = 1 << 30
 _OPERAND_SHIFTS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
 
 
-def compute(op: TensorOperation, memory: StreamMemory, tables: Tables, accelerator: Accelerator) -> None:
+def execute_operation(
+    op: TensorOperation, memory: StreamMemory, tables: Tables, accelerator: Accelerator
+) -> None:
     """Executes one operation on the memory."""
     match op:
         case Convolve():
@@ -103,7 +105,7 @@ def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> I
     bias, numbers, shifts = scales_of(memory.read(op.scales), op.y.shape[2])
     x = _upscale_operand(_load_operand(op.x, memory), op.upscale, op.y, op.kernel)
     x = _pad_operand(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
-    require(
+    require_valid(
         op.product is ConvolutionKind.CONVOLUTION or op.x.shape[2] == op.y.shape[2],
         "a depthwise convolution has as many inputs as results",
         str(op.y.shape[2]),
@@ -121,7 +123,7 @@ def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> I
     _require_32_bits(sums)
     if op.scale is not None:
         numbers, shifts = np.int64(op.scale.number), np.int64(op.scale.shift)
-    return scaled(sums, numbers, shifts, op.rounding)
+    return scale_and_round(sums, numbers, shifts, op.rounding)
 
 
 def _require_32_bits(sums: Int64Array) -> None:
@@ -138,7 +140,7 @@ def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
     assert op.scale is not None
     if op.kind is PoolKind.SUM:
         return _channel_sum(op, x)
-    require(
+    require_valid(
         op.x.shape[2] == op.y.shape[2],
         "a pool has as many inputs as results",
         str(op.y.shape[2]),
@@ -148,11 +150,11 @@ def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
     if op.kind is PoolKind.MAX:
         bordered = _pad_operand(x, op.kernel, _NOWHERE)
         pooled = np.max([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
-        return scaled(pooled, op.scale.number, op.scale.shift, op.rounding)
+        return scale_and_round(pooled, op.scale.number, op.scale.shift, op.rounding)
     bordered = _pad_operand(x, op.kernel, 0)
     pooled = np.sum([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
     if not any(op.kernel.pads):
-        return scaled(pooled, op.scale.number, op.scale.shift, op.rounding)
+        return scale_and_round(pooled, op.scale.number, op.scale.shift, op.rounding)
     require_modelled(op.scale == Scale(1, 0), "a scaled mean of windows that reach into the border", op.scale)
     ones = _pad_operand(np.ones((*x.shape[:2], 1), np.int64), op.kernel, 0)
     counts = np.sum([_kernel_tap_inputs(ones, op.kernel, *tap, op.y) for tap in taps], axis=0)
@@ -167,7 +169,7 @@ def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
         op.kernel,
     )
     sums = x.sum(axis=2, keepdims=True)
-    return scaled(saturate32(sums), op.scale.number, op.scale.shift, op.rounding)
+    return scale_and_round(saturate32(sums), op.scale.number, op.scale.shift, op.rounding)
 
 
 def _compute_elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
@@ -221,7 +223,7 @@ def _scaled_result(op: Elementwise, values: Int64Array) -> Int64Array:
     """Returns the scaled result. Of 32-bit operations, only products are scaled, by their shift alone."""
     assert op.scale is not None
     if op.x.dtype is not DType.INT32:
-        return scaled(values, op.scale.number, op.scale.shift, op.rounding)
+        return scale_and_round(values, op.scale.number, op.scale.shift, op.rounding)
     if op.kind is ElementwiseFunction.MUL:
         require_modelled(
             op.scale.number in ((1, _HALF) if op.scale.shift else (1,)),
@@ -229,7 +231,7 @@ def _scaled_result(op: Elementwise, values: Int64Array) -> Int64Array:
             op.scale,
         )
         return (
-            saturate32(scaled(values, 1, op.scale.shift, op.rounding))
+            saturate32(scale_and_round(values, 1, op.scale.shift, op.rounding))
             if op.scale.shift < 31
             else _high_product(op, values)
         )
@@ -261,7 +263,7 @@ def _add_or_subtract(op: Elementwise, x: Int64Array, y: Int64Array) -> Int64Arra
     total = first + second
     if op.x.dtype is DType.INT32:
         return _scaled_result(op, total)
-    return scaled(total, op.scale.number, op.scale.shift, op.rounding)
+    return scale_and_round(total, op.scale.number, op.scale.shift, op.rounding)
 
 
 def _scaled_operands(op: Elementwise, x: Int64Array, y: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -274,5 +276,5 @@ def _scaled_operands(op: Elementwise, x: Int64Array, y: Int64Array) -> tuple[Int
     require_modelled(not second, "a scale of the operand that is not scaled", second)
     up = _OPERAND_SHIFTS[op.x.dtype]
     if (op.mode is ScaleMode.FIRST) != op.reversed:
-        return scaled(x << up, first.number, first.shift + up, Rounding.DOUBLE), y << (up - 1)
-    return x << (up - 1), scaled(y << up, first.number, first.shift + up, Rounding.DOUBLE)
+        return scale_and_round(x << up, first.number, first.shift + up, Rounding.DOUBLE), y << (up - 1)
+    return x << (up - 1), scale_and_round(y << up, first.number, first.shift + up, Rounding.DOUBLE)

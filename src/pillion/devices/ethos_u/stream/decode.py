@@ -32,7 +32,7 @@ from pillion.devices.ethos_u.stream.operations import (
     Wait,
 )
 from pillion.devices.ethos_u.stream.registers import Registers
-from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require, require_modelled
+from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require_modelled, require_valid
 from pillion.ir.types import BYTES, DType
 
 IFM_TYPES = {0: DType.UINT8, 1: DType.INT8, 5: DType.INT16, 9: DType.INT32}
@@ -133,7 +133,7 @@ class Decoder(Registers):
     def _zero_point(self, name: str, dtype: DType) -> int:
         value = self._number(f"{name}_ZERO_POINT", dtype)
         fits = dtype not in BYTES or dtype.bounds[0] <= value <= dtype.bounds[1]
-        require(fits, f"{name}_ZERO_POINT is outside {dtype.value}", str(dtype.bounds), value)
+        require_valid(fits, f"{name}_ZERO_POINT is outside {dtype.value}", str(dtype.bounds), value)
         return value
 
     def _number(self, name: str, dtype: DType) -> int:
@@ -170,7 +170,9 @@ class Decoder(Registers):
         dilation = (fields["dilation_y"] + 1, fields["dilation_x"] + 1)
         extent = (self.value("KERNEL_HEIGHT_M1"), self.value("KERNEL_WIDTH_M1"))
         fits = extent[0] % dilation[0] == 0 and extent[1] % dilation[1] == 0
-        require(fits, "the kernel does not fit its dilation", f"extents of multiples of {dilation}", extent)
+        require_valid(
+            fits, "the kernel does not fit its dilation", f"extents of multiples of {dilation}", extent
+        )
         return KernelWindow(
             height=extent[0] // dilation[0] + 1,
             width=extent[1] // dilation[1] + 1,
@@ -190,7 +192,9 @@ class Decoder(Registers):
         ):
             size = (results - 1) * stride + (taps - 1) * dilation + 1 - before - behind
             sizes.append(-(-size // 2) if upscale is not Upscale.NONE else size)
-        require(min(sizes) >= 1, "windows lie in the border alone", "an operand has rows and columns", sizes)
+        require_valid(
+            min(sizes) >= 1, "windows lie in the border alone", "an operand has rows and columns", sizes
+        )
         return self._operand((sizes[0], sizes[1]))
 
     def _scale(self) -> Scale | None:
@@ -213,7 +217,7 @@ class Decoder(Registers):
         low, high = (_CLIPS[activation["clip"]] or y.dtype).bounds
         if table is None and y.dtype is not DType.INT32:
             limits = self._number("ACTIVATION_MIN", y.dtype), self._number("ACTIVATION_MAX", y.dtype)
-            require(
+            require_valid(
                 low <= limits[0] <= limits[1] <= high,
                 "the bounds of results are not a range",
                 f"{low} to {high}",
@@ -237,7 +241,7 @@ class Decoder(Registers):
         unit = (rows, columns, self.accelerator.channels)
         fits = not any(size % step for size, step in zip(astuple(block), unit, strict=True))
         rule = " x ".join(map(str, unit))
-        require(fits, "a block is no multiple of what the NPU makes at once", rule, block)
+        require_valid(fits, "a block is no multiple of what the NPU makes at once", rule, block)
         return block
 
     def _check_internal_memory(self, second: bool) -> None:
@@ -249,7 +253,9 @@ class Decoder(Registers):
         if second:
             order.insert(1, value("IFM2_IB_START"))
         is_apart = order == sorted(order)
-        require(is_apart, "the parts of the internal memory overlap", "inputs, then sums", f"banks {order}")
+        require_valid(
+            is_apart, "the parts of the internal memory overlap", "inputs, then sums", f"banks {order}"
+        )
 
     def _decode_window(self) -> tuple[FeatureMap, KernelWindow, Upscale]:
         """Returns result and window of an operation over windows, and how its operand is enlarged."""

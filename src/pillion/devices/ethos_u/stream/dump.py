@@ -23,7 +23,7 @@ from pillion.devices.ethos_u.stream.operations import (
 _NAMES = {0: "constants", 1: "scratch", 2: "fast", INTERNAL: "tables"}
 
 
-def commands(stream: CommandStream) -> Iterator[str]:
+def command_lines(stream: CommandStream) -> Iterator[str]:
     """Yields a line per command: its word, its name, its fields."""
     for instruction in stream.instructions:
         yield f"{instruction.at:6}  {instruction.command.name:<18} {_parameters_text(instruction)}".rstrip()
@@ -39,7 +39,7 @@ def _parameters_text(word: CommandWord) -> str:
     return " ".join(words + [str(v) if k == "value" else f"{k}={v}" for k, v in fields.items()])
 
 
-def summary(operations: tuple[Operation, ...]) -> Iterator[str]:
+def operation_lines(operations: tuple[Operation, ...]) -> Iterator[str]:
     """Yields a line per operation: its operands and its result."""
     for op in operations:
         yield f"{op.at:6}  {_operation_text(op)}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 from pillion.devices.ethos_u.stream.operations import FeatureMap, TensorLayout
-from pillion.devices.ethos_u.stream.stream_errors import require, require_modelled
+from pillion.devices.ethos_u.stream.stream_errors import require_modelled, require_valid
 
 BRICK = 16
 
@@ -18,7 +18,9 @@ def require_known_form(tensor: FeatureMap) -> None:
     size = tensor.dtype.size_bytes
     unit = BRICK if tensor.layout is TensorLayout.BRICKS else size
     for address in tensor.bases:
-        require(address % unit == 0, "an address is not aligned", f"multiples of {unit}", f"{address:#x}")
+        require_valid(
+            address % unit == 0, "an address is not aligned", f"multiples of {unit}", f"{address:#x}"
+        )
     by_row, by_column, by_brick = tensor.strides
     if 0 in tensor.strides:
         is_supported = False

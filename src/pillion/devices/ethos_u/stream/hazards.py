@@ -24,7 +24,7 @@ from pillion.devices.ethos_u.stream.operations import (
     TensorOperation,
     Wait,
 )
-from pillion.devices.ethos_u.stream.stream_errors import at_word, require
+from pillion.devices.ethos_u.stream.stream_errors import at_word, require_valid
 
 KERNELS_UNDER_WAY = 2
 """The operations on tensors that may be in progress at once."""
@@ -54,14 +54,14 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
             waiting = copies if op.copies else kernels
             with at_word(op.at):
                 most = waiting.maxlen or 0
-                require(op.most < most, "a wait has no effect", f"less than {most}", op.most)
+                require_valid(op.most < most, "a wait has no effect", f"less than {most}", op.most)
             while len(waiting) > op.most:
                 waiting.popleft()
             continue
         touched = _accessed_ranges(op, accelerator)
         mine, others = (copies, kernels) if isinstance(op, DmaCopy) else (kernels, copies)
         for other in others:
-            require(
+            require_valid(
                 not touched.meets(other),
                 "a copy and an operation touch the same bytes at the same time",
                 "a wait stands between them",

@@ -10,7 +10,7 @@ from functools import cached_property
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.block_dependency import require_blocks_wait
 from pillion.devices.ethos_u.stream.command_words import CommandStream, read_stream
-from pillion.devices.ethos_u.stream.compute import compute
+from pillion.devices.ethos_u.stream.compute import execute_operation
 from pillion.devices.ethos_u.stream.decode import Decoder
 from pillion.devices.ethos_u.stream.hazards import require_waits
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
@@ -24,7 +24,7 @@ from pillion.devices.ethos_u.stream.operations import (
     TensorOperation,
     Wait,
 )
-from pillion.devices.ethos_u.stream.stream_errors import at_word, not_modelled_error, require
+from pillion.devices.ethos_u.stream.stream_errors import at_word, not_modelled_error, require_valid
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class StreamInterpreter:
     def operations(self) -> tuple[Operation, ...]:
         """The operations of the commands. Raises on copies that overlap operations in progress, and on
         operations that may read unfinished results of the previous one."""
-        ops = operations(self.stream)
+        ops = decode_operations(self.stream)
         require_waits(ops, self.accelerator)
         require_blocks_wait(ops)
         return ops
@@ -72,26 +72,26 @@ class StreamInterpreter:
             case DmaCopy(_, source, destination):
                 memory.copy(source, destination)
             case TensorOperation():
-                compute(op, memory, tables, self.accelerator)
+                execute_operation(op, memory, tables, self.accelerator)
             case Wait():
                 pass
             case _:
                 raise not_modelled_error("an operation", op)
 
 
-def operations(stream: CommandStream) -> tuple[Operation, ...]:
+def decode_operations(stream: CommandStream) -> tuple[Operation, ...]:
     """Returns the operations of a stream in order; raises unless its only STOP is its last command."""
     decoder = Decoder(stream.accelerator)
     decoded: list[Operation] = []
     for instruction in stream.instructions:
         with at_word(instruction.at):
             is_over = bool(decoded) and isinstance(decoded[-1], Stop)
-            require(not is_over, "commands stand behind STOP", "STOP is the last command")
+            require_valid(not is_over, "commands stand behind STOP", "STOP is the last command")
             if instruction.command.is_operation:
                 decoded.append(decoder.operation(instruction))
             else:
                 decoder.set(instruction)
     ends = bool(decoded) and isinstance(decoded[-1], Stop)
     count = f"{len(stream.instructions)} commands"
-    require(ends, "the stream does not end", "its last command is STOP", count)
+    require_valid(ends, "the stream does not end", "its last command is STOP", count)
     return tuple(decoded[:-1])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.devices.ethos_u.accelerators import Accelerator
-from pillion.devices.ethos_u.stream.stream_errors import require, require_modelled
+from pillion.devices.ethos_u.stream.stream_errors import require_modelled, require_valid
 from pillion.ir.numerics import Int64Array
 from pillion.ir.types import DType
 
@@ -25,7 +25,7 @@ class Tables:
     def write(self, address: int, data: bytes) -> None:
         """Writes bytes at an address of the internal memory."""
         start = address - self._start
-        require(
+        require_valid(
             0 <= start <= start + len(data) <= _BYTES,
             "a copy to the internal memory that is no table",
             f"bytes {self._start} to {self._start + _BYTES}",
@@ -39,7 +39,7 @@ class Tables:
         places of 256 bytes; a table of 4-byte entries takes four of them."""
         size = _ENTRIES * (4 if dtype is DType.INT32 else 1)
         start = number * _ENTRIES
-        require(
+        require_valid(
             start + size <= _BYTES,
             "a table lies outside the internal memory",
             f"{_BYTES} bytes",
@@ -51,7 +51,7 @@ class Tables:
         """Returns the entries of a table at 8-bit indices."""
         require_modelled(dtype is not DType.INT16, "a table of numbers of 16 bits", f"table {number}")
         start, end = self.place(number, dtype)
-        require(
+        require_valid(
             self._defined[start:end].all(),
             "an undefined table is read",
             "tables are copied before they are used",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.ethos_u.stream.operations import FeatureMap, Range, TensorLayout
-from pillion.devices.ethos_u.stream.stream_errors import require
+from pillion.devices.ethos_u.stream.stream_errors import require_valid
 from pillion.ir.numerics import Int64Array
 from pillion.ir.types import Array
 
@@ -62,9 +62,11 @@ class StreamMemory:
         """Writes the elements of a tensor."""
         byte_indices = self._byte_addresses(tensor, writes=True)
         shape = tensor.shape
-        require(values.shape == shape, "a result has another shape than its place", str(shape), values.shape)
+        require_valid(
+            values.shape == shape, "a result has another shape than its place", str(shape), values.shape
+        )
         is_apart = np.unique(byte_indices).size == byte_indices.size
-        require(is_apart, "a result is written over itself", "every element has a place of its own")
+        require_valid(is_apart, "a result is written over itself", "every element has a place of its own")
         data = np.ascontiguousarray(values, tensor.dtype.numpy.newbyteorder("<"))
         self._bytes[tensor.region][byte_indices] = data.view(np.uint8).reshape(byte_indices.shape)
         self._defined[tensor.region][byte_indices] = True
@@ -75,28 +77,28 @@ class StreamMemory:
         self._checked_slice(tensor_byte_range(tensor), writes=writes)
         most, size = self._bytes[tensor.region].size, tensor.dtype.size_bytes
         fits = math.prod(tensor.shape) * size <= most
-        require(fits, "a tensor is larger than its region", f"{most} bytes", tensor.shape)
+        require_valid(fits, "a tensor is larger than its region", f"{most} bytes", tensor.shape)
         fits = max(map(abs, tensor.strides)) <= most
-        require(fits, "a stride is larger than its region", f"{most} bytes", tensor.strides)
-        return addresses(tensor)[..., None] + np.arange(size)
+        require_valid(fits, "a stride is larger than its region", f"{most} bytes", tensor.strides)
+        return element_addresses(tensor)[..., None] + np.arange(size)
 
     def _checked_slice(self, where: Range, *, writes: bool = False) -> slice:
         """Returns the place of bytes in their region; raises unless they may be accessed."""
         known, here = where.region in self._bytes, f"bytes {where.start} to {where.end}"
-        require(
+        require_valid(
             known, "an access to a region that is not there", f"regions {sorted(self._bytes)}", where.region
         )
         size = self._bytes[where.region].size
         inside, rule = 0 <= where.start <= where.end <= size, f"region {where.region} has {size} bytes"
-        require(inside, "an access outside its region", rule, here)
+        require_valid(inside, "an access outside its region", rule, here)
         is_allowed = not writes or where.region != CONSTANTS
-        require(is_allowed, "constants are written", "region 0 is only read", here)
+        require_valid(is_allowed, "constants are written", "region 0 is only read", here)
         return slice(where.start, where.end)
 
     def _require_defined(self, where: Range, indices: slice | Int64Array) -> None:
         rule = "operands are inputs, constants, or results of earlier operations"
         here = f"region {where.region}, among bytes {where.start} to {where.end}"
-        require(self._defined[where.region][indices].all(), "undefined bytes are read", rule, here)
+        require_valid(self._defined[where.region][indices].all(), "undefined bytes are read", rule, here)
 
 
 def tensor_byte_range(tensor: FeatureMap) -> Range:
@@ -123,7 +125,7 @@ def _first_and_last_indices(size: int, cuts: tuple[int, ...]) -> Int64Array:
     return np.array(sorted(indices), np.int64)
 
 
-def addresses(tensor: FeatureMap) -> Int64Array:
+def element_addresses(tensor: FeatureMap) -> Int64Array:
     """Returns the address of every element of a tensor, as rows, columns and channels."""
     return _element_addresses(tensor, *(np.arange(size, dtype=np.int64) for size in tensor.shape))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pillion.devices.ethos_u.accelerators import Accelerator, Family
 from pillion.devices.ethos_u.stream.command_words import CommandWord
 from pillion.devices.ethos_u.stream.commands import BY_NAME
-from pillion.devices.ethos_u.stream.stream_errors import require, require_modelled
+from pillion.devices.ethos_u.stream.stream_errors import require_modelled, require_valid
 
 
 class Registers:
@@ -27,7 +27,7 @@ class Registers:
         """Returns the command that set a register."""
         assert name in BY_NAME, name
         rule = "a register has a value before it is used"
-        require(name in self._held, f"{name} is read before it is set", rule)
+        require_valid(name in self._held, f"{name} is read before it is set", rule)
         return self._held[name]
 
     def fields(self, name: str) -> dict[str, int]:
@@ -47,7 +47,7 @@ class Registers:
         """Returns a wide register: 40 bits, 32 on a U55."""
         word = self.read(name)
         fits = not word.parameter or self.accelerator.family is not Family.U55
-        require(fits, "an address has more than 32 bits", "a U55 has 32", name)
+        require_valid(fits, "an address has more than 32 bits", "a U55 has 32", name)
         return word.parameter << 32 | word.data
 
     def stride(self, name: str) -> int:

@@ -37,7 +37,7 @@ def not_modelled_error(what: str, here: object = "") -> StreamError:
     )
 
 
-def require(holds: object, what: str, rule: str, here: object = "") -> None:
+def require_valid(holds: object, what: str, rule: str, here: object = "") -> None:
     """Raises if the command stream is invalid."""
     if not holds:
         raise StreamError(what, rule, str(here))

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.operations import ConvolutionKind, Convolve, KernelWindow
-from pillion.devices.ethos_u.stream.stream_errors import StreamError, require
-from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarted
+from pillion.devices.ethos_u.stream.stream_errors import StreamError, require_valid
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarting_process
 from pillion.ir.numerics import Int64Array
 
 SECONDS = 60.0
@@ -24,13 +24,13 @@ _SCALE_BYTES = 10
 _GROUP = 8
 """The input channels whose weights are adjacent; also the largest rows and columns of a kernel part."""
 _TAPS_TOGETHER = 4
-_unpacker = restarted(
+_unpacker = restarting_process(
     lambda: Child([sys.executable, "-I", str(Path(__file__).with_name("unpack_weights.py"))])
 )
 
 
 @lru_cache(maxsize=512)
-def unpack(data: bytes) -> NDArray[np.int16]:
+def decompress_weights(data: bytes) -> NDArray[np.int16]:
     """Returns the decompressed weights of one operation."""
     child = _unpacker()
     try:
@@ -47,16 +47,16 @@ def weights_of(op: Convolve, data: bytes, accelerator: Accelerator) -> Int64Arra
     """Returns the weights of a convolution as results, rows, columns and input channels (1 if depthwise)."""
     depth = 1 if op.product is ConvolutionKind.DEPTHWISE else op.x.shape[2]
     shape = (op.y.shape[2], op.kernel.height, op.kernel.width, depth)
-    unpacked = unpack(data)
+    unpacked = decompress_weights(data)
     order = weight_positions(op.product, op.kernel, shape, op.block.depth, op.x.dtype.size_bytes, accelerator)
-    require(
+    require_valid(
         unpacked.size >= order.size and not unpacked[order.size :].any(),
         "there are more or fewer weights than the kernel has",
         str(order.size),
         unpacked.size,
     )
     unpacked = unpacked[: order.size]
-    require(not unpacked[order < 0].any(), "a weight lies outside the kernel", "there are zeros")
+    require_valid(not unpacked[order < 0].any(), "a weight lies outside the kernel", "there are zeros")
     weights = np.zeros(int(np.prod(shape)), np.int64)
     weights[order[order >= 0]] = unpacked[order >= 0]
     return weights.reshape(shape)
@@ -141,7 +141,7 @@ def _group_weight_indices(
 def scales_of(data: bytes, channels: int) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Returns bias, scale and shift of each channel; the bytes after them are padding and must be 0."""
     size = _SCALE_BYTES * channels
-    require(
+    require_valid(
         len(data) >= size and not any(data[size:]),
         "there are more or fewer scales than channels",
         f"{size} bytes",
@@ -150,7 +150,7 @@ def scales_of(data: bytes, channels: int) -> tuple[Int64Array, Int64Array, Int64
     rows = np.frombuffer(data[:size], np.uint8).reshape(channels, _SCALE_BYTES).astype(np.int64)
     bias = sum(rows[:, n] << 8 * n for n in range(5))
     scale = sum(rows[:, 5 + n] << 8 * n for n in range(4))
-    require(
+    require_valid(
         not (rows[:, 9] > 63).any(),
         "reserved bits of a scale are set",
         "a shift of 6 bits",

@@ -16,7 +16,7 @@ from pillion.devices.ethos_u.vela.compiled import CompiledSegment
 from pillion.devices.ethos_u.vela.vela_settings import VelaSettings
 from pillion.devices.payloads import ConverterError
 from pillion.errors import PillionError
-from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarted
+from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarting_process
 
 PACKAGE = "ethos-u-vela"
 TIMEOUT_SECONDS = 600.0
@@ -32,7 +32,7 @@ class VelaError(PillionError):
     """Vela failed to compile a segment."""
 
 
-def available() -> bool:
+def is_vela_installed() -> bool:
     """Whether Vela is installed. It is not imported."""
     try:
         return importlib.util.find_spec("ethosu.vela") is not None
@@ -41,7 +41,7 @@ def available() -> bool:
 
 
 @lru_cache(maxsize=1)
-def version() -> str:
+def vela_version() -> str:
     """Returns the version of the installed Vela."""
     return importlib.metadata.version(PACKAGE)
 
@@ -58,7 +58,7 @@ def compile_segment(
         code = _run_vela(folder, arguments, timeout)
         if code:
             raise _vela_error(folder, settings, f"exit code {code}")
-        return compiled.read_vela_output(folder, _NAME, version())
+        return compiled.read_vela_output(folder, _NAME, vela_version())
 
 
 def _run_vela(folder: Path, arguments: list[str], timeout: float) -> int:
@@ -88,7 +88,7 @@ def _start_vela() -> Child:
     return child
 
 
-_loaded_vela = restarted(_start_vela)
+_loaded_vela = restarting_process(_start_vela)
 
 
 def _vela_error(folder: Path, settings: VelaSettings | None, how: str) -> VelaError:

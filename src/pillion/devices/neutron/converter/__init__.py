@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pillion.devices.neutron.converter.payload import compose
+from pillion.devices.neutron.converter.payload import compose_payload
 from pillion.devices.neutron.converter.sdk_probe import SDK, sdk_available
 from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload, marked_tflite_payloads
 
@@ -14,18 +14,18 @@ KERNEL_SELECTION = "neutron_kernel_selection.c"
 """The C file for the firmware with the NPU kernels that a program needs."""
 
 
-def payloads(files: Sequence[SegmentFile], chip: str) -> Payloads:
+def convert_segments(files: Sequence[SegmentFile], chip: str) -> Payloads:
     """Returns the payload of every segment, for the chip of this name in NXP's converter."""
     if not files or not sdk_available():
         return marked_tflite_payloads(files, missing=SDK)
     # The SDK's driver is imported only if the SDK exists, because the import is slow.
-    from pillion.devices.neutron.converter.sdk import convert, merge_kernel_selections
+    from pillion.devices.neutron.converter.sdk import merge_kernel_selections, run_converter
 
-    converted = [convert(file.tflite, chip) for file in files]
+    converted = [run_converter(file.tflite, chip) for file in files]
     selections = [
         conversion.kernel_selection for conversion in converted if conversion.kernel_selection is not None
     ]
-    composed = [compose(conversion.payload) for conversion in converted]
+    composed = [compose_payload(conversion.payload) for conversion in converted]
     return Payloads(
         tuple(
             SegmentPayload(file.name, file.tflite, payload, flash_bytes=len(payload))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from pillion.devices.neutron.converter.payload import DevicePayload, Port, check
+from pillion.devices.neutron.converter.payload import DevicePayload, Port, check_payload
 from pillion.errors import PillionError
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError, unpack
@@ -27,7 +27,7 @@ def boundary_names(model: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     )
 
 
-def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> DevicePayload:
+def extract_payload(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> DevicePayload:
     """Returns the payload in the converter's result; the segment's inputs and outputs are matched by name."""
     file = _parse_tflite(model)
     graph = _only_subgraph(file)
@@ -49,7 +49,7 @@ def extract(model: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Devi
         kernels=kernels,
     )
     _require_all_outputs(payload, outputs)
-    check(payload)
+    check_payload(payload)
     return payload
 
 

@@ -56,19 +56,19 @@ class DevicePayload:
 
     def compose(self) -> bytes:
         """Returns the payload's bytes; raises if the runtime would refuse them."""
-        check(self)
+        check_payload(self)
         return b"".join(map(to_block, (self.head, self.microcode, self.weights, self.kernels)))
 
 
 Payload = DevicePayload | IrPayload
 
 
-def compose(payload: Payload) -> bytes:
+def compose_payload(payload: Payload) -> bytes:
     """Returns the bytes of a payload of either kind."""
     return payload.compose()
 
 
-def parse(raw: bytes) -> Payload:
+def parse_payload(raw: bytes) -> Payload:
     """Returns the payload in unchecked bytes: the converter's, or marked TFLite."""
     payload = parse_ir(raw) if is_ir(raw) else _parse_device(raw)
     if payload.compose() != raw:
@@ -76,7 +76,7 @@ def parse(raw: bytes) -> Payload:
     return payload
 
 
-def check(payload: DevicePayload) -> None:
+def check_payload(payload: DevicePayload) -> None:
     """Raises if header and microcode disagree."""
     largest = max(len(payload.inputs), len(payload.outputs), payload.arguments)
     if largest > MAX_PORTS:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pillion.devices.neutron.converter import sdk_worker
-from pillion.devices.neutron.converter.extract import boundary_names, extract
+from pillion.devices.neutron.converter.extract import boundary_names, extract_payload
 from pillion.devices.neutron.converter.payload import DevicePayload
 from pillion.errors import PillionError
 from pillion.host_io.child_process import describe_exit_code
@@ -38,7 +38,7 @@ class ConvertedSegment:
     sdk_version: str
 
 
-def convert(
+def run_converter(
     tflite: bytes,
     target: str,
     *,
@@ -57,7 +57,7 @@ def convert(
         converted = _required_output_file(folder, sdk_worker.CONVERTED).read_bytes()
         selection = folder / sdk_worker.KERNEL_SELECTION
         source = selection.read_text("utf-8", "replace") if selection.is_file() else None
-    return ConvertedSegment(extract(converted, inputs, outputs), source, result["sdk_version"])
+    return ConvertedSegment(extract_payload(converted, inputs, outputs), source, result["sdk_version"])
 
 
 def merge_kernel_selections(sources: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:

@@ -15,7 +15,7 @@ from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv_cost, pack, winograd
 from pillion.emitters.c.dsp.linear import DOT, LINEAR, linear_params, scratch_linear
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import Condition, equals, multiple_of, within
+from pillion.emitters.c.kernel_conditions import Condition, field_equals, is_within, multiple_of
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.ir.verdict import Verdict
@@ -30,7 +30,7 @@ SMALL_RING = 8192
 """The size up to which a ring of widened rows may exceed an eighth of the image and result, but never their sum."""
 
 
-ONE_GROUP: tuple[Condition[Conv2d], ...] = (equals("groups", 1), DOT)
+ONE_GROUP: tuple[Condition[Conv2d], ...] = (field_equals("groups", 1), DOT)
 ANY_WINDOW: tuple[Condition[Conv2d], ...] = (multiple_of("in_channels", 4), *ONE_GROUP)
 """Input channels are a multiple of four, which one 32-bit load reads."""
 
@@ -54,7 +54,7 @@ def ring_pays(op: Conv2d) -> Iterator[Verdict]:
     most = max(min(SMALL_RING, image), image // 8)
     yield Verdict("dilation", op.dilation == (1, 1), "1", str(op.dilation))
     yield Verdict("windows", overlaps, "larger than the stride", f"{op.kernel}, stride {op.stride}")
-    yield within("ring", ring_bytes(op), most=most, unit="bytes")
+    yield is_within("ring", ring_bytes(op), most=most, unit="bytes")
 
 
 def dot_params(op: Conv2d) -> Params:
@@ -102,7 +102,7 @@ def one_or_two_pixels(op: Conv2d) -> Iterator[Verdict]:
     everything = (op.kernel, (h, w), op.padding) == (op.x.shape[1:3], (1, 1), (0, 0, 0, 0))
     got = f"{op.kernel} of {op.x.shape[1:3]}, padding {op.padding}"
     yield Verdict("window", pointwise or everything, "1x1 or the whole image", got)
-    yield within("pixels", n * h * w, most=MOST_LINEAR_PIXELS)
+    yield is_within("pixels", n * h * w, most=MOST_LINEAR_PIXELS)
 
 
 def pixels_as_rows(op: Conv2d) -> Params:

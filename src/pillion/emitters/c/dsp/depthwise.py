@@ -11,7 +11,7 @@ from pillion.emitters.c.dsp.depthwise_cost import depthwise_work, is_transposed,
 from pillion.emitters.c.dsp.linear import DOT
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_library import DSP
-from pillion.emitters.c.portable.conv import image, swap_height_and_width, window
+from pillion.emitters.c.portable.conv import image_params, swap_height_and_width, window
 from pillion.ir.types import Pair, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import DepthwiseConv2d
@@ -37,7 +37,7 @@ def depthwise_params(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of the depthwise kernels, with heights and widths swapped if groups of four fit the
     height better."""
     transposed, channels = is_transposed(op), channels_of(op)
-    sizes: Params = {**image(op), **window(op)}
+    sizes: Params = {**image_params(op), **window(op)}
     if transposed:
         weights = channels.weights.reshape(-1, *op.kernel).swapaxes(1, 2)
         channels = replace(channels, weights=weights.reshape(channels.weights.shape))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pillion.emitters.c import single_rounding
 from pillion.emitters.c.accumulators import OutputChannels, channels_of, with_channels
-from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels, unscaled
+from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels, unscaled_channels
 from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import fixed_point
@@ -43,13 +43,13 @@ def scratch_linear(op: Conv2d | Linear) -> int:
 
 def tflite_params(op: Linear) -> Params:
     """Returns the parameters of the fully connected kernel with single rounding."""
-    shared = layer_params(unscaled(channels_of(op)), op.rows)
+    shared = layer_params(unscaled_channels(channels_of(op)), op.rows)
     return {**shared, "once": single_rounding.packed_numbers(op)}
 
 
 def scratch_linear_tflite(op: Linear) -> int:
     """Returns the scratch bytes of the kernel with single rounding: the sums, and one widened row of inputs."""
-    return 4 * op.out_features + pack.group_channels(unscaled(channels_of(op))).row_bytes
+    return 4 * op.out_features + pack.group_channels(unscaled_channels(channels_of(op))).row_bytes
 
 
 KERNELS: tuple[Kernel, ...] = (

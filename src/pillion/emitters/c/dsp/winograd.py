@@ -10,7 +10,14 @@ from pillion.emitters.c.accumulators import Int8Array, Int32Array, channels_of
 from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels
 from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.kernel import Params
-from pillion.emitters.c.kernel_conditions import LAYER, all_of, equals, multiple_of, short_circuit, within
+from pillion.emitters.c.kernel_conditions import (
+    LAYER,
+    all_of,
+    field_equals,
+    is_within,
+    multiple_of,
+    short_circuit,
+)
 from pillion.emitters.c.kernel_library import DSP
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
@@ -50,7 +57,7 @@ def sums_fit(op: Conv2d) -> Verdict:
     return Verdict("sums of places", reach < SUM_LIMIT, f"below {SUM_LIMIT}", f"up to {reach}")
 
 
-def tiles(op: Conv2d) -> int:
+def tile_count(op: Conv2d) -> int:
     """Returns the number of tiles of 2x2 results."""
     batch, height, width, _ = op.y.shape
     return batch * (-(-height // 2)) * (-(-width // 2))
@@ -61,7 +68,7 @@ def weight_growth_bytes(op: Conv2d) -> int:
     return (2 * PLACES - 9) * op.in_channels * op.out_channels
 
 
-def scratch(op: Conv2d) -> int:
+def winograd_scratch_bytes(op: Conv2d) -> int:
     """Returns the scratch bytes: transformed inputs of three tiles, a padded tile, result addresses, the jump
     list, and a dummy pixel for results outside the image."""
     steps = op.in_channels // 2
@@ -70,9 +77,9 @@ def scratch(op: Conv2d) -> int:
     return inputs + padded + 4 * (TILES * RESULTS + jumps) + op.out_channels
 
 
-def work(op: Conv2d) -> float:
+def winograd_instructions(op: Conv2d) -> float:
     """Estimates the instructions of the kernel."""
-    steps, fours, count = op.in_channels // 2, op.in_channels / 4, tiles(op)
+    steps, fours, count = op.in_channels // 2, op.in_channels / 4, tile_count(op)
     times = -(-count // TILES)
     rounds = -(-steps // UNROLLED) - (-(steps - 1) // UNROLLED)
     sums = PLACES * (STEP * steps + rounds / 2) + JOINED
@@ -111,18 +118,18 @@ def packed_constants(scaled: ScaledChannels) -> Int32Array:
 
 
 CONDITIONS = (
-    *(plain_3x3, equals("groups", 1), multiple_of("in_channels", 4), multiple_of("out_channels", 2)),
+    *(plain_3x3, field_equals("groups", 1), multiple_of("in_channels", 4), multiple_of("out_channels", 2)),
     *(lambda op: pack.dot_verdicts(channels_of(op)), sums_fit),
-    lambda op: within("further flash", weight_growth_bytes(op), most=MOST_FLASH, unit="bytes"),
+    lambda op: is_within("further flash", weight_growth_bytes(op), most=MOST_FLASH, unit="bytes"),
 )
 KERNEL = DSP.kernel(
     Conv2d,
     "conv2d_winograd_s8",
     params,
     requires=(short_circuit(LAYER, all_of(*CONDITIONS)),),
-    scratch_bytes=scratch,
+    scratch_bytes=winograd_scratch_bytes,
     overread_bytes=1,
-    work=work,
+    work=winograd_instructions,
     extra_flash=weight_growth_bytes,
     has_private_constants=True,
     row_unit=2,

@@ -6,7 +6,13 @@ from __future__ import annotations
 import math
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_X, check_all_int8, check_constants, dtypes, within
+from pillion.emitters.c.kernel_conditions import (
+    INT8_X,
+    check_all_int8,
+    check_constants,
+    has_dtypes,
+    is_within,
+)
 from pillion.emitters.c.kernel_library import MVE, PORTABLE
 from pillion.emitters.c.strides import as_int32_array, broadcast_steps
 from pillion.emitters.c.table_lookup import TableLookup, check_scalar, scalar_operands
@@ -31,7 +37,7 @@ def compare_params(op: Compare, arithmetic: Arithmetic) -> Params:
     return {"relation": op.relation.outcomes, **dict(keys)}
 
 
-def comparable(op: Compare) -> Verdict:
+def are_comparable(op: Compare) -> Verdict:
     """Checks the operands' element types and scales."""
     requirement = "int8 with one scale, int32 or bool"
     is_known = op.a.dtype is op.b.dtype and op.a.dtype in (DType.INT8, DType.INT32, DType.BOOL)
@@ -136,7 +142,7 @@ def cast_params(op: Cast) -> Params:
     return {"from": CODES[op.x.dtype], "to": CODES[op.to]}
 
 
-def castable(op: Cast) -> Verdict:
+def is_castable(op: Cast) -> Verdict:
     """Checks whether the operand of a cast has an integer type."""
     return Verdict("x", op.x.dtype in SOURCES, ", ".join(t.value for t in SOURCES), op.x.dtype.value)
 
@@ -145,10 +151,10 @@ LEAST_RESULTS, MOST_SIZE = 2, 8192
 """The fewest rows for which Helium pays, and the longest row of which the offsets of eight elements fit 16 bits."""
 IN_EIGHTS = (
     INT8_X,
-    lambda op: within("results", op.y.type.elements, LEAST_RESULTS),
-    lambda op: within("size", op.x.shape[op.axis], most=MOST_SIZE),
+    lambda op: is_within("results", op.y.type.elements, LEAST_RESULTS),
+    lambda op: is_within("size", op.x.shape[op.axis], most=MOST_SIZE),
 )
-INT32_INDICES = dtypes("indices", DType.INT32)
+INT32_INDICES = has_dtypes("indices", DType.INT32)
 
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(
@@ -163,7 +169,7 @@ KERNELS: tuple[Kernel, ...] = (
         Compare,
         lambda op: "compare_s32" if op.a.dtype is DType.INT32 else "compare_s8",
         compare_params,
-        requires=(comparable, few_walk_axes),
+        requires=(are_comparable, few_walk_axes),
         in_place=in_place_compare,
     ),
     PORTABLE.kernel(
@@ -177,7 +183,7 @@ KERNELS: tuple[Kernel, ...] = (
         Where,
         "where",
         where_params,
-        requires=(dtypes("condition", DType.BOOL), one_type, lambda op: where_walk(op).few_axes),
+        requires=(has_dtypes("condition", DType.BOOL), one_type, lambda op: where_walk(op).few_axes),
     ),
     *(
         library.kernel(op, f"{op.kind}_s8", axis_sizes, requires=requires)
@@ -191,7 +197,7 @@ KERNELS: tuple[Kernel, ...] = (
         EmbeddingBag,
         "embedding_bag_s8",
         bag_params,
-        requires=(dtypes("table y", DType.INT8), check_constants("table"), INT32_INDICES),
+        requires=(has_dtypes("table y", DType.INT8), check_constants("table"), INT32_INDICES),
     ),
-    PORTABLE.kernel(Cast, "cast", cast_params, requires=(castable,)),
+    PORTABLE.kernel(Cast, "cast", cast_params, requires=(is_castable,)),
 )

@@ -50,7 +50,7 @@ TABLE_BYTES = 1024
 
 
 @lru_cache(maxsize=64)
-def factors(op: Div, arithmetic: Arithmetic) -> Int64Array | None:
+def reciprocal_factors(op: Div, arithmetic: Arithmetic) -> Int64Array | None:
     """Returns the factors with which (a * factor + HALF) >> PLACES are the levels of all quotients, for b from -128
     on; None if one divisor has none."""
     grid = EVERY_INT8
@@ -77,7 +77,7 @@ def factors(op: Div, arithmetic: Arithmetic) -> Int64Array | None:
     return (low + high) // 2 if (low <= high).all() else None
 
 
-def rows(op: Div) -> Verdict:
+def walks_rows(op: Div) -> Verdict:
     """Checks whether both operands are walked in rows, with a divisor for each element or for each row."""
     walk = broadcast_walk(op)
     is_plain = walk.step in ((1, 1), (1, 0)) and len(walk.extent) <= 1
@@ -87,13 +87,13 @@ def rows(op: Div) -> Verdict:
 
 def has_factors(op: Div, arithmetic: Arithmetic) -> Verdict:
     """Checks whether factors compute all quotients exactly."""
-    is_found = factors(op, arithmetic) is not None
+    is_found = reciprocal_factors(op, arithmetic) is not None
     return Verdict("factors", is_found, "exact for all pairs", "found" if is_found else "none")
 
 
 def factor_params(op: Div, arithmetic: Arithmetic) -> Params:
     """Returns the walk and the factors, for b from 0 to 127 and from -128 on."""
-    factor_table, walk = factors(op, arithmetic), broadcast_walk(op)
+    factor_table, walk = reciprocal_factors(op, arithmetic), broadcast_walk(op)
     assert factor_table is not None
     a_row_step, b_row_step = (step[0] if step else 0 for step in walk.row_step)
     return {
@@ -103,7 +103,7 @@ def factor_params(op: Div, arithmetic: Arithmetic) -> Params:
     }
 
 
-EXACT_FACTORS = short_circuit(check_all_int8, rows, has_factors)
+EXACT_FACTORS = short_circuit(check_all_int8, walks_rows, has_factors)
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(
         Div,

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_XY, dtypes, in_arithmetic
+from pillion.emitters.c.kernel_conditions import INT8_XY, has_dtypes, in_arithmetic
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR
 from pillion.emitters.c.table_lookup import TableLookup
 from pillion.emitters.c.walk import few_walk_axes
@@ -34,7 +34,7 @@ def clamp_params(table: TableLookup, op: Clamp, arithmetic: Arithmetic) -> Param
     return {} if op.x.quant == op.y.quant else table.bytes(op, arithmetic)
 
 
-def reciprocal(op: Quantize) -> float:
+def scale_reciprocal(op: Quantize) -> float:
     """Returns 1 / scale in float32, the kernel's factor; infinite if the scale is too small."""
     with np.errstate(over="ignore"):
         return float(np.float32(1) / np.float32(op.y.scale))
@@ -47,17 +47,17 @@ def quantize_routine(op: Quantize, arithmetic: Arithmetic) -> str:
 
 def quantize_params(op: Quantize, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a quantization in the graph's arithmetic."""
-    return {"scale": op.y.scale} if arithmetic.is_tflite else {"reciprocal": reciprocal(op)}
+    return {"scale": op.y.scale} if arithmetic.is_tflite else {"reciprocal": scale_reciprocal(op)}
 
 
 def finite_reciprocal(op: Quantize) -> Verdict:
     """Checks whether the scale of a quantization has a finite reciprocal."""
-    return Verdict("scale", bool(np.isfinite(reciprocal(op))), "a finite reciprocal", repr(op.y.scale))
+    return Verdict("scale", bool(np.isfinite(scale_reciprocal(op))), "a finite reciprocal", repr(op.y.scale))
 
 
 def large_scale(op: Quantize) -> Verdict:
     """Checks whether subnormal inputs, which the Helium kernel flushes to zero, quantize to zero."""
-    return Verdict("scale", reciprocal(op) < 1e30, "above 1e-30", repr(op.y.scale))
+    return Verdict("scale", scale_reciprocal(op) < 1e30, "above 1e-30", repr(op.y.scale))
 
 
 def real_scale(op: Dequantize) -> Params:
@@ -71,10 +71,10 @@ def one_scale(op: Dequantize) -> Verdict:
     return Verdict("scales", is_plain, "one for the tensor", "one" if is_plain else "one per channel")
 
 
-INT16_XY = dtypes("x y", DType.INT16)
-INT8_OR_BOOL_ABY = dtypes("a b y", DType.INT8, DType.BOOL)
-INT8_Y = dtypes("y", DType.INT8)
-TO_FLOAT = (dtypes("x", DType.INT8), dtypes("y", DType.FLOAT32), one_scale)
+INT16_XY = has_dtypes("x y", DType.INT16)
+INT8_OR_BOOL_ABY = has_dtypes("a b y", DType.INT8, DType.BOOL)
+INT8_Y = has_dtypes("y", DType.INT8)
+TO_FLOAT = (has_dtypes("x", DType.INT8), has_dtypes("y", DType.FLOAT32), one_scale)
 """An int8 tensor of a single scale becomes float32."""
 TIES_TO_EVEN = in_arithmetic(Arithmetic.CMSIS_NN)
 """Vector kernels round ties of quantizations to even; LiteRT rounds them away from zero."""
@@ -117,7 +117,7 @@ KERNELS: tuple[Kernel, ...] = (
         Dequantize,
         lambda op: f"dequantize_{'s16' if op.x.dtype is DType.INT16 else 's8'}",
         real_scale,
-        requires=(dtypes("x", *TYPES), *TO_FLOAT[1:]),
+        requires=(has_dtypes("x", *TYPES), *TO_FLOAT[1:]),
     ),
     *(
         library.kernel(Dequantize, "dequantize_s8", real_scale, requires=TO_FLOAT)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_XY, dtypes, equals
+from pillion.emitters.c.kernel_conditions import INT8_XY, field_equals, has_dtypes
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
@@ -54,10 +54,10 @@ def mve_scratch_bytes(op: Normalize) -> int:
     return 16 * channels * -(-FEW_CHANNELS // channels) if channels < FEW_CHANNELS else 8 * channels
 
 
-INT16_TO_INT8 = (dtypes("x", DType.INT16), dtypes("y", DType.INT8))
+INT16_TO_INT8 = (has_dtypes("x", DType.INT16), has_dtypes("y", DType.INT8))
 """A norm maps int16 to int8."""
-ONE_GROUP = (*INT16_TO_INT8, equals("groups", 1))
-INT16_XY = (dtypes("x y", DType.INT16),)
+ONE_GROUP = (*INT16_TO_INT8, field_equals("groups", 1))
+INT16_XY = (has_dtypes("x y", DType.INT16),)
 INT8_NORM = ("normalize_s8", params)
 INT16_NORM = ("normalize_s16", params)
 

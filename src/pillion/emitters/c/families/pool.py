@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_XY, within
+from pillion.emitters.c.kernel_conditions import INT8_XY, is_within
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir import numerics
@@ -42,7 +42,7 @@ AVERAGES = (AvgPool2d, AvgPool2dUp)
 
 def narrow_window(op: Pool) -> Verdict:
     """Checks whether the row sums of an average pool fit 16 bits."""
-    return within("kernel_width", op.kernel[1], most=MOST_ROW_PIXELS)
+    return is_within("kernel_width", op.kernel[1], most=MOST_ROW_PIXELS)
 
 
 def small_window(op: Pool) -> Verdict:
@@ -56,7 +56,7 @@ def small_window(op: Pool) -> Verdict:
 # --- softmax ----------------------------------------------------------------------------------------------------------
 
 
-def exponentials(op: Softmax | LogSoftmax) -> Params:
+def softmax_exponentials(op: Softmax | LogSoftmax) -> Params:
     """Returns exp of 0, -1, -2, … steps of the input as parameters, down to the smallest difference that counts."""
     differences = -np.arange(min(ENTRIES, 1 - op.smallest_difference))
     m = op.multiplier
@@ -72,7 +72,7 @@ def row_sizes(op: Softmax | LogSoftmax | L2Normalize) -> Params:
 def log_softmax_params(op: LogSoftmax) -> Params:
     """Returns the parameters of a log-softmax."""
     return {
-        **{**row_sizes(op), **exponentials(op)},
+        **{**row_sizes(op), **softmax_exponentials(op)},
         "farthest": max(op.smallest_difference, -ENTRIES),
     }
 
@@ -91,7 +91,7 @@ def few_elements(op: Softmax) -> Verdict:
 
 def short_rows(op: Softmax) -> Verdict:
     """Checks whether the sum of a row fits 32 bits."""
-    return within("elements", op.x.shape[-1], most=LONGEST_SOFTMAX)
+    return is_within("elements", op.x.shape[-1], most=LONGEST_SOFTMAX)
 
 
 LOADS: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES}
@@ -118,7 +118,7 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(
         Softmax,
         "softmax_s8",
-        lambda op: {**row_sizes(op), **exponentials(op)},
+        lambda op: {**row_sizes(op), **softmax_exponentials(op)},
         requires=(INT8_XY, short_rows),
         in_place="x",
     ),

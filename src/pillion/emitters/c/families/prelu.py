@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from pillion.emitters.c.kernel import Kernel, Params, multiplier_params
-from pillion.emitters.c.kernel_conditions import check_all_int8, dtypes
+from pillion.emitters.c.kernel_conditions import check_all_int8, has_dtypes
 from pillion.emitters.c.kernel_library import MVE, PORTABLE
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType
@@ -48,7 +48,7 @@ def mve_params(op: Prelu, arithmetic: Arithmetic) -> Params:
     return {"rows": op.x.type.elements // count, "count": count, **scales}
 
 
-ALONG_LAST_AXIS = (dtypes("x slope y", DType.INT8), slopes_in_rows)
+ALONG_LAST_AXIS = (has_dtypes("x slope y", DType.INT8), slopes_in_rows)
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(Prelu, "prelu_s8", params, requires=(check_all_int8,), in_place="x"),
     MVE.kernel(Prelu, "prelu_s8", mve_params, requires=ALONG_LAST_AXIS, in_place="x"),

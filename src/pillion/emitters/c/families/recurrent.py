@@ -225,7 +225,7 @@ EIGHTS = GroupedRows(8, 16, "chunks", "constants", pack_eights, right_fix_left, 
 WITH_INPUTS = all_of(state_types, some_inputs)
 
 
-def kernels(
+def recurrent_kernels(
     library: Library,
     gates: Callable[[Any], Params],
     filters: Callable[[Any], Params],
@@ -261,13 +261,13 @@ def grouped_kernels(
 ) -> tuple[Kernel, ...]:
     """Returns the kernels of a library that packs rows in groups."""
     of_library = {"also": ("gates",), "scratch_bytes": layout.scratch_bytes, **memory}
-    return kernels(library, layout.params, layout.params, *requires, **of_library)
+    return recurrent_kernels(library, layout.params, layout.params, *requires, **of_library)
 
 
 EXACT_PRODUCTS = short_circuit(state_types, products_fit)
 SHIFTED_OUTPUT = short_circuit(WITH_INPUTS, shifted_right(0, 31))
 KERNELS: tuple[Kernel, ...] = (
-    *kernels(PORTABLE, gate_params, filter_params, state_types, state_types),
+    *recurrent_kernels(PORTABLE, gate_params, filter_params, state_types, state_types),
     PORTABLE.kernel(SvdfOutput, "svdf_output_s8", svdf_output_params, requires=(state_types,)),
     *grouped_kernels(DSP, FOURS, EXACT_PRODUCTS, EXACT_PRODUCTS),
     *grouped_kernels(MVE, EIGHTS, WITH_INPUTS, SHIFTED_OUTPUT, overread_bytes=OVERREAD_BYTES),

@@ -17,7 +17,7 @@ from pillion.emitters.c.kernel_conditions import (
     INT8_XY,
     Check,
     all_of,
-    dtypes,
+    has_dtypes,
     in_arithmetic,
     shifted_right,
     short_circuit,
@@ -35,12 +35,12 @@ from pillion.ops.reduce import SUM_BYTES, ExtremumReduction, Mean, ReduceMax, Re
 MeanOrSum = Mean | ReduceSum
 MEANS: tuple[type[MeanOrSum], ...] = (Mean, ReduceSum)
 EXTREMA: tuple[type[ExtremumReduction], ...] = (ReduceMax, ReduceMin)
-INT8_OR_BOOL = dtypes("x y", DType.INT8, DType.BOOL)
+INT8_OR_BOOL = has_dtypes("x y", DType.INT8, DType.BOOL)
 
 # --- any axes ---------------------------------------------------------------------------------------------------------
 
 
-def routine(op: Reduction, arithmetic: Arithmetic) -> str:
+def reduction_routine(op: Reduction, arithmetic: Arithmetic) -> str:
     """Returns the portable routine of a sum or extremum, or of one tile of it, in the graph's arithmetic."""
     if not isinstance(op, ReduceSum):
         return f"{op.kind}{'_rows' * op.is_part}_s8"
@@ -49,7 +49,7 @@ def routine(op: Reduction, arithmetic: Arithmetic) -> str:
     return f"reduce_sum{'_rows' * op.is_part}_{'tflite' if arithmetic is Arithmetic.TFLITE else 'once'}_s8"
 
 
-def scale(op: Reduction, arithmetic: Arithmetic) -> Params:
+def sum_scale_params(op: Reduction, arithmetic: Arithmetic) -> Params:
     """Returns the scale of a sum as parameters in arithmetics that round once."""
     if not isinstance(op, ReduceSum) or arithmetic is Arithmetic.CMSIS_NN:
         return {}
@@ -65,7 +65,7 @@ def params(op: Reduction, arithmetic: Arithmetic) -> Params:
         **{"results": op.y.type.elements, "kept_axes": len(kept_extent), "axes": len(extent)},
         **{"kept_extent": as_int32_array(kept_extent), "kept_step": as_int32_array(kept_step)},
         **{"extent": as_int32_array(extent), "step": as_int32_array(step)},
-        **scale(op, arithmetic),
+        **sum_scale_params(op, arithmetic),
     }
 
 
@@ -133,7 +133,7 @@ def tile_params(op: Reduction, arithmetic: Arithmetic) -> Params:
         **{"reduced": op.x.type.elements // inner, "inner": inner},
         **{"is_first": int(op.part.is_first), "is_last": int(op.part.is_last)},
         **(mean_offset(op) if isinstance(op, MEANS) else {}),
-        **scale(op, arithmetic),
+        **sum_scale_params(op, arithmetic),
     }
 
 
@@ -171,7 +171,7 @@ def block_sizes(op: Reduction) -> dict[str, int]:
     return dict(zip(("outer", "reduced", "inner"), block, strict=True))
 
 
-def adjacent(op: Reduction) -> Verdict:
+def has_adjacent_axes(op: Reduction) -> Verdict:
     """Checks whether a reduction is over adjacent axes."""
     is_block = reduced_block(op.x.shape, op.axes) is not None
     return Verdict("axes", is_block, "neighbours", f"{op.axes} of {list(op.x.shape)}")
@@ -189,7 +189,7 @@ def sums_below(limit: int) -> Check[MeanOrSum]:
         largest = 255 * op.count
         return Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}")
 
-    return all_of(as_means, INT8_XY, adjacent, fits)
+    return all_of(as_means, INT8_XY, has_adjacent_axes, fits)
 
 
 def single_or_four(op: MeanOrSum) -> Verdict:
@@ -211,7 +211,7 @@ def extremum_kernels(library: Library, lane_bytes: int = 1, **memory: Any) -> It
         common: Any = (op, f"{op.kind}_s8", extremum_params)
         tiled = {**memory, **partial_results(lane_bytes)}
         yield library.kernel(*common, requires=(INT8_OR_BOOL,), name=f"{op.kind}_rows", **tiled)
-        yield library.kernel(*common, requires=(INT8_OR_BOOL, adjacent), **memory)
+        yield library.kernel(*common, requires=(INT8_OR_BOOL, has_adjacent_axes), **memory)
 
 
 IN_WORDS = short_circuit(sums_below(2**31), shifted_right(0, 31))
@@ -231,12 +231,17 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     PORTABLE.kernel(Mean, "mean_s8", mean_params, requires=(INT8_XY, mean_is_exact)),
     *(
-        PORTABLE.kernel(op, routine, params, requires=(types, few_reduction_axes))
+        PORTABLE.kernel(op, reduction_routine, params, requires=(types, few_reduction_axes))
         for op, types in ((ReduceSum, INT8_XY), (ReduceMax, INT8_OR_BOOL), (ReduceMin, INT8_OR_BOOL))
     ),
     *(
         PORTABLE.kernel(
-            op, routine, tile_params, requires=(types,), name=f"{op.kind}_rows", **partial_results(1)
+            op,
+            reduction_routine,
+            tile_params,
+            requires=(types,),
+            name=f"{op.kind}_rows",
+            **partial_results(1),
         )
         for op, types in ((ReduceSum, INT8_XY), (ReduceMax, INT8_OR_BOOL), (ReduceMin, INT8_OR_BOOL))
     ),

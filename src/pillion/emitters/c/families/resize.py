@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import check_all_int8, within
+from pillion.emitters.c.kernel_conditions import check_all_int8, is_within
 from pillion.emitters.c.kernel_library import MVE, PORTABLE
 from pillion.emitters.c.strides import as_int32_array
 from pillion.ir.numerics import Int64Array
@@ -43,7 +43,7 @@ def is_tile(op: Resize) -> bool:
     return getattr(op, "heights", None) is not None
 
 
-def routine(op: Resize) -> str:
+def resize_routine(op: Resize) -> str:
     """Returns the routine of a resize or of a tile of it."""
     return f"{op.kind}_rows_s8" if is_tile(op) else f"{op.kind}_s8"
 
@@ -67,7 +67,7 @@ def source_column_runs(columns: Int64Array, right: NDArray[np.float32]) -> Int64
 
 LEAST_CHANNELS = 2
 """For one channel, portable C takes fewer instructions than Helium."""
-CHANNELS = (check_all_int8, lambda op: within("channels", op.x.shape[-1], LEAST_CHANNELS))
+CHANNELS = (check_all_int8, lambda op: is_within("channels", op.x.shape[-1], LEAST_CHANNELS))
 
 RESIZES: tuple[tuple[type[Resize], Callable[[Any], Params]], ...] = (
     *((ResizeNearest, resize_params), (ResizeBilinear, resize_params)),
@@ -75,8 +75,8 @@ RESIZES: tuple[tuple[type[Resize], Callable[[Any], Params]], ...] = (
 )
 KERNELS: tuple[Kernel, ...] = (
     *(
-        PORTABLE.kernel(op, routine, params, requires=(check_all_int8,), counts_rows=is_tile)
+        PORTABLE.kernel(op, resize_routine, params, requires=(check_all_int8,), counts_rows=is_tile)
         for op, params in RESIZES
     ),
-    MVE.kernel(ResizeBilinearFloat, routine, float_params, requires=CHANNELS, counts_rows=is_tile),
+    MVE.kernel(ResizeBilinearFloat, resize_routine, float_params, requires=CHANNELS, counts_rows=is_tile),
 )

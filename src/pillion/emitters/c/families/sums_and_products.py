@@ -22,11 +22,11 @@ from pillion.emitters.c.kernel_conditions import (
     INT8_ABY,
     Check,
     all_of,
-    dtypes,
+    has_dtypes,
     in_place_same_shape,
+    is_within,
     shifted_right,
     short_circuit,
-    within,
 )
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR, Library
 from pillion.emitters.c.op_fields import high_and_low, operand_walk
@@ -71,7 +71,7 @@ def fitting_shapes(op: Binary) -> Verdict:
 SHAPES = all_of(INT8_ABY, fitting_shapes)
 
 
-def ordered(op: Binary) -> tuple[Value, Value]:
+def larger_operand_first(op: Binary) -> tuple[Value, Value]:
     """Returns the operands of an op with fitting shapes, the larger one first."""
     operands = full_and_broadcast(op)
     assert operands is not None
@@ -80,7 +80,7 @@ def ordered(op: Binary) -> tuple[Value, Value]:
 
 def row_params(op: Binary) -> Params:
     """Returns the parameters of a walk over the larger operand in rows as long as the smaller one."""
-    elements = ordered(op)[1].type.elements
+    elements = larger_operand_first(op)[1].type.elements
     return {"rows": op.y.type.elements // elements, "count": elements}
 
 
@@ -94,19 +94,19 @@ def shifted_sum_params(op: AddOrSub, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a sum by one shift, with the larger operand first."""
     formula = sum_formula(op, arithmetic, SHIFTED)
     assert formula is not None
-    a, b = (formula.a, formula.b) if ordered(op)[0] is op.a else (formula.b, formula.a)
+    a, b = (formula.a, formula.b) if larger_operand_first(op)[0] is op.a else (formula.b, formula.a)
     return {**row_params(op), "a": a, "b": b, "c": formula.c, "shift": formula.shift}
 
 
 def product_params(op: Mul) -> Params:
     """Returns the parameters of a product, with the larger operand first."""
-    first, second = ordered(op)
+    first, second = larger_operand_first(op)
     return {**row_params(op), "zp1": first.zero_point, "zp2": second.zero_point}
 
 
 def kernels_in_rows(library: Library, most_shift: int, *also: str) -> tuple[Kernel, ...]:
     """Returns the kernels of a library that walk over rows of the larger operand."""
-    common: Any = {"operands": ordered, "in_place": in_place_full, "also": also}
+    common: Any = {"operands": larger_operand_first, "in_place": in_place_full, "also": also}
     with_formula = short_circuit(SHAPES, has_formula)
     shifted = short_circuit(SHAPES, shifted_right(1, most_shift))
     return (
@@ -141,7 +141,7 @@ FACTORS = short_circuit(ROWS, has_factors)
 
 # --- 16 bits ----------------------------------------------------------------------------------------------------------
 
-WIDE_ABY = dtypes("a b y", *TYPES)
+WIDE_ABY = has_dtypes("a b y", *TYPES)
 WIDE_WALK = all_of(WIDE_ABY, few_walk_axes)
 BitsOf = Callable[[int], int]
 """The number of bits, without the sign, that a sum may have before a shift by a number of bits."""
@@ -194,7 +194,7 @@ def sum_condition(least: int, most: int, bits_of: BitsOf) -> Check[WideAdd]:
         sum_bits, bits = max(max(sums), -min(sums) - 1).bit_length(), bits_of(op.places)
         return Verdict("sum", sum_bits <= bits, f"below 2^{bits}", f"up to 2^{sum_bits}")
 
-    of_sum = all_of(rows_verdict, lambda op: within("places", op.places, least, most), sum_fits)
+    of_sum = all_of(rows_verdict, lambda op: is_within("places", op.places, least, most), sum_fits)
     return short_circuit(WIDE_WALK, of_sum)
 
 
@@ -220,7 +220,7 @@ LOW_BITS = 16
 """The bits of the lower halves of multipliers."""
 
 
-def halves(number: int) -> tuple[int, int]:
+def split_32_bits(number: int) -> tuple[int, int]:
     """Returns a number as a signed lower half and the upper half modulo 2^32."""
     half = 1 << LOW_BITS >> 1
     low = (number + half) % (1 << LOW_BITS) - half
@@ -229,7 +229,7 @@ def halves(number: int) -> tuple[int, int]:
 
 def halves_fit(op: WideAdd) -> Verdict:
     """Checks whether products with lower halves, and the sum of the upper ones, fit 32 bits."""
-    parts = [abs(halves(number)[0]) for number in (*op.multipliers, op.offset)]
+    parts = [abs(split_32_bits(number)[0]) for number in (*op.multipliers, op.offset)]
     largest = parts[0] * -op.a.dtype.bounds[0] + parts[1] * -op.b.dtype.bounds[0] + parts[2]
     return Verdict("halves", largest <= INT32_MAX, "below 2^31", f"up to {largest}")
 
@@ -242,7 +242,7 @@ def halves_params(op: WideAdd) -> Params:
     ordered_sum = wider_first(op)
     parts = {}
     for name, number in zip(("a", "b", "offset"), (*ordered_sum.multipliers, op.offset), strict=True):
-        parts[f"{name}_low"], parts[f"{name}_high"] = halves(number)
+        parts[f"{name}_low"], parts[f"{name}_high"] = split_32_bits(number)
     return {**ordered_sum.params, **parts, "shift": LOW_BITS - op.places}
 
 

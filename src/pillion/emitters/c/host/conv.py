@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import LAYER, equals, short_circuit
+from pillion.emitters.c.kernel_conditions import LAYER, field_equals, short_circuit
 from pillion.emitters.c.kernel_library import HOST
 from pillion.emitters.c.portable.conv import bias_for_unsigned
 from pillion.ir.numerics import Arithmetic
@@ -192,14 +192,14 @@ KERNELS: tuple[Kernel, ...] = (
         Conv2d,
         "conv2d_s8",
         conv_params,
-        requires=(equals("groups", 1), contiguous_rows, SCALES),
+        requires=(field_equals("groups", 1), contiguous_rows, SCALES),
         scratch_bytes=lambda op: image_strip_bytes(image_params(op)),
     ),
     HOST.kernel(
         DepthwiseConv2d,
         "depthwise_conv2d_s8",
         depthwise_params,
-        requires=(equals("depth_multiplier", 1), SCALES),
+        requires=(field_equals("depth_multiplier", 1), SCALES),
         scratch_bytes=scratch_depthwise,
     ),
     HOST.kernel(

@@ -109,7 +109,7 @@ def tflite_params(op: Linear) -> Params:
     """Returns the parameters of the fully connected kernel with single rounding."""
     constants = pack.pack_linear(pack.without_rescaling(channels_of(op)))
     return {
-        **{"chunks": pack.chunks(op.in_features), "constants": constants},
+        **{"chunks": pack.vector_count(op.in_features), "constants": constants},
         "once": single_rounding.packed_numbers(op),
     }
 

@@ -38,7 +38,7 @@ def one_group(op: Convolution) -> Verdict:
     return Verdict("groups", groups == 1, "1", str(groups))
 
 
-def chunks(bytes_: int) -> int:
+def vector_count(bytes_: int) -> int:
     """Returns the number of 16-byte vectors that hold `bytes_` bytes."""
     return -(-bytes_ // 16)
 
@@ -138,7 +138,7 @@ def linear_params(rows: int, channels: OutputChannels) -> Params:
     sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
     return {
         **sizes,
-        "chunks": chunks(in_features),
+        "chunks": vector_count(in_features),
         "constants": pack_linear(channels.with_folded_zero_point),
     }
 
@@ -174,7 +174,7 @@ def pointwise_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
 def check_input_chunks(pieces: int, window: int) -> Verdict:
     """Checks whether the inputs fill exactly the chunks of 16 of an unrolled loop."""
     return Verdict(
-        "window", chunks(window) == pieces, f"{16 * pieces - 15} to {16 * pieces} inputs", str(window)
+        "window", vector_count(window) == pieces, f"{16 * pieces - 15} to {16 * pieces} inputs", str(window)
     )
 
 
@@ -206,7 +206,7 @@ def _pack_pointwise_params(op: Convolution, pack: Callable[[OutputChannels], Int
         "row_bytes": op.stride[0] * op.x.shape[2] * op.in_channels,
         "pixels": pixels,
         "pixel_bytes": op.stride[1] * op.in_channels,
-        "chunks": chunks(op.in_channels),
+        "chunks": vector_count(op.in_channels),
         "signs": negative_sum_mode(channels, pack is pack_dot),
         "constants": pack(channels),
     }
@@ -253,13 +253,13 @@ def _im2col_sizes(op: Convolution) -> dict[str, int]:
     ring_rows = (kernel_h - 1) * op.dilation[0] + 1
     columns = (op.y.shape[2] - 1) * op.stride[1] + (kernel_w - 1) * op.dilation[1] + 1
     copied = max(min(columns - op.padding[1], op.x.shape[2]), 0)
-    patch_bytes = 16 * chunks((kernel_h * runs - 1) * run_bytes + 16 * chunks(run_bytes))
+    patch_bytes = 16 * vector_count((kernel_h * runs - 1) * run_bytes + 16 * vector_count(run_bytes))
     return {
         "in_row_bytes": op.x.shape[2] * op.in_channels,
         "end_top": op.y.shape[1] * op.stride[0] - op.padding[0],
         "ring_rows": ring_rows,
         "ring_row_bytes": columns * op.in_channels,
-        "ring_bytes": 16 * chunks(ring_rows * columns * op.in_channels) + 16,
+        "ring_bytes": 16 * vector_count(ring_rows * columns * op.in_channels) + 16,
         "left_bytes": min(op.padding[1], columns) * op.in_channels,
         "copy_bytes": copied * op.in_channels,
         "column_bytes": op.stride[1] * op.in_channels,
@@ -268,7 +268,7 @@ def _im2col_sizes(op: Convolution) -> dict[str, int]:
         "run_bytes": run_bytes,
         "block": windows_per_block(op, patch_bytes),
         "patch_bytes": patch_bytes,
-        "chunks": chunks(kernel_h * kernel_w * op.in_channels),
+        "chunks": vector_count(kernel_h * kernel_w * op.in_channels),
     }
 
 
@@ -299,7 +299,7 @@ def work_of_sums(op: Convolution, pairs: int, work: tuple[float, ...]) -> float:
     """Estimates the instructions of sums; `work` has those for eight channels, a pair of pixels of these, and 16
     inputs of such a pair."""
     eights, pair, piece = work
-    pieces = chunks(op.kernel[0] * op.kernel[1] * op.in_channels)
+    pieces = vector_count(op.kernel[0] * op.kernel[1] * op.in_channels)
     return -(-op.out_channels // 8) * (eights + pairs * (pair + pieces * piece))
 
 
@@ -310,5 +310,5 @@ def im2col_work(op: Convolution) -> float:
     runs, run_bytes = (
         (1, op.kernel[1] * op.in_channels) if op.dilation[1] == 1 else (op.kernel[1], op.in_channels)
     )
-    gathered = op.kernel[0] * runs * chunks(run_bytes) * out_h * (row + pixel * out_w)
+    gathered = op.kernel[0] * runs * vector_count(run_bytes) * out_h * (row + pixel * out_w)
     return op.x.shape[0] * (image + work_of_sums(op, -(-out_h * out_w // 2), tuple(sums)) + gathered)

@@ -51,7 +51,7 @@ def window(op: Convolution | TransposeConv2d) -> Params:
     return {**sizes, "pad_top": op.padding[0], "pad_left": op.padding[1]}
 
 
-def image(op: Convolution | TransposeConv2d) -> dict[str, int]:
+def image_params(op: Convolution | TransposeConv2d) -> dict[str, int]:
     """Returns the sizes of operand and result of a convolution as parameters, without the result's channels."""
     batch, in_h, in_w, in_c = op.x.shape
     _, out_h, out_w, _ = op.y.shape

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import dtypes
+from pillion.emitters.c.kernel_conditions import has_dtypes
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir.types import DType
 from pillion.ops.detections import Detections
@@ -33,7 +33,7 @@ KERNELS: tuple[Kernel, ...] = (
         Detections,
         "detections_f32",
         params,
-        requires=(dtypes("boxes scores", DType.FLOAT32),),
+        requires=(has_dtypes("boxes scores", DType.FLOAT32),),
         scratch_bytes=scratch_bytes,
     ),
 )

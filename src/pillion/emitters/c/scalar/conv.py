@@ -11,7 +11,7 @@ import numpy as np
 from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of, with_channels
 from pillion.emitters.c.channel_scaling import ScaledChannels, check_right_shifts, scale_channels, sums_fit
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import Check, all_of, equals, in_arithmetic, within
+from pillion.emitters.c.kernel_conditions import Check, all_of, field_equals, in_arithmetic, is_within
 from pillion.emitters.c.kernel_library import SCALAR
 from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.ir import numerics
@@ -27,7 +27,7 @@ FOUR = 4
 
 SUMS = with_channels(lambda channels: (check_right_shifts(s := scale_channels(channels)), sums_fit(s)))
 """Sums and shifts are within the kernels' limits."""
-TWO_CHANNELS = all_of(lambda op: within("out_channels", op.bias.type.elements, PAIR), SUMS)
+TWO_CHANNELS = all_of(lambda op: is_within("out_channels", op.bias.type.elements, PAIR), SUMS)
 
 
 def padded_inputs(count: int) -> int:
@@ -68,7 +68,7 @@ def block_bytes(inputs: int) -> int:
     return 4 * PIXELS * padded_inputs(inputs)
 
 
-CONV: tuple[Check[Conv2d], ...] = (equals("groups", 1), TWO_CHANNELS)
+CONV: tuple[Check[Conv2d], ...] = (field_equals("groups", 1), TWO_CHANNELS)
 KERNELS: tuple[Kernel, ...] = (
     SCALAR.kernel(
         Conv2d,

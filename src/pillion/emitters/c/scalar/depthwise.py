@@ -10,9 +10,9 @@ import numpy as np
 from pillion.emitters.c.accumulators import OutputChannels, channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import equals
+from pillion.emitters.c.kernel_conditions import field_equals
 from pillion.emitters.c.kernel_library import SCALAR
-from pillion.emitters.c.portable.conv import image, swap_height_and_width, window
+from pillion.emitters.c.portable.conv import image_params, swap_height_and_width, window
 from pillion.emitters.c.scalar.conv import SUMS, channel_scales
 from pillion.ir import numerics
 from pillion.ir.types import Value
@@ -60,7 +60,7 @@ def pack(channels: OutputChannels, op: DepthwiseConv2d, along_height: bool) -> P
 def depthwise_params(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of the kernel; its rows run along the height where groups of four suit that better."""
     along_height = is_along_height(op)
-    sizes = {name: image(op)[name] for name in ("in_h", "in_w", "out_h", "out_w")}
+    sizes = {name: image_params(op)[name] for name in ("in_h", "in_w", "out_h", "out_w")}
     geometry: Params = {**sizes, **window(op)}
     return {
         **(swap_height_and_width(geometry) if along_height else geometry),
@@ -102,7 +102,7 @@ KERNELS: tuple[Kernel, ...] = (
         DepthwiseConv2d,
         "depthwise_conv2d_s8",
         depthwise_params,
-        requires=(equals("depth_multiplier", 1), SUMS),
+        requires=(field_equals("depth_multiplier", 1), SUMS),
         scratch_bytes=scratch_depthwise,
         in_place=in_place_depthwise,
         call_cost=CallCost(100.0, channel=150.0, reread=4.0),
