@@ -94,7 +94,7 @@ def test_torch_agrees_within_one_step_per_op(name: str) -> None:
     print(f"{name}: {max(comparison.share.values()):.2%} of a tensor differ by one step at most")
 
 
-LEFT_BETWEEN = {"ds_cnn": 1.21, "resnet8": 1.11}
+LEFT_BETWEEN = {"ds_cnn": 1.21, "resnet8": 1.15}
 """By how much a plan may be larger than what is in use at once, where a result grows over the operand that it uses up; 1.05 for all others."""
 
 

@@ -73,7 +73,7 @@ ON_BOARD = """
 import pathlib, sys
 from pillion.boards import qemu
 from pillion.boards.board import BOARDS
-qemu.run(pathlib.Path(sys.argv[1]), BOARDS["mps3-an547"], bytes(13), timeout=600)
+qemu.run_samples(pathlib.Path(sys.argv[1]), BOARDS["mps3-an547"], bytes(13), timeout=600)
 """
 DEAF_SHELL = ["/bin/sh", "-c", "trap '' TERM HUP INT ALRM; while :; do :; done"]
 IN_A_THREAD = f"""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
+from pillion import zoo
 from pillion.errors import PillionError
 from pillion.importers.torch.export import export
 from pillion.importers.torch.quantize.bias_correction import _shrunk_mean_error
@@ -199,6 +200,17 @@ def test_biases_take_back_what_rounding_shifts(
     assert mean_shift(net, data) < part * mean_shift(net, data, correct_biases=False)
     before = net.state_dict()
     assert all(torch.equal(value, before[key]) for key, value in model().state_dict().items())
+
+
+@pytest.mark.turns(3)
+def test_biases_stay_where_a_correction_moves_other_samples_away() -> None:
+    """Of eight inputs of noise, each half would correct a narrow MobileNet so that the other half has twice the error."""
+    net, (x,) = zoo.build("mobilenet_v1_025", None)
+    made = torch.Generator().manual_seed(0)
+    data = [
+        nn.functional.avg_pool2d(torch.randn(tuple(x.shape), generator=made), 3, 1, 1) * 3 for _ in range(8)
+    ]
+    assert compiled(net, data).text() == compiled(net, data, correct_biases=False).text()
 
 
 def test_biases_stay_where_samples_are_few_or_errors_are_chance() -> None:

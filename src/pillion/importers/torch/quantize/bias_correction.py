@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from pillion.host_io.torch_threads import one_thread
+from pillion.importers.torch.float_origin import copy_module
 from pillion.importers.torch.fx_nodes import argument, aten, constant, constant_of
 from pillion.importers.torch.loop_nodes import (
     LoopInterpreter,
@@ -27,6 +28,10 @@ FEWEST = 4
 """Minimum samples to tell a mean shift from chance."""
 MOST = 32
 """Maximum samples for correction; more change little. Models with loops use FEWEST, because each step counts."""
+TRIED = 16
+"""Maximum samples that tell whether a correction helps."""
+MOST_HARM = 1.5
+"""Tolerated ratio of the errors with and without a correction by half of the samples, which all samples surpass."""
 COMPARED = 8
 """Samples for comparing outputs without correction."""
 
@@ -53,17 +58,52 @@ def correct_biases(
         for item in reference.order:
             expected |= reference.compute(item)
             reference.forget(item)
+        helps = (
+            change
+            and len(samples) >= FEWEST
+            and _spares_others(rounded, samples, expected, reference.outputs)
+        )
         walk = NodeByNodeRun(rounded, samples)
-        _correct_layer_biases(walk, expected if change and len(samples) >= FEWEST else {})
+        _correct_layer_biases(walk, expected if helps else {})
     rounded.recompile()
     return reference.outputs, walk.outputs
 
 
-def _correct_layer_biases(walk: NodeByNodeRun, expected: Means) -> None:
+def _spares_others(
+    rounded: GraphModule, samples: Sequence[tuple[Tensor, ...]], expected: Means, wanted: Outputs
+) -> bool:
+    """Whether a correction by one half of the samples does not move the outputs of the other half away from the float
+    model."""
+    samples, wanted = samples[:TRIED], wanted[:TRIED]
+    half = len(samples) // 2
+    errors = []
+    for layers in ({}, {name: means[: len(samples)] for name, means in expected.items()}):
+        copied = copy_module(rounded)
+        if copied is None:
+            return True
+        walk = NodeByNodeRun(copied, samples)
+        _correct_layer_biases(walk, layers, half)
+        errors.append(_output_error(wanted[half:], walk.outputs[half:]))
+    return errors[1] <= MOST_HARM * errors[0]
+
+
+def _output_error(wanted: Outputs, found: Outputs) -> float:
+    """Returns the noise of all outputs in relation to their signal, summed over the outputs."""
+    total = 0.0
+    for real, got in zip(zip(*wanted, strict=True), zip(*found, strict=True), strict=True):
+        signal = sum(float(one.double().square().sum()) for one in real)
+        noise = sum(float((a.double() - b.double()).square().sum()) for a, b in zip(real, got, strict=True))
+        total += noise / signal if signal else 0.0
+    return total
+
+
+def _correct_layer_biases(walk: NodeByNodeRun, expected: Means, count: int | None = None) -> None:
+    """Corrects the layers of which means are expected, by the first `count` samples."""
     for item in walk.order:
         means = walk.compute(item)
         for layer in [name for name in means if name in expected]:
-            _add_to_bias(walk.module, walk.layers[layer], _shrunk_mean_error(expected[layer] - means[layer]))
+            errors = (expected[layer] - means[layer])[:count]
+            _add_to_bias(walk.module, walk.layers[layer], _shrunk_mean_error(errors))
             means = walk.compute(item)
         walk.forget(item)
 

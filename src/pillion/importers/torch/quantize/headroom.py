@@ -27,6 +27,8 @@ NEARLY = 4.0
 """Tolerated ratio to the least error, in favour of less headroom: few samples estimate extremes badly."""
 CANDIDATES = torch.linspace(0.0, 0.5, 41, dtype=torch.float64)
 """Candidate headroom of one side, as parts of the observed span."""
+MOST = 0.2
+"""Maximum headroom of one side: both sides cost 2.9 dB of the outputs' rounding at most."""
 GUMBEL_SCALE = math.sqrt(6) / math.pi
 """The scale of a Gumbel distribution of which the standard deviation is 1."""
 
@@ -70,6 +72,7 @@ def range_with_headroom(samples: list[Tensor]) -> tuple[float, float]:
     allowed = torch.where(errors <= NEARLY * errors.min(), widths, torch.inf)
     smallest = torch.where(allowed <= allowed.min() * (1 + 1e-9), errors, torch.inf)
     below, above = divmod(int(smallest.argmin()), len(CANDIDATES))
+    rooms = rooms.clamp(max=MOST * span)
     return low - float(rooms[below]), high + float(rooms[above])
 
 
