@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Io,
         Loading,
         Memory,
+        NpuOptions,
         PlacementOptions,
         Quantization,
         Stream,
@@ -39,6 +40,7 @@ __all__ = [
     "Io",
     "Loading",
     "Memory",
+    "NpuOptions",
     "PillionError",
     "PlacementOptions",
     "Program",
@@ -57,7 +59,7 @@ __all__ = [
 
 _MODULES = {
     "pillion.compiler": "compile float_weights load prepare_qat",
-    "pillion.compile_options": "CompileOptions Io Loading Memory PlacementOptions Quantization Stream Tuning",
+    "pillion.compile_options": "CompileOptions Io Loading Memory NpuOptions PlacementOptions Quantization Stream Tuning",
     "pillion.evaluation.evaluate": "evaluate",
     "pillion.evaluation.evaluation_result": "Evaluation",
     "pillion.program": "Program",

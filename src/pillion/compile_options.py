@@ -14,7 +14,15 @@ from typing import Annotated, Any, Optional
 from pillion.errors import PillionError
 from pillion.option_parsers import parse_bytes, parse_hop, parse_pairs, parse_share, parse_size, parse_streams
 from pillion.option_record import Checked, Option, OptionField, option_fields
-from pillion.option_values import ArithmeticName, IoDtype, IoLayout, Optimize, Ranges, StateForm
+from pillion.option_values import (
+    ArithmeticName,
+    IoDtype,
+    IoLayout,
+    Optimize,
+    Ranges,
+    StateForm,
+    VelaOptimise,
+)
 
 Streamed = str | Sequence[str | tuple[str, int]] | Mapping[str, int]
 """`"x:2"`, several of these, or a mapping of names to axes."""
@@ -151,6 +159,33 @@ class PlacementOptions(Checked):
 
 
 @dataclass(frozen=True)
+class NpuOptions(Checked):
+    """How the NPU's compiler works. They are those of Vela, for Ethos-U."""
+
+    memory_mode: Annotated[
+        Optional[str],
+        Option("Ethos-U: where weights and tensors lie: Shared_Sram, Sram_Only, … or auto.", "MODE"),
+    ] = None
+    system_config: Annotated[
+        Optional[str],
+        Option("Ethos-U: clock and memories of Vela's estimates, as in vela.ini.", "NAME"),
+    ] = None
+    vela_config: Annotated[
+        str | Path | None,
+        Option("Ethos-U: a vela.ini of your own.", "FILE", typed=Optional[Path]),
+    ] = None
+    vela_optimise: Annotated[
+        Optional[VelaOptimise],
+        Option("Ethos-U: Vela optimizes speed, or memory (default: Performance)."),
+    ] = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the user asked for nothing."""
+        return self == NpuOptions()
+
+
+@dataclass(frozen=True)
 class Memory(Checked):
     """A bound on the RAM of the C, or the instructions that less RAM may cost. With neither, few instructions are
     spent if they save much."""
@@ -263,6 +298,7 @@ class CompileOptions(Checked):
         Option("Name of the program, as in NAME_run in C (default: the model's).", "NAME"),
     ] = None
     placement: PlacementOptions = PlacementOptions()
+    npu: NpuOptions = NpuOptions()
     memory: Memory = Memory()
     stream: Stream = Stream()
 

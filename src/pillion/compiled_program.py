@@ -50,6 +50,8 @@ class CompiledProgram:
     """The .pte file that the program was read from; the ExecuTorch runtime runs it unchanged."""
     source: bytes | None = None
     """The .tflite file that the model was read from, unchanged; `verify` runs it too."""
+    cycles: int = 0
+    """The estimated cycles of the program by its placement on NPU and core; 0 without an NPU."""
     own_arithmetic: Arithmetic | None = None
     """The model's own arithmetic, if the program was compiled for another."""
     floats: FloatModel | None = field(default=None, compare=False)
@@ -136,7 +138,10 @@ class CompiledProgram:
         scratch = payloads.scratch_bytes if converted else max(map(segment_peak_bytes, bodies), default=0)
         weights = sum(v.type.size_bytes for body in bodies for v in body.constants)
         return NpuMemory(
-            ram_bytes=self.npu_constant_bytes + payloads.fast_bytes + (0 if payloads.workspaces else scratch),
+            ram_bytes=self.npu_constant_bytes
+            + payloads.ram_constant_bytes
+            + payloads.fast_bytes
+            + (0 if payloads.workspaces else scratch),
             flash_bytes=payloads.flash_bytes or weights,
             is_exact=converted or not payloads.segments,
         )

@@ -16,7 +16,9 @@ A stage refuses what it cannot do, with the rule, the value and the way out; not
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Union
@@ -29,6 +31,7 @@ from pillion.compile_options import (
     Io,
     Loading,
     Memory,
+    NpuOptions,
     PlacementOptions,
     Quantization,
     Stream,
@@ -88,6 +91,7 @@ def compile(
     memory: Memory | None = None,
     stream: Stream | Streamed | None = None,
     placement: PlacementOptions | None = None,
+    npu: NpuOptions | None = None,
     arithmetic: ArithmeticName | None = None,
     optimize: Optimize = "speed",
     name: str | None = None,
@@ -105,7 +109,8 @@ def compile(
     bit (default: the source framework's); `Program.change_of_arithmetic` measures the difference. `optimize` selects fast or
     small code. `name` is the program's, as in NAME_run in C.
 
-    Execution: `placement` (`pillion.PlacementOptions`) keeps ops on the CPU, or prefers or demands the NPU. `memory`
+    Execution: `placement` (`pillion.PlacementOptions`) keeps ops on the CPU, or prefers or demands the NPU. `npu`
+    (`pillion.NpuOptions`) says how its compiler works. `memory`
     (`pillion.Memory`) limits the RAM of the C; parts of the model then run a few rows at a time. `stream` (`pillion.Stream`)
     makes a program that takes a few new frames per run and computes the outputs of the whole window: see `Program.stream`.
 
@@ -124,6 +129,7 @@ def compile(
         optimize,
         name,
         placement or PlacementOptions(),
+        npu or NpuOptions(),
         memory or Memory(),
         stream if isinstance(stream, Stream) else Stream(),
     ).with_keywords(keywords)
@@ -140,6 +146,7 @@ def compile_with(
 ) -> Program:
     """Compiles a model for a target with all options in one record."""
     chip = find_target(target)
+    refuse_npu_options(chip, options)
     loading, quantize, arithmetic = options.loading, options.quantize, options.arithmetic
     source_options = {
         "weights": loading.weights,
@@ -216,7 +223,16 @@ def compile_graph(
     own_arithmetic: Arithmetic | None = None,
     watch: passes.Watch | None = None,
 ) -> Program:
-    """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from."""
+    """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from. Of several
+    settings of the NPU's compiler, the one with the fastest program that fits is chosen."""
+    several = chip.npu.alternatives(options.npu) if chip.npu else ()
+    if several:
+        given: dict[str, Any] = {"floats": floats, "source": source, "own_arithmetic": own_arithmetic}
+        choices = (replace(options, npu=npu) for npu in several)
+        return fastest_that_fits(
+            (partial(compile_graph, graph, chip, one, **given) for one in choices), chip, options
+        )
+    chip = chip.with_npu_options(options.npu)
     with stage(f"compiling for {chip.name}"):
         graph = window = to_integers(graph, options, watch)
         if floats is not None:
@@ -237,9 +253,35 @@ def compile_graph(
             source=source,
             own_arithmetic=own_arithmetic,
             floats=floats,
+            cycles=placed.cycles,
         )
         program.lower()
         return program.within(options.memory_budget)
+
+
+def fastest_that_fits(
+    compilations: Iterable[Callable[[], Program]], chip: Target, options: CompileOptions
+) -> Program:
+    """Returns the program with the fewest estimated cycles among those that fit into the RAM of the chip, or into
+    `--max-ram`. Raises if the RAM is unknown, or if none fits."""
+    most = options.memory.limit or chip.sram_bytes
+    if most is None:
+        raise PillionError(
+            f"the RAM of `{chip.name}` is not known",
+            rule="--memory-mode auto takes the fastest mode that fits into the RAM of the chip",
+            here=f"--memory-mode auto --target {chip.name}",
+            help="--max-ram SIZE, or a memory mode by name",
+        )
+    programs, errors = [], []
+    for compilation in compilations:
+        try:
+            programs.append(compilation())
+        except PillionError as error:
+            errors.append(error)
+    fitting = [program for program in programs if program.sram_bytes <= most]
+    if not programs:
+        raise errors[0]
+    return min(fitting or programs, key=lambda program: program.cycles if fitting else program.sram_bytes)
 
 
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:
@@ -324,7 +366,6 @@ def place_ops(
 ) -> Placement:
     """Places each op on the NPU or the core. With `unrolls`, unrolls the loops whose steps run better so."""
     if chip.npu is None:
-        refuse_npu_options(chip, options)
         return Placement(graph, all_on_cpu(graph, chip.isa, npu_target_example()))
     before = tuple(step.function for step in npu_steps(chip.npu))
     rewritten = passes.run(graph, before, watch)
@@ -338,16 +379,20 @@ def place_ops(
     return placed
 
 
-def refuse_npu_options(chip: Target, placement: PlacementOptions) -> None:
-    """Raises if NPU placement options are used for a target without an NPU."""
+def refuse_npu_options(chip: Target, options: CompileOptions) -> None:
+    """Raises if options of an NPU are used for a target without one."""
+    if chip.npu is not None:
+        return
+    placement, npu = options.placement, options.npu
     demands = ["--only-npu"] * placement.only_npu + ["--prefer-npu"] * placement.prefer_npu
-    options = demands + [f"--keep-on-cpu {pattern}" for pattern in placement.keep_on_cpu]
-    if options:
+    used = demands + [f"--keep-on-cpu {pattern}" for pattern in placement.keep_on_cpu]
+    used += [f"--{name.replace('_', '-')} {value}" for name, value in vars(npu).items() if value is not None]
+    if used:
         raise PillionError(
             f"`{chip.name}` has no NPU",
-            rule="--only-npu, --prefer-npu and --keep-on-cpu go with chips that have one",
-            here=f"--target {chip.name} {' '.join(options)}",
-            help=f"{npu_target_example()}, or leave {options[0].split()[0]} out",
+            rule=f"{used[0].split()[0]} goes with chips that have one",
+            here=f"--target {chip.name} {' '.join(used)}",
+            help=f"{npu_target_example()}, or leave {used[0].split()[0]} out",
         )
 
 

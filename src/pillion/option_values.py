@@ -18,6 +18,8 @@ Ranges = Literal["auto", "minmax", "percentile", "mse"]
 `auto` chooses the last if its error is much lower, otherwise the first."""
 Optimize = Literal["speed", "size"]
 """Whether kernels are chosen and compiled for speed or size."""
+VelaOptimise = Literal["Performance", "Size"]
+"""Whether Vela optimizes the NPU's code for speed or for memory."""
 Runtime = Literal["1.4", "main"]
 """ExecuTorch version whose operators a .pte calls."""
 REFERENCE, HOST, EXECUTORCH, LITERT, NPU = "reference", "host", "executorch", "litert", "npu"

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from pillion.compile_options import NpuOptions
 from pillion.devices import ethos_u, neutron
 from pillion.devices.cortex_m import CORES, Core, Isa, missing_core_reason
 from pillion.devices.device import Device
@@ -41,6 +42,22 @@ class Target:
     def quantization(self) -> QuantizationConstraints:
         """The constraints that the chip's processors put on the quantizer."""
         return replace(self.npu.constraints if self.npu else QuantizationConstraints(), target=self.name)
+
+    def with_npu_options(self, options: NpuOptions) -> Target:
+        """Returns the target with its NPU's compiler set up by options. Raises if that compiler has none."""
+        if options.is_default or self.npu is None:
+            return self
+        if self.npu.configure is None:
+            used = [
+                f"--{name.replace('_', '-')}" for name, value in vars(options).items() if value is not None
+            ]
+            raise PillionError(
+                f"the compiler of `{self.npu.name}` has no such options",
+                rule=f"{', '.join(used)} configure Vela, for Ethos-U",
+                here=f"--target {self.name}",
+                help=f"leave {used[0]} out, or --target cortex-m55+ethos-u55-128",
+            )
+        return replace(self, npu=self.npu.configure(options))
 
     @property
     def delegate(self) -> str:

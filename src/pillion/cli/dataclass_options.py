@@ -14,7 +14,7 @@ from typer.models import OptionInfo
 
 from pillion.cli import completion
 from pillion.cli.help import DATA, GATES, INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, option
-from pillion.compile_options import Loading, Memory, PlacementOptions, Quantization, Stream
+from pillion.compile_options import Loading, Memory, NpuOptions, PlacementOptions, Quantization, Stream
 from pillion.data.reading_options import Reading
 from pillion.evaluation.gates import Limits
 from pillion.option_record import Option, OptionField, option_fields
@@ -24,6 +24,7 @@ HEADINGS = {
     Loading: INPUT,
     Quantization: QUANTIZATION,
     PlacementOptions: PLACEMENT,
+    NpuOptions: PLACEMENT,
     Memory: MEMORY,
     Stream: STREAM,
     Reading: DATA,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pillion.compile_options import NpuOptions
 from pillion.devices.cycle_range import CycleRange
 from pillion.devices.host_driver import Driver
 from pillion.devices.payloads import Executable, Payloads, SegmentCost, SegmentFile, marked_tflite_payloads
@@ -106,6 +107,10 @@ class Device:
     payload. Raises if the payload contains something unknown."""
     driver: Callable[[], Driver] | None = None
     """Returns a substitute for the NPU's driver on this computer, for C projects that call the driver."""
+    configure: Callable[[NpuOptions], Device] | None = None
+    """Returns the device with its compiler set up by options; raises on values that the compiler does not know."""
+    alternatives: Callable[[NpuOptions], tuple[NpuOptions, ...]] = lambda options: ()
+    """Returns the options among which `auto` chooses the fastest that fits; none if nothing is `auto`."""
     cost: Callable[[bytes, str], SegmentCost | None] = lambda file, chip: None
     """Returns the converter's estimate for a segment's TFLite file on a chip, or None if the converter is not
     installed; the estimates of the ops are then summed."""

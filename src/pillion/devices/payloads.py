@@ -91,6 +91,8 @@ class Payloads:
     `workspaces` are given."""
     fast_bytes: int = 0
     """The size of the NPU's own buffer in RAM outside the arena, shared by all segments."""
+    ram_constant_bytes: int = 0
+    """The size of the constants that lie in flash and are copied to RAM at start."""
     workspaces: tuple[Workspace, ...] = ()
     """The working memory of each segment inside the program's arena; inputs and outputs may lie in it without
     a copy."""

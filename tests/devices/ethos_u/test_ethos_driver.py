@@ -270,7 +270,7 @@ def _parts(folder: str, program: Program, is_copied: bool) -> tuple[str, str, st
         data += _numbers(wanted, values[op.xs[0]].tobytes()) + _numbers(result, values[op.ys[0]].tobytes())
         cases += (
             f"    if (running == {wanted}) {{\n"
-            f"        if (sizes[1] != {one.scratch_bytes} || sizes[0] != {len(one.constants)}) return 3;\n"
+            f"        if (sizes[1] != {one.scratch_bytes} || sizes[0] != 0) return 3;\n"
             f"        if (memcmp(at + {start}, {wanted}, sizeof {wanted})) return 5;\n"
             f"        memcpy(at + {end}, {result}, sizeof {result});\n        return 0;\n    }}\n"
         )

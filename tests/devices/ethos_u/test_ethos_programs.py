@@ -18,8 +18,9 @@ from pillion.cli.intermediates import Intermediates
 from pillion.compile_options import PlacementOptions
 from pillion.devices.ethos_u import converter, payload
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
-from pillion.devices.ethos_u.vela import MemoryMode, VelaSettings, compile_segment, vela_process
+from pillion.devices.ethos_u.vela import VelaSettings, compile_segment, vela_process
 from pillion.devices.ethos_u.vela.vela_process import VelaError
+from pillion.devices.ethos_u.vela.vela_settings import settings_of
 from pillion.devices.payloads import ConverterError, SegmentCost
 from pillion.errors import PillionError
 from pillion.importers.pte.container import Container
@@ -192,8 +193,8 @@ def test_vela_that_fails_or_takes_too_long_is_an_error_and_the_next_run_works() 
 
 @needs_vela
 def test_memory_modes_and_systems_are_told_to_vela() -> None:
-    settings = converter.settings_of(ACCELERATORS["ethos-u65-256"], "Ethos_U65_High_End/Dedicated_Sram")
-    assert settings.memory is MemoryMode.DEDICATED
+    options = pillion.NpuOptions("Dedicated_Sram", "Ethos_U65_Mid_End", vela_optimise="Size")
+    settings = settings_of(ACCELERATORS["ethos-u65-256"], options)
     file = tflite_of(next(iter(Conv2d.examples())))
     assert file is not None
     assert compile_segment(file, settings).estimates["memory_mode"] == "Dedicated_Sram"

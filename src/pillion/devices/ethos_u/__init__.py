@@ -14,13 +14,14 @@ segment_source          the C that calls Arm's driver"""
 from __future__ import annotations
 
 from pillion.devices.device import Device
-from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
+from pillion.devices.ethos_u.accelerators import ACCELERATORS, Family
 from pillion.devices.ethos_u.converter import cost_for, payloads_for
 from pillion.devices.ethos_u.depthwise_multipliers import dense_multiplier_pass
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
 from pillion.devices.ethos_u.host_driver import substitute_driver
 from pillion.devices.ethos_u.payload import executable_of, payload_lines
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
+from pillion.devices.ethos_u.vela.vela_settings import VelaSettings, alternatives, settings_of
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Pad, Reshape, Slice, Transpose
@@ -41,8 +42,9 @@ RULES = {family: rules(family) for family in Family}
 """The rules by family; all sizes of a family have the same."""
 
 
-def ethos_u(accelerator: Accelerator) -> Device:
-    """Returns the description of an Ethos-U of this size."""
+def ethos_u(settings: VelaSettings) -> Device:
+    """Returns the description of an Ethos-U of this size, with these settings of Vela."""
+    accelerator = settings.accelerator
     proven = (
         ""
         if accelerator.family is not Family.U85 and accelerator.cores == 1
@@ -66,9 +68,11 @@ def ethos_u(accelerator: Accelerator) -> Device:
         show=payload_lines,
         execute=executable_of,
         driver=substitute_driver,
-        cost=cost_for(accelerator),
-        payloads=payloads_for(accelerator),
+        configure=lambda options: ethos_u(settings_of(accelerator, options)),
+        alternatives=lambda options: alternatives(accelerator, options),
+        cost=cost_for(settings),
+        payloads=payloads_for(settings),
     )
 
 
-ETHOS_U = {name: ethos_u(accelerator) for name, accelerator in ACCELERATORS.items()}
+ETHOS_U = {name: ethos_u(VelaSettings(accelerator)) for name, accelerator in ACCELERATORS.items()}

@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.payload import compose_payload
-from pillion.devices.ethos_u.segment_source import flash_bytes, sources
+from pillion.devices.ethos_u.segment_source import constant_bytes, flash_bytes, sources
 from pillion.devices.ethos_u.vela import (
     CompiledSegment,
-    MemoryMode,
     VelaSettings,
     compile_segment,
     is_vela_installed,
@@ -28,27 +26,21 @@ from pillion.devices.payloads import (
 VELA = "Vela"
 
 
-def settings_of(accelerator: Accelerator, chip: str) -> VelaSettings:
-    """Returns Vela's settings; `chip` is `system/mode`, or empty for the defaults."""
-    system, _, mode = chip.partition("/")
-    return VelaSettings(accelerator, MemoryMode(mode) if mode else MemoryMode.SHARED, system)
+def payloads_for(settings: VelaSettings) -> Callable[[Sequence[SegmentFile], str], Payloads]:
+    """Returns the function that converts segments to payloads with these settings."""
+    return partial(_compile_payloads, settings)
 
 
-def payloads_for(accelerator: Accelerator) -> Callable[[Sequence[SegmentFile], str], Payloads]:
-    """Returns the function that converts segments to payloads for one size of NPU."""
-    return partial(_compile_payloads, accelerator)
+def cost_for(settings: VelaSettings) -> Callable[[bytes, str], SegmentCost | None]:
+    """Returns the function that estimates a segment's cost with these settings."""
+    return partial(_estimate_segment_cost, settings)
 
 
-def cost_for(accelerator: Accelerator) -> Callable[[bytes, str], SegmentCost | None]:
-    """Returns the function that estimates a segment's cost on one size of NPU."""
-    return partial(_estimate_segment_cost, accelerator)
-
-
-def _estimate_segment_cost(accelerator: Accelerator, tflite: bytes, chip: str) -> SegmentCost | None:
+def _estimate_segment_cost(settings: VelaSettings, tflite: bytes, chip: str) -> SegmentCost | None:
     """Returns Vela's estimate, or None if Vela is not installed."""
     if not is_vela_installed():
         return None
-    return SegmentCost(_compile_cached(tflite, settings_of(accelerator, chip)).cycles, _converter_name())
+    return SegmentCost(_compile_cached(tflite, settings).cycles, _converter_name())
 
 
 @lru_cache(maxsize=32)
@@ -61,18 +53,19 @@ def _converter_name() -> str:
     return f"{VELA} {vela_version()}"
 
 
-def _compile_payloads(accelerator: Accelerator, files: Sequence[SegmentFile], chip: str) -> Payloads:
+def _compile_payloads(settings: VelaSettings, files: Sequence[SegmentFile], chip: str) -> Payloads:
     if not files or not is_vela_installed():
         return marked_tflite_payloads(files, missing=f"{VELA} (pip install 'pillion[ethos-u]')")
-    settings = settings_of(accelerator, chip)
     segments = [_compile_cached(file.tflite, settings) for file in files]
+    in_sram = settings.constants_in_sram
     return Payloads(
         tuple(_segment_payload(file, segment) for file, segment in zip(files, segments, strict=True)),
-        converter=f"{_converter_name()} for {accelerator.name}, {settings.memory.value}, {settings.system_name}",
-        sources=lambda model, copied: sources(model, segments, copied),
+        converter=f"{_converter_name()} for {settings.accelerator.name}, {settings.memory}, {settings.system_name}",
+        sources=lambda model, copied: sources(model, segments, copied, in_sram),
         workspaces=tuple(segment.workspace for segment in segments),
         scratch_bytes=max(segment.scratch_bytes for segment in segments),
         fast_bytes=max(segment.fast_bytes for segment in segments),
+        ram_constant_bytes=sum(constant_bytes(segment) for segment in segments) if in_sram else 0,
         cycles=tuple(segment.cycles for segment in segments),
         cycles_by=_converter_name(),
     )

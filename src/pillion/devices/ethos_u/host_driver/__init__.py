@@ -49,6 +49,8 @@ def _execute_request(segments: dict[bytes, CompiledSegment], question: bytes) ->
     segment = segments.get(commands)
     if segment is None:
         raise _mismatch_error("commands of a segment", f"{len(commands)} bytes of others")
+    if not constants and not scratch and segment.scratch_bytes:
+        return struct.pack("=Q", len(segment.constants))
     if constants != segment.constants:
         raise _mismatch_error(
             f"the segment's {len(segment.constants)} bytes of constants", f"{len(constants)} bytes of others"

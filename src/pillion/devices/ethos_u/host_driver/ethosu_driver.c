@@ -3,9 +3,10 @@
  * commands, and what that leaves in the scratch memory comes back.
  *
  * The channel is a file descriptor, whose number the environment names. A question is its length, then the numbers of bytes of
- * commands, constants, scratch memory and fast memory, then commands, constants and scratch memory. An answer is its length, then the
- * scratch memory, or nothing where the commands were refused. All numbers have 64 bits. What Arm's driver would refuse by itself becomes an
- * empty question. */
+ * commands, constants, scratch memory and fast memory, then commands, constants and scratch memory. The first question of a run has
+ * commands alone; its answer is the number of bytes of constants, which Arm's driver is not told if nothing of them is to be written back.
+ * The answer to the second question is the scratch memory. Each answer begins with its length, which is 0 where the question was refused.
+ * All numbers have 64 bits. What Arm's driver would refuse by itself becomes an empty question. */
 #include "ethosu_driver.h"
 
 #include <stdlib.h>
@@ -79,11 +80,18 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, con
     if ((uintptr_t)custom_data_ptr % ALIGNMENT || base_addr[CONSTANTS] % ALIGNMENT || base_addr[SCRATCH] % ALIGNMENT) {
         return refused();
     }
-    const uint64_t sizes[4] = {(uint64_t)custom_data_size, base_addr_size[CONSTANTS], base_addr_size[SCRATCH],
-                               base_addr_size[FAST]};
-    const uint64_t length = sizeof sizes + sizes[0] + sizes[1] + sizes[2];
+    const uint64_t commands[4] = {(uint64_t)custom_data_size, 0, 0, 0};
+    uint64_t constant_bytes, length = sizeof commands + commands[0], answered;
+    if (!put(&length, sizeof length) || !put(commands, sizeof commands) || !put(custom_data_ptr, (size_t)commands[0]) ||
+        !take(&answered, sizeof answered) || answered != sizeof constant_bytes || !take(&constant_bytes, sizeof constant_bytes)) {
+        return -1;
+    }
+    if (base_addr_size[CONSTANTS] != 0 && base_addr_size[CONSTANTS] != constant_bytes) {
+        return refused();
+    }
+    const uint64_t sizes[4] = {commands[0], constant_bytes, base_addr_size[SCRATCH], base_addr_size[FAST]};
+    length = sizeof sizes + sizes[0] + sizes[1] + sizes[2];
     void *const scratch = (void *)(uintptr_t)base_addr[SCRATCH];
-    uint64_t answered;
     if (!put(&length, sizeof length) || !put(sizes, sizeof sizes) || !put(custom_data_ptr, (size_t)sizes[0]) ||
         !put((const void *)(uintptr_t)base_addr[CONSTANTS], (size_t)sizes[1]) || !put(scratch, (size_t)sizes[2]) ||
         !take(&answered, sizeof answered) || answered != sizes[2]) {
