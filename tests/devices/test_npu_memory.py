@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 import pillion
-from pillion import REGISTRY
 from pillion.cli.program_facts import compiled_program_facts, run_facts
 from pillion.devices.ethos_u.vela import is_vela_installed
 from pillion.emitters.c.manifest import read_manifest
@@ -27,7 +26,7 @@ from pillion.report.collect import collect
 from pillion.report.page.summary import tiles
 from pillion.report.pictures.arena_picture import format_size
 from pillion.report.report_options import ReportOptions
-from pillion.targets import TARGETS, Target, find_target
+from pillion.targets import TARGETS, find_target
 
 X = torch.linspace(-1, 1, 3 * 24 * 24).reshape(1, 3, 24, 24)
 WITH_NPU = [name for name, target in TARGETS.items() if target.npu is not None] + ["cortex-m55+ethos-u55-128"]
@@ -77,13 +76,11 @@ def test_all_who_say_what_memory_is_needed_say_the_same(target: str, tmp_path: P
 
 ERROR_BYTES = 4
 """The error code of the C that calls the driver."""
-DEDICATED = Target(
-    "dedicated",
-    "an Ethos-U65 whose weights and activations are in DRAM",
-    find_target("cortex-m55").core,
-    find_target("cortex-m55+ethos-u65-256").npu,
-    converter_name="Ethos_U65_High_End/Dedicated_Sram",
-)
+MODES = {
+    "in SRAM": ("cortex-m55+ethos-u55-128", "Sram_Only"),
+    "in DRAM": ("cortex-m55+ethos-u65-256", "Dedicated_Sram"),
+}
+"""Other memory modes than the default."""
 APP = """
 #include "model.h"
 #include "npu_ethosu.h"
@@ -121,14 +118,13 @@ int ethosu_invoke_v3(struct ethosu_driver *npu, const void *code, const int byte
 @pytest.mark.qemu
 @pytest.mark.skipif(not is_vela_installed(), reason="Vela is not installed: pip install 'pillion[ethos-u]'")
 @pytest.mark.skipif(not shutil.which("arm-none-eabi-g++"), reason="needs arm-none-eabi-g++")
-@pytest.mark.parametrize("target", [*WITH_ETHOS_U, DEDICATED.name])
+@pytest.mark.parametrize("target", [*WITH_ETHOS_U, *MODES])
 def test_a_link_has_as_many_bytes(target: str, tmp_path: Path) -> None:
     """A linked product has no RAM but that of the program and the driver's error code; its arrays are the constants."""
-    with REGISTRY.changed() as registry:
-        registry.add_target(DEDICATED)
-        program = pillion.compile(Net().eval(), (X,), target=target)
+    chip, mode = MODES.get(target, (target, None))
+    program = pillion.compile(Net().eval(), (X,), target=chip, memory_mode=mode)
     folder = program.firmware(tmp_path / "fw")
-    assert bool(program.payloads.fast_bytes) == (target == DEDICATED.name)
+    assert bool(program.payloads.fast_bytes) == (target == "in DRAM")
     (tmp_path / "ethosu_driver.h").write_text(re.sub(r" \{[^}]*\}", ";", DRIVER))
     (tmp_path / "driver.c").write_text(DRIVER)
     (tmp_path / "app.cpp").write_text(APP)
@@ -154,13 +150,16 @@ def test_a_link_has_as_many_bytes(target: str, tmp_path: Path) -> None:
     )
     symbols = re.findall(r"^\w+ (\w+) (\w) (\w+)$", _run(tmp_path, "nm", "-S", "app.elf"), re.MULTILINE)
     ram = [int(size, 16) for size, kind, _ in symbols if kind in "bBdD"]
-    assert sum(ram) == program.sram_bytes + ERROR_BYTES
+    in_ram = program.payloads.ram_constant_bytes
+    flags_bytes = len(program.payloads.segments) if in_ram else 0  # whether the data cache was written back
+    assert bool(in_ram) == (target == "in SRAM")
+    assert sum(ram) == program.sram_bytes + ERROR_BYTES + flags_bytes
     text, data, bss, *_ = map(int, _run(tmp_path, "size", "app.elf").splitlines()[1].split()[:3])
-    assert data == 0
-    assert sum(ram) <= bss < sum(ram) + 32 * len(ram), "sections are aligned"
+    assert in_ram <= data < in_ram + 32 * len(ram), "sections are aligned"
+    assert sum(ram) <= data + bss < sum(ram) + 32 * len(ram)
     arrays = re.compile(r"net_\w+|commands_words|constants_words")
     constants = sum(int(size, 16) for size, kind, name in symbols if kind in "rR" and arrays.fullmatch(name))
-    assert constants == program.constant_bytes
+    assert constants + in_ram == program.constant_bytes
     assert text > constants
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,54 +64,6 @@ def test_commands_of_each_mode_give_the_bytes_of_the_reference(
             timeout=120,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("mode", ["Shared_Sram", "Sram_Only"])
-def test_figures_are_those_of_the_linked_files(mode: str, tmp_path: Path) -> None:
-    compiler, size = shutil.which("arm-none-eabi-gcc"), shutil.which("arm-none-eabi-size")
-    if compiler is None or size is None:
-        pytest.skip("needs arm-none-eabi-gcc")
-    program = compiled(U55, memory_mode=mode)
-    program.firmware(tmp_path / "net")
-    (tmp_path / "ethosu_driver.h").write_text(
-        """#include <stddef.h>
-#include <stdint.h>
-struct ethosu_driver;
-struct ethosu_driver *ethosu_reserve_driver(void);
-void ethosu_release_driver(struct ethosu_driver *drv);
-int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
-                     uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
-"""
-    )
-    files = sorted((tmp_path / "net" / "npu").glob("npu_segment_*.c"))
-    flags = [
-        "-mcpu=cortex-m55",
-        "-mthumb",
-        "-mfloat-abi=hard",
-        "-std=c11",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Os",
-    ]
-    includes = [f"-I{tmp_path}", f"-I{tmp_path / 'net' / 'model'}", f"-I{tmp_path / 'net' / 'npu'}"]
-    text = data = bss = 0
-    for number, file in enumerate(files):
-        made = tmp_path / f"{number}.o"
-        subprocess.run(
-            [compiler, *flags, *includes, "-c", str(file), "-o", str(made)], check=True, timeout=60
-        )
-        row = subprocess.run(
-            [size, str(made)], capture_output=True, text=True, check=True
-        ).stdout.splitlines()[1]
-        text, data, bss = (
-            total + int(part) for total, part in zip((text, data, bss), row.split(), strict=False)
-        )
-    assert program.payloads.ram_constant_bytes == data
-    assert 0 <= text + data - program.npu_memory.flash_bytes < 200 * len(files), "the rest is code"
-    assert bss == (len(files) if data else 0), "whether the constants were written back"
-    assert program.npu_memory.ram_bytes == data
-    assert (data > 0) == (mode == "Sram_Only")
 
 
 def test_auto_takes_the_fastest_mode_that_fits() -> None:
