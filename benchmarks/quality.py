@@ -27,7 +27,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import pillion
 from pillion import zoo
-from pillion.importers.torch.export import export, quiet
+from pillion.importers.torch.export import export, quiet_torch
 from pillion.importers.torch.fx_nodes import aten, constant_of, single_user
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, LoopInterpreter
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
@@ -253,7 +253,7 @@ def _channels_last(x: Tensor) -> Tensor:
 
 
 def _by_torchao(net: nn.Module, data: Sequence[tuple[Tensor, ...]], quantizer: Any) -> Any:
-    with quiet(), torch.no_grad():
+    with quiet_torch(), torch.no_grad():
         prepared = prepare_pt2e(export(net, data[0]).module(check_guards=False), quantizer)
         for inputs in data:
             prepared(*inputs)

@@ -17,11 +17,11 @@ from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant_value
 from pillion.ops import AvgPool2dUp, BatchMatmul, Conv2d, Linear, Lut, Normalize, Softmax, WideAdd
 from pillion.ops.compare_select import ArgMax, Compare, TopPlaces, TopValues, Where
 from pillion.ops.detections import Detections
-from pillion.ops.example_values import make, random_like, real, value
+from pillion.ops.example_values import float_value, make_op, random_like, value
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.resize import ResizeBilinearFloat
 from pillion.ops.softmax import OUTPUT
@@ -40,11 +40,11 @@ def wide(name: str, shape: tuple[int, ...], scale: float) -> Value:
 
 def weights(rows: int, inputs: int, *more: int) -> Value:
     data = RNG.integers(-127, 127, (rows, *more, inputs), endpoint=True).astype(np.int8)
-    return constant("weights", data, PerChannel((0.004,) * rows, 0))
+    return constant_value("weights", data, PerChannel((0.004,) * rows, 0))
 
 
 def bias(rows: int) -> Value:
-    return constant("bias", RNG.integers(-3000, 3000, rows).astype(np.int32))
+    return constant_value("bias", RNG.integers(-3000, 3000, rows).astype(np.int32))
 
 
 def lstm(inputs: int, cells: int) -> Iterator[Op]:
@@ -52,53 +52,53 @@ def lstm(inputs: int, cells: int) -> Iterator[Op]:
     for cls, y in ((LstmCell, replace(c, name="y")), (LstmOutput, value("y", (1, cells), 2.0**-7))):
         rows = cls.gates * cells
         held = {"input_weights": weights(rows, inputs), "recurrent_weights": weights(rows, cells)}
-        yield make(cls, y, x=x, h=h, c=c, **held, bias=bias(rows))
+        yield make_op(cls, y, x=x, h=h, c=c, **held, bias=bias(rows))
 
 
 def svdf(inputs: int, filters: int, length: int) -> Iterator[Op]:
     memory = wide("memory", (1, filters * length), 0.0008)
-    held = constant("weights", weights(filters, inputs).constant, PerTensor(0.0113))
-    times = constant(
+    held = constant_value("weights", weights(filters, inputs).constant, PerTensor(0.0113))
+    times = constant_value(
         "weights", RNG.integers(-900, 900, (filters, length)).astype(np.int16), PerTensor(0.0011)
     )
     x, y = value("x", (1, inputs), 0.05, 3), replace(memory, name="y")
-    yield make(SvdfMemory, y, x=x, memory=memory, weights=held)
-    yield make(SvdfOutput, value("y", (), 0.37), memory=memory, weights=times, bias=bias(filters))
+    yield make_op(SvdfMemory, y, x=x, memory=memory, weights=held)
+    yield make_op(SvdfOutput, value("y", (), 0.37), memory=memory, weights=times, bias=bias(filters))
 
 
 def linear(rows: int, inputs: int, out: int) -> Op:
     x, y = value("x", (rows, inputs), 0.05, 3), value("y", (), 1.0)
-    return make(Linear, y, x=x, weights=weights(out, inputs), bias=bias(out))
+    return make_op(Linear, y, x=x, weights=weights(out, inputs), bias=bias(out))
 
 
 def conv(side: int, inputs: int, out: int, kernel: int) -> Op:
     x, y = value("x", (1, side, side, inputs), 0.05, 3), value("y", (), 1.0)
     ends, held = (kernel // 2,) * 4, weights(out, inputs, kernel, kernel)
-    return make(Conv2d, y, x=x, weights=held, bias=bias(out), padding=ends)
+    return make_op(Conv2d, y, x=x, weights=held, bias=bias(out), padding=ends)
 
 
 def softmax(*shape: int) -> Op:
-    return make(Softmax, Value("y", TensorType((), DType.INT8, OUTPUT)), x=value("x", shape, 0.1))
+    return make_op(Softmax, Value("y", TensorType((), DType.INT8, OUTPUT)), x=value("x", shape, 0.1))
 
 
 def product(heads: int, rows: int, depth: int, columns: int) -> Op:
     a, b = value("a", (heads, rows, depth), 0.05), value("b", (heads, depth, columns), 0.05)
-    return make(BatchMatmul, value("y", (), 0.5), a=a, b=b)
+    return make_op(BatchMatmul, value("y", (), 0.5), a=a, b=b)
 
 
 def block(tokens: int, size: int, heads: int) -> Iterator[Op]:
     """A block of a transformer, whose sums have 16 bits."""
     stream, branch = wide("x", (tokens, size), 0.001), value("b", (tokens, size), 0.05)
-    gain = constant("weights", RNG.uniform(0.5, 1.5, size).astype(np.float32))
-    norm = make(Normalize, value("y", (), 0.03), x=stream, weights=gain)
-    total = make(WideAdd, wide("y", (), 0.0011), a=stream, b=branch)
+    gain = constant_value("weights", RNG.uniform(0.5, 1.5, size).astype(np.float32))
+    norm = make_op(Normalize, value("y", (), 0.03), x=stream, weights=gain)
+    total = make_op(WideAdd, wide("y", (), 0.0011), a=stream, b=branch)
     each = size // heads
     yield from (norm, linear(tokens, size, 3 * size), product(heads, tokens, each, tokens))
     yield from (softmax(heads, tokens, tokens), product(heads, tokens, tokens, each))
     yield from (linear(tokens, size, size), total, norm, linear(tokens, size, 4 * size))
-    table = constant("table", np.arange(-128, 128).astype(np.int8))
+    table = constant_value("table", np.arange(-128, 128).astype(np.int8))
     hidden = value("x", (tokens, 4 * size), 0.05)
-    yield make(Lut, value("y", (), 0.05), x=hidden, table=table)
+    yield make_op(Lut, value("y", (), 0.05), x=hidden, table=table)
     yield from (linear(tokens, 4 * size, size), total)
 
 
@@ -107,48 +107,53 @@ def inception() -> Iterator[Op]:
     yield from (conv(17, 192, 32, 1), conv(17, 192, 48, 1), conv(17, 48, 64, 3), conv(17, 192, 16, 1))
     yield from (conv(17, 16, 32, 5), conv(17, 192, 32, 1))
     x = value("x", (1, 17, 17, 192), 0.05, 3)
-    yield make(AvgPool2dUp, value("y", (), 0.05, 3), x=x, kernel=(3, 3), padding=(1, 1, 1, 1))
+    yield make_op(AvgPool2dUp, value("y", (), 0.05, 3), x=x, kernel=(3, 3), padding=(1, 1, 1, 1))
 
 
 def segments() -> Iterator[Op]:
     """The head of a uint8 segmentation: two convolutions of 1x1, and the classes of each pixel of the picture."""
     yield from (conv(17, 160, 256, 1), conv(17, 256, 21, 1))
     x = value("x", (1, 17, 17, 21), 0.05, 3)
-    yield make(ResizeBilinearFloat, value("y", (), 0.05, 3), x=x, size=(129, 129), align_corners=True)
+    yield make_op(ResizeBilinearFloat, value("y", (), 0.05, 3), x=x, size=(129, 129), align_corners=True)
 
 
 def pixels() -> Iterator[Op]:
     """The end of a segmentation: convolutions over 32x32, and of each of 64x64 pixels the class with the highest score."""
     yield from (conv(32, 96, 64, 1), conv(32, 64, 64, 3), conv(32, 64, 21, 1))
-    yield make(ArgMax, Value("y", WHOLE), x=value("x", (1, 64, 64, 21), 0.05, 3), axis=3)
+    yield make_op(ArgMax, Value("y", WHOLE), x=value("x", (1, 64, 64, 21), 0.05, 3), axis=3)
 
 
 def detector() -> Iterator[Op]:
     """The end of a detector of three classes: convolutions over 16x16 and 8x8, and 960 boxes, of which ten are kept."""
     yield from (conv(16, 64, 64, 3), conv(16, 64, 21, 3), conv(8, 128, 128, 3), conv(8, 128, 21, 3))
     corners = np.concatenate([RNG.random((960, 2)), 0.1 + RNG.random((960, 2))], axis=1).astype(np.float32)
-    held = {"boxes": real("boxes", (1, 960, 4)), "scores": real("scores", (1, 960, 4))}
+    held = {"boxes": float_value("boxes", (1, 960, 4)), "scores": float_value("scores", (1, 960, 4))}
     numbers = {"most": 10, "classes": 3, "score_threshold": 6.9, "iou_threshold": 0.5}
-    yield make(Detections, real("y", ()), **held, anchors=constant("anchors", corners), **numbers)
+    yield make_op(
+        Detections, float_value("y", ()), **held, anchors=constant_value("anchors", corners), **numbers
+    )
 
 
 def first_five() -> Iterator[Op]:
     """The end of a classifier of 1,000 classes, which gives the five best and their scores."""
     x = value("x", (1, 1000), 0.1)
     yield from (conv(7, 320, 1280, 1), linear(1, 1280, 1000))
-    yield make(TopPlaces, Value("y", WHOLE), x=x, k=5)
-    yield make(TopValues, value("y", (), 0.1), x=x, k=5)
+    yield make_op(TopPlaces, Value("y", WHOLE), x=x, k=5)
+    yield make_op(TopValues, value("y", (), 0.1), x=x, k=5)
 
 
 def masked(tokens: int, size: int, heads: int) -> Iterator[Op]:
     """Attention in which what is left out is chosen by a comparison of each pair of tokens."""
     each, shape = size // heads, (heads, tokens, tokens)
-    low, scores = constant("low", np.full((1, 1, 1), -128, np.int8), PerTensor(0.1)), value("x", shape, 0.1)
+    low, scores = (
+        constant_value("low", np.full((1, 1, 1), -128, np.int8), PerTensor(0.1)),
+        value("x", shape, 0.1),
+    )
     mask = Value("mask", TensorType((1, tokens, tokens), DType.BOOL))
     before = {"a": value("a", (1, tokens, 1), 0.1), "b": value("b", (1, 1, tokens), 0.1)}
     yield from (linear(tokens, size, 3 * size), product(heads, tokens, each, tokens))
-    yield make(Compare, Value("y", TensorType((), DType.BOOL)), **before)
-    yield make(Where, value("y", (), 0.1), condition=mask, a=scores, b=low)
+    yield make_op(Compare, Value("y", TensorType((), DType.BOOL)), **before)
+    yield make_op(Where, value("y", (), 0.1), condition=mask, a=scores, b=low)
     yield from (softmax(*shape), product(heads, tokens, tokens, each), linear(tokens, size, size))
 
 

@@ -15,7 +15,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops import Add, Clamp, Conv2d, DepthwiseConv2d, Linear, Quantize, Reshape, Segment
-from pillion.ops.example_values import conv_bias, conv_weights, make, value
+from pillion.ops.example_values import conv_bias, conv_weights, make_op, value
 from pillion.program import Program
 from pillion.run.executor import DEFAULTS, Runnable, RunOptions, RunResult, Samples
 from pillion.targets import find_target
@@ -30,7 +30,7 @@ def convolution(cls: type[Op], x: Value, name: str, out: int, kernel: int) -> Op
     weights = conv_weights(shape, 3 if cls is DepthwiseConv2d else 0, out)
     bias = _renamed(conv_bias(x, weights, out, out), f"{name}_bias")
     pad = kernel // 2
-    return make(
+    return make_op(
         cls,
         value(name, (), 0.9, -5),
         x=x,
@@ -43,7 +43,9 @@ def convolution(cls: type[Op], x: Value, name: str, out: int, kernel: int) -> Op
 def linear(x: Value, name: str, out: int) -> Op:
     weights = conv_weights((out, x.shape[-1]), 0, out)
     bias = _renamed(conv_bias(x, weights, out, out), f"{name}_bias")
-    return make(Linear, value(name, (), 1.1, 3), x=x, weights=_renamed(weights, f"{name}_weights"), bias=bias)
+    return make_op(
+        Linear, value(name, (), 1.1, 3), x=x, weights=_renamed(weights, f"{name}_weights"), bias=bias
+    )
 
 
 def net() -> Graph:

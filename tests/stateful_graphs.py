@@ -7,7 +7,7 @@ import numpy as np
 
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import parse
 from pillion.ops.example_values import random_like
 from pillion.program import Program
@@ -86,7 +86,7 @@ state s becomes next
 
 def graph_of(text: str) -> Graph:
     """The graph of a text, verified."""
-    return verify(parse(text))
+    return verify_graph(parse(text))
 
 
 def program_of(text: str, target: str = "cortex-m33") -> Program:

@@ -21,7 +21,7 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.memory import OpMemory, plan_memory
 from pillion.ops import Add, Clamp, Concat, Dequantize, Function, Lut, Quantize, Requantize, Slice, Transpose
 from pillion.partition import partition
@@ -44,7 +44,7 @@ def chain(count: int, *makers: Callable[[Value, str], Op]) -> Graph:
     ops: list[Op] = []
     for number, make in zip(range(count), itertools.cycle(makers), strict=False):
         ops.append(make(ops[-1].results[0] if ops else x, f"v{number}"))
-    return verify(Graph("g", (x,), tuple(ops), ops[-1].results))
+    return verify_graph(Graph("g", (x,), tuple(ops), ops[-1].results))
 
 
 def on_npu(x: Value, name: str) -> Op:
@@ -91,7 +91,7 @@ def spread(count: int) -> Graph:
     for i, reader in enumerate(readers[1:]):
         before = sums[-1] if sums else readers[0]
         sums.append(Add(a=before.results[0], b=reader.results[0], y=value(f"s{i}")))
-    return verify(Graph("g", (x,), (*readers, *sums), sums[-1].results))
+    return verify_graph(Graph("g", (x,), (*readers, *sums), sums[-1].results))
 
 
 def many_outputs(count: int) -> Graph:
@@ -109,7 +109,7 @@ def dense(count: int) -> Graph:
         ops.append(Requantize(x=joined, y=Value(f"q{number}", joined.type)))
         known.append(value(f"n{number}", (1, 4)))
         ops.append(_first_four(ops[-1].results[0], known[-1]))
-    return verify(Graph("g", (known[0],), tuple(ops), ops[-1].results))
+    return verify_graph(Graph("g", (known[0],), tuple(ops), ops[-1].results))
 
 
 def _first_four(x: Value, y: Value) -> Op:
@@ -130,7 +130,7 @@ def conversions(count: int) -> Graph:
             Quantize(x=result, y=after),
         ]
         x = after
-    return verify(Graph("g", ops[0].operands, tuple(ops), (x,)))
+    return verify_graph(Graph("g", ops[0].operands, tuple(ops), (x,)))
 
 
 GRAPHS: dict[str, tuple[Maker, int, float]] = {
@@ -143,7 +143,7 @@ GRAPHS: dict[str, tuple[Maker, int, float]] = {
 """Makers, a size, and how much more reads there are at twice the size."""
 TFLITE = Arithmetic.TFLITE
 STAGES: dict[str, Callable[[Graph], object]] = {
-    "verify": verify,
+    "verify": verify_graph,
     "passes": passes.run,
     "place": lambda g: partition(g, N3_64, Isa.DSP),
     "c": lambda g: project_files(lower(g, Isa.MVE), "cortex-m55"),

@@ -18,7 +18,7 @@ from nightly import seeds
 from pillion.importers.torch.export import export
 from pillion.importers.torch.float_model import float_model
 from pillion.importers.torch.float_tensors import FloatTensors
-from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order, run
+from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order, run_with_loops
 from pillion.importers.torch.rewrite import pipeline as stages
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.ir.constraints import QuantizationConstraints
@@ -40,7 +40,7 @@ def steps_of(
     """How often each loop of a net's graph runs; the graph computes what the net computes."""
     graph = rewrite_for_quantization(export(module.eval(), given).module(check_guards=False), constraints)
     with torch.no_grad():
-        wanted, found = module(*given), run(graph, *given)
+        wanted, found = module(*given), run_with_loops(graph, *given)
     for a, b in zip(_tuple(wanted), _tuple(found), strict=True):
         torch.testing.assert_close(b, a)
     return [item.count for item in in_execution_order(graph.graph) if isinstance(item, LoopNodes)]

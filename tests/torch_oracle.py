@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 
 from pillion.importers.torch.quantize.quantized_program import QUANTIZE
-from pillion.importers.torch.train.batch_norm_calls import batch_norm, unscale
+from pillion.importers.torch.train.batch_norm_calls import batch_norm, undo_weight_scaling
 from pillion.importers.torch.train.qat_module import QatModule
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
@@ -96,7 +96,7 @@ class _ForcedTraining(Interpreter):
 def _name_on_the_device(node: Node) -> str:
     """A batch norm that is folded has the name of its layer."""
     source: Any = node.args[0] if node.target is batch_norm else None
-    return source.args[0].name if source is not None and source.target is unscale else node.name
+    return source.args[0].name if source is not None and source.target is undo_weight_scaling else node.name
 
 
 def compare_trained(trained: QatModule, graph: Graph, *inputs: torch.Tensor) -> Comparison:

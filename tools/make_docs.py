@@ -27,7 +27,7 @@ from pillion.cli.catalog import RULE_COLUMNS, kernels_of, npu_rule_rows
 from pillion.compile_options import DEFAULT_OPTIONS, KEYWORDS, CompileOptions
 from pillion.devices import cortex_m
 from pillion.devices.device import Device
-from pillion.importers.tflite.listing import operators
+from pillion.importers.tflite.listing import list_operators
 from pillion.importers.torch.operators import pytorch_operators
 from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES
 from pillion.ir.op import ScaledOp, operand_fields, result_fields
@@ -91,7 +91,7 @@ def pytorch_page() -> str:
 
 def tflite_page() -> str:
     """Gives the page of TFLite's operators: those that are read, those whose refusal has a reason, and the names of the others."""
-    listed = list(operators())
+    listed = list(list_operators())
     read = [[f"`{o.name}`", "yes" if o.is_read_as_uint8 else "", o.note] for o in listed if o.is_read]
     refused = [[f"`{o.name}`", o.note] for o in listed if not o.is_read and o.note]
     others = ", ".join(f"`{o.name}`" for o in listed if not (o.is_read or o.note))

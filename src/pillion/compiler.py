@@ -52,7 +52,14 @@ from pillion.model_names import is_int8_file, refuse_useless_options
 from pillion.ops import Segment
 from pillion.ops.mixed_scale_concat import warn_of_mixed_scales
 from pillion.option_values import ArithmeticName, Optimize
-from pillion.partition import Placement, all_on_cpu, inline_segments, partition, partition_loops, restore
+from pillion.partition import (
+    Placement,
+    all_on_cpu,
+    inline_segments,
+    partition,
+    partition_loops,
+    restore_original_ops,
+)
 from pillion.partition.cpu_patterns import refuse_unmatched_patterns
 from pillion.partition.processors import require_same_units
 from pillion.pass_pipeline import CONSTANTS, STATE_STEPS, UNROLLED, integer_steps, npu_steps, run_steps
@@ -373,7 +380,7 @@ def place_ops(
     npu, name = chip.npu, chip.converter_name
     request = (rewritten, npu, chip.isa, options, lambda body: cost_of(body, npu, name))
     placed = partition_loops(*request, UNROLLED.function) if unrolls else partition(*request)
-    placed = restore(graph, rewritten, placed, chip.isa)
+    placed = restore_original_ops(graph, rewritten, placed, chip.isa)
     if watch:
         watch("place", placed.graph)
     return placed

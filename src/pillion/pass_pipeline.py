@@ -14,7 +14,7 @@ from pillion import passes
 from pillion.compile_options import CompileOptions
 from pillion.devices.device import Device
 from pillion.ir.graph import Graph
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops.persistent_state import with_persistent_states
 from pillion.ops.state_bindings import bind_states
 from pillion.ops.state_io import states_as_io
@@ -49,7 +49,7 @@ class Step:
             return graph
         if self.arguments is None:
             return passes.apply(self.function, graph, watch)
-        graph = verify(self.function(graph, *self.arguments(options)), self.name)
+        graph = verify_graph(self.function(graph, *self.arguments(options)), self.name)
         if watch:
             watch(self.name, graph)
         return graph
@@ -119,7 +119,7 @@ def run_steps(
     steps: Iterable[Step], graph: Graph, options: CompileOptions, watch: passes.Watch | None = None
 ) -> Graph:
     """Runs steps in order, and verifies the graph after each one."""
-    verify(graph, "import")
+    verify_graph(graph, "import")
     for step in steps:
         graph = step.apply(graph, options, watch)
     return graph

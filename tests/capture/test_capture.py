@@ -30,7 +30,7 @@ def write(tmp_path: Path, *parts: str) -> Path:
 
 @pytest.mark.turns(2)
 def test_zoo_name_and_alias() -> None:
-    source = capture.load("mv2", input_size=32)
+    source = capture.load_model("mv2", input_size=32)
     assert source.name == "mobilenet_v2"
     assert source.example_inputs[0].shape == (1, 3, 32, 32)
 
@@ -48,7 +48,7 @@ def test_zoo_name_and_alias() -> None:
     ids=["class", "one_tensor", "pair", "module", "tuple_without_function", "tensor_without_function"],
 )
 def test_file(tmp_path: Path, parts: tuple[str, ...]) -> None:
-    source = capture.load(f"{write(tmp_path, *parts)}:Net")
+    source = capture.load_model(f"{write(tmp_path, *parts)}:Net")
     assert source.module is not None
     assert source.example_inputs[0].shape == (1, 4)
     assert source.name == "net"
@@ -58,7 +58,7 @@ def test_weights(tmp_path: Path) -> None:
     file = write(tmp_path, NET, INPUTS)
     model = nn.Linear(4, 2)
     zoo.save_weights(model, tmp_path / "w.npz")
-    source = capture.load(f"{file}:Net", weights=tmp_path / "w.npz")
+    source = capture.load_model(f"{file}:Net", weights=tmp_path / "w.npz")
     x = source.example_inputs[0]
     torch.testing.assert_close(source.exported.module()(x), model(x))
 
@@ -66,7 +66,7 @@ def test_weights(tmp_path: Path) -> None:
 def test_pt2(tmp_path: Path) -> None:
     x = torch.randn(1, 4)
     torch.export.save(torch.export.export(nn.Linear(4, 2), (x,)), tmp_path / "small.pt2")
-    source = capture.load(str(tmp_path / "small.pt2"))
+    source = capture.load_model(str(tmp_path / "small.pt2"))
     assert source.module is None
     assert source.name == "small"
     torch.testing.assert_close(source.example_inputs[0], x)
@@ -84,12 +84,12 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
         ("mobilenet_v9", "mobilenet"),
     ):
         with pytest.raises(PillionError, match=words):
-            capture.load(spec)
+            capture.load_model(spec)
     with pytest.raises(PillionError) as error:
-        capture.load(f"{file}:Net")
+        capture.load_model(f"{file}:Net")
     assert "def example_inputs()" in error.value.help
     with pytest.raises(PillionError) as error:
-        capture.load(f"{file}:Nett")
+        capture.load_model(f"{file}:Nett")
     assert "it has Net" in error.value.here
 
 
@@ -106,13 +106,13 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
 )
 def test_broken_files(tmp_path: Path, parts: tuple[str, ...], words: str) -> None:
     with pytest.raises(PillionError, match=words):
-        capture.load(f"{write(tmp_path, *parts)}:Net")
+        capture.load_model(f"{write(tmp_path, *parts)}:Net")
 
 
 def test_export_failure_shows_reason_and_line(tmp_path: Path) -> None:
     body = "class Net(nn.Module):\n    def forward(self, x):\n        return x if x.sum() > 0 else -x\n"
     with pytest.raises(PillionError, match="torch cannot export Net") as error:
-        capture.load(f"{write(tmp_path, body, INPUTS)}:Net")
+        capture.load_model(f"{write(tmp_path, body, INPUTS)}:Net")
     assert "model.py:5" in error.value.here
     assert "\n" not in error.value.here
 
@@ -151,7 +151,7 @@ def test_what_a_forward_raises_is_shown_with_its_line(tmp_path: Path) -> None:
     """Also where the words of the error name no line."""
     body = "class Net(nn.Module):\n    def forward(self, x):\n        raise KeyError('oops')\n"
     with pytest.raises(PillionError, match="torch cannot export Net") as error:
-        capture.load(f"{write(tmp_path, body, INPUTS)}:Net")
+        capture.load_model(f"{write(tmp_path, body, INPUTS)}:Net")
     assert "oops" in error.value.here
     assert "model.py:5" in error.value.here
 
@@ -161,9 +161,9 @@ def test_broken_pt2(tmp_path: Path) -> None:
     for content in (b"", b"PK\x03\x04 not a zip", b"hello"):
         path.write_bytes(content)
         with pytest.raises(PillionError, match="not an exported program"):
-            capture.load(str(path))
+            capture.load_model(str(path))
     with pytest.raises(PillionError, match="input size and weights inside"):
-        capture.load(str(path), input_size=32)
+        capture.load_model(str(path), input_size=32)
 
 
 def test_dynamic_dimension_is_refused() -> None:
@@ -184,9 +184,9 @@ def test_modes_are_left_as_they_were() -> None:
 def test_random_weights_and_inputs_are_the_same_each_time(tmp_path: Path) -> None:
     file = write(tmp_path, NET, "Net()\n", INPUTS)
     torch.manual_seed(5)
-    first = capture.load(f"{file}:Net")
+    first = capture.load_model(f"{file}:Net")
     after = torch.rand(1)
-    second = capture.load(f"{file}:Net")
+    second = capture.load_model(f"{file}:Net")
     assert first.module is not None
     assert second.module is not None
     torch.testing.assert_close(first.module.state_dict(), second.module.state_dict(), rtol=0, atol=0)

@@ -16,7 +16,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Linear
-from pillion.ops.example_values import conv_bias, conv_weights, make, value
+from pillion.ops.example_values import conv_bias, conv_weights, make_op, value
 from pillion.targets import TARGETS
 
 NAMES = tuple(one.value for one in Arithmetic)
@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
     """A layer of scales that tie: one sum in sixteen or fewer is rounded otherwise when it is rounded twice."""
     x, weights = value("x", (4, 64), 2.0**-5, 3), conv_weights((32, 64), 0, 1, power_of_two=True)
     y = value("y", (), float(x.scale * weights.channel_scales.max() * 16), -7)
-    op = make(Linear, y, x=x, weights=weights, bias=conv_bias(x, weights, 32, 1))
+    op = make_op(Linear, y, x=x, weights=weights, bias=conv_bias(x, weights, 32, 1))
     path = tmp_path / "layer.tflite"
     path.write_bytes(emit(Graph("layer", (op.x,), (op,), (op.y,), Arithmetic.TFLITE)))
     return path

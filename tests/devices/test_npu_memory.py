@@ -20,10 +20,10 @@ from pillion.evaluation.program_costs import costs_of
 from pillion.ir.graph import Graph
 from pillion.memory.inside import segment_peak_bytes
 from pillion.ops import Add, Conv2d, Segment
-from pillion.ops.example_values import conv_bias, conv_weights, make, value
+from pillion.ops.example_values import conv_bias, conv_weights, make_op, value
 from pillion.program import Program
 from pillion.report.collect import collect
-from pillion.report.page.summary import tiles
+from pillion.report.page.summary import summary_tiles
 from pillion.report.pictures.arena_picture import format_size
 from pillion.report.report_options import ReportOptions
 from pillion.targets import TARGETS, find_target
@@ -66,7 +66,7 @@ def test_all_who_say_what_memory_is_needed_say_the_same(target: str, tmp_path: P
     facts = collect(program, ReportOptions(measure=False))
     assert facts.sram_bytes == costs.ram_bytes
     assert sum(part.bytes for part in facts.constants) == costs.constant_bytes + facts.params_bytes
-    shown = {tile.what: tile.value for tile in tiles(facts)}
+    shown = {tile.what: tile.value for tile in summary_tiles(facts)}
     assert shown["RAM"] == ("" if npu.is_exact else "≥ ") + format_size(costs.ram_bytes)
     text = (folder / "README.md").read_text()
     assert f"{npu.ram_bytes:,} bytes of RAM" in text
@@ -188,14 +188,14 @@ def test_scratch_memory_of_the_published_microcode_is_that_of_the_tensors_inside
     third = _convolved(second.results[0], 8, "y", 1)
     body = Graph("body", (x,), (first, second, third), (third.results[0],))
     assert segment_peak_bytes(body) == 32 * 32 * 32 + 16 * 16 * 32
-    summed = make(Add, value("z", ()), a=first.results[0], b=first.results[0])
+    summed = make_op(Add, value("z", ()), a=first.results[0], b=first.results[0])
     over = Graph("over", (x,), (first, summed, _convolved(summed.results[0], 8, "y", 1)), ())
     assert segment_peak_bytes(over.replace(outputs=over.ops[-1].results)) == 32 * 32 * 32
 
 
 def _convolved(x, channels: int, name: str, stride: int):  # type: ignore[no-untyped-def]  # an op of some value
     weights = conv_weights((channels, 3, 3, x.shape[3]), 0, 1)
-    return make(
+    return make_op(
         Conv2d,
         value(name, ()),
         x=x,

@@ -27,9 +27,9 @@ from pillion.emitters.tflite import emit as emit_tflite
 from pillion.host_io.atomic_files import write_parts
 from pillion.importers.pte import read as read_pte
 from pillion.importers.tflite import read as read_tflite
-from pillion.importers.torch.capture import load
+from pillion.importers.torch.capture import load_model
 from pillion.ir.graph import LONGEST_MODEL_NAME, Graph, model_name
-from pillion.ir.types import PerTensor, constant
+from pillion.ir.types import PerTensor, constant_value
 from pillion.ops import Add, Clamp, Op
 from pillion.ops.example_values import random_like, value
 from pillion.program import Program
@@ -99,7 +99,9 @@ def named_graph(model: str, names: tuple[str, ...] = VALUES) -> Graph:
     ops: list[Op] = []
     at = x
     for number, name in enumerate(names[1:]):
-        held = constant(f"{name}·", rng.integers(-128, 128, (1, 2, 3, 4)).astype(np.int8), PerTensor(0.1, 3))
+        held = constant_value(
+            f"{name}·", rng.integers(-128, 128, (1, 2, 3, 4)).astype(np.int8), PerTensor(0.1, 3)
+        )
         y = value(name, (1, 2, 3, 4), 0.1 + 0.001 * number, 3)
         ops.append(Add(a=at, b=held, y=y, source=f"{name}:{number}"))
         at = y
@@ -173,7 +175,7 @@ def test_source_lines_of_any_file(stem: bytes, tmp_path: Path) -> None:
     """The name of the file reaches C as a comment, the manifest and the terminal."""
     path = tmp_path / os.fsdecode(stem + b".py")
     path.write_text(NET)
-    source = load(f"{path}:Net")
+    source = load_model(f"{path}:Net")
     program = pillion.compile(source.module, source.example_inputs, target="cortex-m33")
     assert any(op.source.endswith(".py:6 1") for op in program.graph)
     assert all(op.source.isprintable() for op in program.graph)

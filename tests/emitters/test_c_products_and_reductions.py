@@ -22,9 +22,9 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import BatchMatmul, Div, Prelu, ReduceMax, ReduceSum, ResizeBilinear
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.run.executor_list import run_project
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -41,7 +41,7 @@ def all_in_one(ops: list[Op], arithmetic: Arithmetic) -> Graph:
         renamed.append(op.substitute({v: dataclasses.replace(v, name=f"n{number}_{v.name}") for v in values}))
     inputs = tuple(dict.fromkeys(v for op in renamed for v in op.activations))
     outputs = tuple(op.results[0] for op in renamed)
-    return verify(Graph("examples", inputs, tuple(renamed), outputs, arithmetic))
+    return verify_graph(Graph("examples", inputs, tuple(renamed), outputs, arithmetic))
 
 
 def fills(v: Value) -> list[Array]:
@@ -79,7 +79,7 @@ def test_examples_on_a_cortex_m33(arithmetic: Arithmetic, tmp_path: Path) -> Non
 
 def every_pair(zero_points: tuple[int, int], ratio: float) -> Div:
     a, b = value("a", (256, 1), 0.05, zero_points[0]), value("b", (1, 256), 0.04, zero_points[1])
-    return make(Div, value("y", (), a.scale / (b.scale * ratio), 3), a=a, b=b)  # type: ignore[return-value]  # make gives what it is asked for
+    return make_op(Div, value("y", (), a.scale / (b.scale * ratio), 3), a=a, b=b)  # type: ignore[return-value]  # make gives what it is asked for
 
 
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
@@ -103,7 +103,7 @@ def test_attention_of_primes(tmp_path: Path) -> None:
     for seed, (adj_x, adj_y) in enumerate(((False, True), (True, False), (True, True), (False, False))):
         a = value("a", (3, 11, 7) if adj_x else (3, 7, 11), 0.05, (-128, 127, 0, 9)[seed])
         b = value("b", (3, 5, 11) if adj_y else (3, 11, 5), 0.04, (127, 3, -128, 0)[seed])
-        ops.append(make(BatchMatmul, value("y", (), 1.5, -7), a=a, b=b, adj_x=adj_x, adj_y=adj_y))
+        ops.append(make_op(BatchMatmul, value("y", (), 1.5, -7), a=a, b=b, adj_x=adj_x, adj_y=adj_y))
     assert_same_bytes(ops, Arithmetic.CMSIS_NN, tmp_path / "project")
 
 
@@ -111,8 +111,8 @@ def test_reductions_that_alternate_axes(tmp_path: Path) -> None:
     x = value("x", (2, 3, 5, 2, 3, 2), 0.04, -9)
     kept = {"x": x, "axes": (0, 2, 4)}
     ops = [
-        make(ReduceSum, value("y", (), 0.5, 7), **kept),
-        make(ReduceMax, value("y", (), 0.04, -9), **kept, keepdims=True),
+        make_op(ReduceSum, value("y", (), 0.5, 7), **kept),
+        make_op(ReduceMax, value("y", (), 0.04, -9), **kept, keepdims=True),
     ]
     assert_same_bytes(ops, Arithmetic.CMSIS_NN, tmp_path / "project")
 
@@ -120,14 +120,14 @@ def test_reductions_that_alternate_axes(tmp_path: Path) -> None:
 def test_slopes_of_each_axis_and_of_one_index(tmp_path: Path) -> None:
     x, y = value("x", (2, 3, 5), 0.06, 100), value("y", (), 0.05, -3)
     shapes = ((2, 1, 1), (3, 1), (5,), (1, 1, 1), ())
-    ops = [make(Prelu, y, x=x, slope=value("slope", shape, 0.01, 4)) for shape in shapes]
+    ops = [make_op(Prelu, y, x=x, slope=value("slope", shape, 0.01, 4)) for shape in shapes]
     assert_same_bytes(ops, Arithmetic.CMSIS_NN, tmp_path / "project")
 
 
 def test_bilinear_at_both_ends_of_the_range(tmp_path: Path) -> None:
     x = value("x", (1, 2, 2, 1), 0.1, 0)
     ops = [
-        make(ResizeBilinear, value("y", (), 0.1, 0), x=x, size=(n, n + 3), half_pixel=True)
+        make_op(ResizeBilinear, value("y", (), 0.1, 0), x=x, size=(n, n + 3), half_pixel=True)
         for n in (1, 2, 7, 31)
     ]
     assert_same_bytes(ops, Arithmetic.CMSIS_NN, tmp_path / "project")

@@ -15,10 +15,10 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import kernels
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, constant
+from pillion.ir.types import PerTensor, constant_value
 from pillion.ir.verdict import all_ok
 from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 
 KERNELS = [
     pytest.param(isa, k, id=f"{isa.value}-{k.name}")
@@ -37,14 +37,14 @@ def convolutions() -> Iterator[Op]:
                 (DepthwiseConv2d, (1, side, side, channels)),
                 (DepthwiseConv2d, (1, side, side, 8 * channels)),
             ):
-                weights = constant("w", np.ones(shape, np.int8), PerTensor(0.01))
+                weights = constant_value("w", np.ones(shape, np.int8), PerTensor(0.01))
                 out = 8 if cls is Conv2d else shape[3]
-                bias = constant("b", np.zeros(out, np.int32), PerTensor(1e-3))
+                bias = constant_value("b", np.zeros(out, np.int32), PerTensor(1e-3))
                 whole = value("x", (1, side, side, channels), 0.1, 3)
-                yield make(cls, value("y", (), 0.4), x=whole, weights=weights, bias=bias)
+                yield make_op(cls, value("y", (), 0.4), x=whole, weights=weights, bias=bias)
                 around = (side // 2,) * 4
-                yield make(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)
-                yield make(
+                yield make_op(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)
+                yield make_op(
                     cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around, stride=(2, 2)
                 )
 

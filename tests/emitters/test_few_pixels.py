@@ -7,8 +7,18 @@ import numpy as np
 import pytest
 
 from pillion.ir.graph import Graph
-from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Shape, Sides, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import (
+    DType,
+    Pair,
+    PerChannel,
+    PerTensor,
+    Shape,
+    Sides,
+    TensorType,
+    Value,
+    constant_value,
+)
+from pillion.ir.verify import verify_graph
 from pillion.ops import Conv2d
 from pillion.program import Program
 from pillion.targets import find_target
@@ -30,9 +40,9 @@ def conv(
     x = Value(f"x{number}", TensorType((1, *shape), DType.INT8, PerTensor(0.05, (3, -128, 127)[number % 3])))
     held = rng.integers(-127, 128, (channels, *kernel, shape[2])).astype(np.int8)
     scales = tuple(rng.uniform(0.005, 0.01, channels).tolist())
-    weights = constant(f"w{number}", held, PerChannel(scales, 0))
+    weights = constant_value(f"w{number}", held, PerChannel(scales, 0))
     quant = PerChannel(tuple((weights.channel_scales * x.scale).tolist()), 0)
-    bias = constant(f"b{number}", rng.integers(-900, 900, channels).astype(np.int32), quant)
+    bias = constant_value(f"b{number}", rng.integers(-900, 900, channels).astype(np.int32), quant)
     steps = {"stride": stride, "dilation": dilation, "padding": padding}
     draft = Conv2d(x=x, weights=weights, bias=bias, y=Value("y", TensorType((), DType.INT8)), **steps)
     made = Value(
@@ -44,7 +54,7 @@ def conv(
 
 def kernels_of(target: str, on: str, ops: list[Conv2d]) -> list[str]:
     """The kernels of some convolutions, whose bytes on a board are those of the reference."""
-    graph = verify(Graph("few", tuple(op.x for op in ops), tuple(ops), tuple(op.y for op in ops)))
+    graph = verify_graph(Graph("few", tuple(op.x for op in ops), tuple(ops), tuple(op.y for op in ops)))
     program = Program(graph, find_target(target))
     rng = np.random.default_rng(0)
     given = [rng.integers(-128, 128, op.x.shape).astype(np.int8) for op in ops]

@@ -16,12 +16,12 @@ from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops import BatchMatmul
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 
 
 def product(name: str, rows: int) -> Op:
     a, b = value(f"{name}_a", (1, rows, 4)), value(f"{name}_b", (1, 4, 5))
-    made = make(BatchMatmul, value(f"{name}_y", ()), a=a, b=b, adj_x=False, adj_y=False)
+    made = make_op(BatchMatmul, value(f"{name}_y", ()), a=a, b=b, adj_x=False, adj_y=False)
     assert made.macs == rows * 20
     return made
 

@@ -32,7 +32,7 @@ from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.model_source import model_c
 from pillion.emitters.c.outlining import Subroutine, outline_repeated_calls
 from pillion.ir.graph import Graph
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.memory import MemoryLocation
 from pillion.memory.op_memory import DEEPEST_PASSAGES
 from pillion.ops import parse
@@ -174,7 +174,7 @@ def halving_chain(levels: int) -> Graph:
             f"s{n}: int8[1, {side}, 8, 8] @(0.1, 0) = add(a=u{n}, b=c{n}) low=-128 high=127",
         ]
         last = f"s{n}"
-    return verify(parse("\n".join([*lines, f"output {last}", ""])))
+    return verify_graph(parse("\n".join([*lines, f"output {last}", ""])))
 
 
 def in_rows(levels: int, fed: bool) -> CProgram:

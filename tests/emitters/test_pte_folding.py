@@ -14,10 +14,10 @@ from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings
 from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.emitters.pte.table import steps
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import PerTensor, constant
+from pillion.ir.types import PerTensor, constant_value
 from pillion.ops import Conv2d
-from pillion.ops.conv import windows
-from pillion.ops.example_values import make, value
+from pillion.ops.conv import padded_windows
+from pillion.ops.example_values import make_op, value
 
 RGB_32 = ScratchWindow(1, (32, 32), 3, (32, 32), 16, (3, 3), (1, 1), (1, 1))
 RGB_96 = ScratchWindow(1, (96, 96), 3, (48, 48), 8, (3, 3), (2, 2))
@@ -44,7 +44,7 @@ def sums(x: np.ndarray, weights: np.ndarray, window: ScratchWindow) -> np.ndarra
         strict=True,
     )
     after = [max(0, (r - 1) * s + d * (k - 1) + 1 - i - p) for i, r, k, s, p, d in sides]
-    seen = windows(x, window.kernel, window.stride, window.dilation, (*window.padding, *after))
+    seen = padded_windows(x, window.kernel, window.stride, window.dilation, (*window.padding, *after))
     seen = seen[:, : window.result[0], : window.result[1]]
     return np.einsum("nhwklc,oklc->nhwo", seen, weights)
 
@@ -100,9 +100,9 @@ def test_others_stay_as_they_are(window: ScratchWindow) -> None:
 @pytest.mark.parametrize("isa", [Isa.MVE, Isa.DSP])
 def test_only_helium_folds(isa: Isa) -> None:
     x = value("x", (1, 32, 32, 3), 0.1, 3)
-    weights = constant("w", np.ones((16, 3, 3, 3), np.int8), PerTensor(0.01))
-    bias = constant("b", np.arange(16, dtype=np.int32), PerTensor(1e-3))
-    op = make(Conv2d, value("y", (), 0.2), x=x, weights=weights, bias=bias, padding=(1, 1, 1, 1))
+    weights = constant_value("w", np.ones((16, 3, 3, 3), np.int8), PerTensor(0.01))
+    bias = constant_value("b", np.arange(16, dtype=np.int32), PerTensor(1e-3))
+    op = make_op(Conv2d, value("y", (), 0.2), x=x, weights=weights, bias=bias, padding=(1, 1, 1, 1))
     (call,) = steps(op, PteSettings(Arithmetic.CMSIS_NN, isa))
     assert isinstance(call, KernelCall)
     image, bias_view = call.args[0], call.args[2]

@@ -13,18 +13,18 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings
 from pillion.emitters.pte.table import steps
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import PerTensor, constant
+from pillion.ir.types import PerTensor, constant_value
 from pillion.ops import Conv2d
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 
 SPLITS = list(product(range(3), repeat=2))
 
 
 def call_of(left: int, right: int, channels: int) -> KernelCall:
     x = value("x", (1, 1, 11, channels), 0.1, 3)
-    weights = constant("w", np.ones((4, 1, 3, channels), np.int8), PerTensor(0.01))
-    bias = constant("b", np.zeros(4, np.int32), PerTensor(1e-3))
-    op = make(Conv2d, value("y", (), 0.2), x=x, weights=weights, bias=bias, padding=(0, left, 0, right))
+    weights = constant_value("w", np.ones((4, 1, 3, channels), np.int8), PerTensor(0.01))
+    bias = constant_value("b", np.zeros(4, np.int32), PerTensor(1e-3))
+    op = make_op(Conv2d, value("y", (), 0.2), x=x, weights=weights, bias=bias, padding=(0, left, 0, right))
     (call,) = steps(op, PteSettings(Arithmetic.CMSIS_NN, Isa.MVE))
     assert isinstance(call, KernelCall)
     return call

@@ -13,7 +13,7 @@ from pillion.emitters.pte.node import KernelCall, NodeView, PteSettings
 from pillion.emitters.pte.table import steps
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import MaxPool2d
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 
 PADDINGS = sorted(set(product((0, 1, 2), repeat=4)))
 
@@ -24,7 +24,9 @@ def test_the_result_has_the_sizes_that_the_arguments_give(
     padding: tuple[int, int, int, int], stride: tuple[int, int]
 ) -> None:
     x = value("x", (1, 6, 7, 3), 0.1, 5)
-    op = make(MaxPool2d, dataclasses.replace(x, name="y"), x=x, kernel=(3, 3), stride=stride, padding=padding)
+    op = make_op(
+        MaxPool2d, dataclasses.replace(x, name="y"), x=x, kernel=(3, 3), stride=stride, padding=padding
+    )
     *before, pool = steps(op, PteSettings(Arithmetic.CMSIS_NN, Isa.MVE))
     assert isinstance(pool, KernelCall)
     image, kernel, strides, pads = pool.args[:4]

@@ -22,7 +22,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ops import Linear, ReduceSum
-from pillion.ops.example_values import conv_bias, conv_weights, make, value
+from pillion.ops.example_values import conv_bias, conv_weights, make_op, value
 
 TFLITE, INTEGER = Arithmetic.TFLITE, Arithmetic.TFLITE_INTEGER
 REACH = 4_000_000
@@ -86,7 +86,7 @@ def random_layer(seed: int, arithmetic: Arithmetic = TFLITE) -> Graph:
     x = value("x", (rows, inner), 2.0**-5 if seed % 2 else 0.0317, (-128, 0, 5, 127)[seed % 4])
     weights = conv_weights((outer, inner), 0, seed, power_of_two=seed % 2 == 1)
     y = value("y", (), (2.0**-2 if seed % 2 else 0.21) * inner**0.5, (0, 127, -128, 3)[seed // 2 % 4])
-    op = make(Linear, y, x=x, weights=weights, bias=conv_bias(x, weights, outer, seed))
+    op = make_op(Linear, y, x=x, weights=weights, bias=conv_bias(x, weights, outer, seed))
     return Graph(f"layer{seed}", (op.x,), (op,), (op.y,), arithmetic)
 
 
@@ -95,7 +95,7 @@ def random_sum(seed: int, arithmetic: Arithmetic) -> Graph:
     shape = tuple(int(n) for n in rng.integers(1, 8, 4))
     x = value("x", shape, 0.0625, (-128, 0, 5, 127)[seed % 4])
     y = value("y", (), 2.0**-3 if seed % 2 else 0.31, (0, 127, -128, 3)[seed // 2 % 4])
-    op = make(ReduceSum, y, x=x, axes=((1, 2), (3,), (0, 3), (2,))[seed % 4], keepdims=bool(seed % 2))
+    op = make_op(ReduceSum, y, x=x, axes=((1, 2), (3,), (0, 3), (2,))[seed % 4], keepdims=bool(seed % 2))
     return Graph(f"sum{seed}", (op.x,), (op,), (op.y,), arithmetic)
 
 
@@ -137,7 +137,9 @@ def many_scales(outer: int) -> Graph:
     rng = np.random.default_rng(5)
     x, weights = value("x", (2, 48), 0.02, -9), conv_weights((outer, 48), 0, 5)
     bias = conv_bias(x, weights, outer, 5)
-    op: Op = make(Linear, value("y", (), 0.011 + rng.uniform(0, 0.001), 11), x=x, weights=weights, bias=bias)
+    op: Op = make_op(
+        Linear, value("y", (), 0.011 + rng.uniform(0, 0.001), 11), x=x, weights=weights, bias=bias
+    )
     return Graph("many", (op.operands[0],), (op,), (op.results[0],), TFLITE)
 
 

@@ -13,7 +13,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add, Sub
 from pillion.ops.elementwise import AddOrSub
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 
 LEVELS = np.arange(-128, 128, dtype=np.int64)
 SCALES = [(0.051, 0.044, 0.081), (0.1, 0.1, 0.1), (0.25, 1.0, 1.0), (0.3, 0.07, 0.31)]
@@ -22,7 +22,7 @@ SCALES = [(0.051, 0.044, 0.081), (0.1, 0.1, 0.1), (0.25, 1.0, 1.0), (0.3, 0.07, 
 
 def total(cls: type[AddOrSub], scales: tuple[float, float, float], low: int) -> AddOrSub:
     a, b = value("a", (64,), scales[0], 3), value("b", (64,), scales[1], -9)
-    op = make(cls, value("y", (), scales[2], 5), a=a, b=b, low=low)
+    op = make_op(cls, value("y", (), scales[2], 5), a=a, b=b, low=low)
     assert isinstance(op, AddOrSub)
     return op
 

@@ -15,7 +15,7 @@ from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops import (
     ArgMax,
     ArgMin,
@@ -32,7 +32,7 @@ from pillion.ops import (
     TopValues,
     Where,
 )
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
@@ -123,7 +123,7 @@ def test_comparisons_of_random_scales() -> None:
             )
         )
         y = Value("y", TensorType((), DType.BOOL))
-        require_same(make(Compare, y, a=a, b=b, relation=list(Relation)[number % 6]), 1)
+        require_same(make_op(Compare, y, a=a, b=b, relation=list(Relation)[number % 6]), 1)
 
 
 def booleans(name: str, *shape: int) -> Value:
@@ -132,22 +132,22 @@ def booleans(name: str, *shape: int) -> Value:
 
 @pytest.mark.parametrize("cls", [Minimum, Maximum])
 def test_logic(cls: type[Op]) -> None:
-    require_same(make(cls, booleans("y"), a=booleans("a", 3, 5), b=booleans("b", 5)))
+    require_same(make_op(cls, booleans("y"), a=booleans("a", 3, 5), b=booleans("b", 5)))
 
 
 @pytest.mark.parametrize("cls", [ReduceMax, ReduceMin])
 @pytest.mark.parametrize("keepdims", [True, False])
 def test_any_and_all(cls: type[Op], keepdims: bool) -> None:
-    require_same(make(cls, booleans("y"), x=booleans("x", 3, 2, 5), axes=(0, 2), keepdims=keepdims), 9)
+    require_same(make_op(cls, booleans("y"), x=booleans("x", 3, 2, 5), axes=(0, 2), keepdims=keepdims), 9)
 
 
 def test_constants_of_all_types() -> None:
-    flags = constant("flags", np.array([True, False, True]))
+    flags = constant_value("flags", np.array([True, False, True]))
     a, b = value("a", (2, 3), 0.1, 4), value("b", (2, 3), 0.1, 4)
-    require_same(make(Where, value("y", (), 0.1, 4), condition=flags, a=a, b=b))
-    words = constant("words", np.array([3, 1, 2], np.int32))
+    require_same(make_op(Where, value("y", (), 0.1, 4), condition=flags, a=a, b=b))
+    words = constant_value("words", np.array([3, 1, 2], np.int32))
     x = Value("x", TensorType((2, 3), DType.INT32))
-    require_same(make(Compare, booleans("y"), a=x, b=words, relation=Relation.GREATER_EQUAL))
+    require_same(make_op(Compare, booleans("y"), a=x, b=words, relation=Relation.GREATER_EQUAL))
 
 
 REFUSED: list[tuple[type[Op], dict[str, Any], str]] = [
@@ -160,7 +160,7 @@ REFUSED: list[tuple[type[Op], dict[str, Any], str]] = [
 @pytest.mark.parametrize(("cls", "fields", "rule"), REFUSED, ids=[rule for _, _, rule in REFUSED])
 def test_what_litert_does_not_do_is_refused(cls: type[Op], fields: dict[str, Any], rule: str) -> None:
     dtype = DType.INT32 if cls is TopPlaces else DType.BOOL
-    op = make(cls, Value("y", TensorType((), dtype)), **fields)
+    op = make_op(cls, Value("y", TensorType((), dtype)), **fields)
     with pytest.raises(PillionError, match=rule):
         emit(Graph("one", op.activations, (op,), op.results, Arithmetic.TFLITE))
 
@@ -169,7 +169,7 @@ def test_equal_scales_are_compared_as_integers() -> None:
     """The exact order of real numbers, in the arithmetic of the core: with equal scales it is that of the integers."""
     every = np.arange(-128, 128, dtype=np.int8)
     a, b = value("a", (256, 1), 0.037, -5), value("b", (256,), 0.037, -5)
-    op = make(Compare, booleans("y"), a=a, b=b, relation=Relation.LESS_EQUAL)
+    op = make_op(Compare, booleans("y"), a=a, b=b, relation=Relation.LESS_EQUAL)
     got = op.reference(Arithmetic.CMSIS_NN, every[:, None], every)
     assert got.tolist() == (every[:, None] <= every).tolist()
 
@@ -184,7 +184,7 @@ def test_different_scales_are_compared_exactly(relation: Relation) -> None:
     every = np.arange(-128, 128, dtype=np.int8)
     for first, second in ((0.1, 0.2), (0.3, 0.1), (1e-30, 1e30), (0.05, 0.05 * 3), (1.0, 2.0**-7)):
         a, b = value("a", (256, 1), first, 3), value("b", (256,), second, -128)
-        op = make(Compare, booleans("y"), a=a, b=b, relation=relation)
+        op = make_op(Compare, booleans("y"), a=a, b=b, relation=relation)
         got = op.reference(Arithmetic.CMSIS_NN, every[:, None], every)
         left = [Fraction(a.scale) * (int(q) - 3) for q in every]
         right = [Fraction(b.scale) * (int(q) + 128) for q in every]

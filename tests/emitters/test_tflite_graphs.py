@@ -13,9 +13,9 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Div, Prelu, ReduceSum, ResizeBilinear, ResizeNearest, TransposeConv2d
-from pillion.ops.example_values import conv_bias, conv_weights, make, random_like, value
+from pillion.ops.example_values import conv_bias, conv_weights, make_op, random_like, value
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
@@ -24,7 +24,7 @@ OPTIMIZED = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 
 
 def assert_same_bytes(op: Op, *inputs: Array, resolver: object = REFERENCE) -> None:
-    graph = verify(Graph("g", op.activations, (op,), op.results, Arithmetic.TFLITE))
+    graph = verify_graph(Graph("g", op.activations, (op,), op.results, Arithmetic.TFLITE))
     interpreter = litert.Interpreter(
         model_content=emit(graph), experimental_op_resolver_type=resolver, num_threads=1
     )
@@ -47,7 +47,7 @@ def test_sums_have_the_bytes_of_the_optimized_kernel(op: ReduceSum) -> None:
 @pytest.mark.parametrize("ratio", [64.0, 100.0, 127.99, 1000.0, 2.0**9])
 def test_every_quotient(ratio: float, zero_points: tuple[int, int]) -> None:
     a, b = value("a", (256, 1), 0.05, zero_points[0]), value("b", (1, 255), 0.04, zero_points[1])
-    op = make(Div, value("y", (), a.scale / (b.scale * ratio * 1.0001), 3), a=a, b=b)
+    op = make_op(Div, value("y", (), a.scale / (b.scale * ratio * 1.0001), 3), a=a, b=b)
     every = np.arange(-128, 128).astype(np.int8)
     assert_same_bytes(op, every[:, None], np.delete(every, zero_points[1] + 128)[None, :])
 
@@ -55,7 +55,7 @@ def test_every_quotient(ratio: float, zero_points: tuple[int, int]) -> None:
 def test_division_is_refused_where_litert_leaves_quotients_undefined() -> None:
     a, b = value("a", (3,), 0.05), value("b", (3,), 0.05)
     with pytest.raises(PillionError, match="no exact TFLite form") as refusal:
-        emit(Graph("g", (a, b), (op := make(Div, value("y", (), 0.1), a=a, b=b),), op.results))
+        emit(Graph("g", (a, b), (op := make_op(Div, value("y", (), 0.1), a=a, b=b),), op.results))
     assert "by at most 31 places" in refusal.value.rule
 
 
@@ -67,7 +67,7 @@ def test_resize_to_many_sizes(cls: type[Op], seed: int) -> None:
     align_corners, half_pixel = [(False, False), (True, False), (False, True)][seed % 3]
     x = value("x", (1 + seed % 2, *before, 1 + seed % 4), 0.1, 7)
     y = value("y", (), 0.1, 7)
-    op = make(cls, y, x=x, size=after, align_corners=align_corners, half_pixel=half_pixel)
+    op = make_op(cls, y, x=x, size=after, align_corners=align_corners, half_pixel=half_pixel)
     assert_same_bytes(op, random_like(x, seed))
 
 
@@ -83,7 +83,7 @@ def test_transposed_convolutions_of_many_shapes(seed: int) -> None:
     )
     y, bias = value("y", (), 0.07, 11), conv_bias(x, weights, weights.shape[0], seed)
     fields = {"x": x, "weights": weights, "bias": bias, "stride": stride, "output_padding": more}
-    op = make(TransposeConv2d, y, **fields, padding=padding, low=(-128, 11)[seed % 2])
+    op = make_op(TransposeConv2d, y, **fields, padding=padding, low=(-128, 11)[seed % 2])
     assert_same_bytes(op, random_like(x, seed))
 
 
@@ -91,6 +91,6 @@ def test_transposed_convolutions_of_many_shapes(seed: int) -> None:
 @pytest.mark.parametrize("scales", [(0.05, 0.007, 0.05), (0.25, 0.125, 0.0625), (0.011, 0.01, 0.09)], ids=str)
 def test_prelu_of_every_level_and_slope(scales: tuple[float, float, float], slope_zero_point: int) -> None:
     x, slope = value("x", (256, 256), scales[0], 3), value("slope", (256,), scales[1], slope_zero_point)
-    op = make(Prelu, value("y", (), scales[2], -9), x=x, slope=slope)
+    op = make_op(Prelu, value("y", (), scales[2], -9), x=x, slope=slope)
     every = np.arange(-128, 128).astype(np.int8)
     assert_same_bytes(op, np.broadcast_to(every[:, None], (256, 256)).copy(), every)

@@ -15,7 +15,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import ALL_OPS
 from pillion.ops.div import Div
 from pillion.ops.example_values import random_like
@@ -89,7 +89,7 @@ class Chain:
 
     def graph(self) -> Graph:
         outputs = tuple(op.results[0] for op in self.ops if op.results[0] is self.last or len(self.ops) % 2)
-        return verify(Graph("chain", tuple(self.inputs), tuple(self.ops), outputs, Arithmetic.TFLITE))
+        return verify_graph(Graph("chain", tuple(self.inputs), tuple(self.ops), outputs, Arithmetic.TFLITE))
 
 
 @settings(max_examples=150, deadline=None)

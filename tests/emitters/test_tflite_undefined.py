@@ -11,7 +11,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops import Add, Function, Linear, Lut, Sub
 
 
@@ -24,8 +24,8 @@ def total(cls: type[Op], scale: float) -> Op:
 
 
 def linear(scale: float, bias: int) -> Linear:
-    weights = constant("w", np.full((4, 4), 3, np.int8), PerTensor(0.5))
-    biases = constant("b", np.full(4, bias, np.int32), PerTensor(0.5))
+    weights = constant_value("w", np.full((4, 4), 3, np.int8), PerTensor(0.5))
+    biases = constant_value("b", np.full(4, bias, np.int32), PerTensor(0.5))
     return Linear(x=value("x", 1.0), weights=weights, bias=biases, y=value("y", scale))
 
 

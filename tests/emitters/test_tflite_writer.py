@@ -16,8 +16,8 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import ALL_OPS
 from pillion.ops.clamp import (
     Clamp,
@@ -41,7 +41,7 @@ from pillion.ops.unary_functions import (
     Function,
 )
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import unpack
+from pillion.schemas.flatbuffer import read_root_table
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
@@ -74,7 +74,7 @@ def run_litert(data: bytes, *inputs: Array) -> list[Array]:
 
 
 def graph_of(op: Op) -> Graph:
-    return verify(Graph("g", op.activations, (op,), op.results, Arithmetic.TFLITE))
+    return verify_graph(Graph("g", op.activations, (op,), op.results, Arithmetic.TFLITE))
 
 
 def assert_same_bytes(graph: Graph, *inputs: Array) -> None:
@@ -224,15 +224,15 @@ def test_clamp_with_any_bounds(bounds: tuple[int, int], same: bool) -> None:
 
 
 def codes_in(data: bytes) -> list[str]:
-    model = unpack(tflite.Model, data, tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, data, tflite.IDENTIFIER)
     codes = [tflite.OPERATORS[code.builtin_code] for code in model.operator_codes]
     return [codes[operator.opcode_index] for operator in model.subgraphs[0].operators]
 
 
 def convolution(**fields: object) -> Conv2d:
     """3x3 over 8x8 pixels of two channels."""
-    weights = constant("w", np.ones((2, 3, 3, 2), np.int8), PerTensor(0.01))
-    bias = constant("b", np.arange(2, dtype=np.int32))
+    weights = constant_value("w", np.ones((2, 3, 3, 2), np.int8), PerTensor(0.01))
+    bias = constant_value("b", np.arange(2, dtype=np.int32))
     made = Conv2d(x=value("x", (1, 8, 8, 2), 0.1, 3), weights=weights, bias=bias, y=value("y", ()), **fields)
     y = value("y", made.output_shape, 0.1, 3)
     return Conv2d(x=made.x, weights=weights, bias=bias, y=y, **fields)  # type: ignore[arg-type]  # the options of a case
@@ -256,7 +256,7 @@ def test_padding_is_said_in_the_shortest_exact_way(
 ) -> None:
     graph = graph_of(convolution(**fields))
     data = emit(graph)
-    options = unpack(tflite.Model, data, tflite.IDENTIFIER).subgraphs[0].operators[-1].options
+    options = read_root_table(tflite.Model, data, tflite.IDENTIFIER).subgraphs[0].operators[-1].options
     assert isinstance(options, tflite.Conv2DOptions)
     assert (codes_in(data), tflite.Padding(options.padding).name) == (codes, padding)
     assert_same_bytes(graph, random_like(graph.inputs[0]))
@@ -267,7 +267,7 @@ def test_padding_is_said_in_the_shortest_exact_way(
 )
 def test_bounds_become_an_activation(name: str, bounds: tuple[int, int]) -> None:
     data = emit(graph_of(convolution(low=bounds[0], high=bounds[1])))
-    options = unpack(tflite.Model, data, tflite.IDENTIFIER).subgraphs[0].operators[0].options
+    options = read_root_table(tflite.Model, data, tflite.IDENTIFIER).subgraphs[0].operators[0].options
     assert isinstance(options, tflite.Conv2DOptions)
     assert (codes_in(data), tflite.Activation(options.fused_activation).name) == (["CONV_2D"], name)
 
@@ -281,7 +281,7 @@ def test_other_bounds_become_a_minimum_and_a_maximum() -> None:
 def test_tensors_say_what_the_values_say() -> None:
     op = next(iter(DepthwiseConv2d.examples()))
     assert isinstance(op, DepthwiseConv2d)
-    model = unpack(tflite.Model, emit(graph_of(op)), tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, emit(graph_of(op)), tflite.IDENTIFIER)
     tensors = {t.name: t for t in model.subgraphs[0].tensors}
     quantized = {name: tensor.quantization for name, tensor in tensors.items()}
     assert set(tensors) == {"x", "weights", "bias", "y"}
@@ -295,7 +295,7 @@ def test_tensors_say_what_the_values_say() -> None:
 def test_every_buffer_is_aligned() -> None:
     data = emit(graph_of(convolution(padding=(2, 0, 0, 1))))
     base = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
-    model = unpack(tflite.Model, data, tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, data, tflite.IDENTIFIER)
     starts = [b.data.__array_interface__["data"][0] - base for b in model.buffers if b.data is not None]
     assert [start % 16 for start in starts] == [0, 0, 0]
 
@@ -304,14 +304,16 @@ def test_names_made_up_on_the_way_do_not_collide() -> None:
     conv = convolution(padding=(2, 0, 0, 1))
     rename = Value("y/padded", conv.x.type)
     graph = graph_of(conv.substitute({conv.x: rename}))
-    names = [t.name for t in unpack(tflite.Model, emit(graph), tflite.IDENTIFIER).subgraphs[0].tensors]
+    names = [
+        t.name for t in read_root_table(tflite.Model, emit(graph), tflite.IDENTIFIER).subgraphs[0].tensors
+    ]
     assert sorted(names) == ["b", "w", "y", "y/padded", "y/padded_2", "y/paddings"]
     assert_same_bytes(graph, random_like(rename))
 
 
 def test_inputs_and_constants_may_be_outputs() -> None:
     x, y = value("x", (2, 3), 0.1, 3), value("y", (2, 3), 0.1, 3)
-    fixed = constant("c", np.arange(6, dtype=np.int8).reshape(2, 3), PerTensor(0.1, 3))
+    fixed = constant_value("c", np.arange(6, dtype=np.int8).reshape(2, 3), PerTensor(0.1, 3))
     graph = Graph("g", (x,), (Clamp(x=x, y=y, low=-3, high=4),), (x, y, fixed, y), Arithmetic.TFLITE)
     assert_same_bytes(graph, random_like(x))
 

@@ -10,7 +10,7 @@ import numpy as np
 from fuzz.attributes import attributes
 from fuzz.grow import Grower, Unfit
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     ArgMax,
     ArgMin,
@@ -43,7 +43,7 @@ def words(grower: Grower, shape: Shape) -> Value:
     if grower.choices.one_in(2):
         return grower.source(Value(grower.name("words"), TensorType(shape, DType.INT32)))
     rng = np.random.default_rng(grower.choices.integer(0, 999))
-    return constant(grower.name("numbers"), rng.integers(-2, 12, shape).astype(np.int32))
+    return constant_value(grower.name("numbers"), rng.integers(-2, 12, shape).astype(np.int32))
 
 
 def place(grower: Grower, cls: type[ArgMax]) -> Value:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzz.grow import Grower
 from pillion.ir.op import Op
-from pillion.ir.types import DType, TensorType, Value, constant
+from pillion.ir.types import DType, TensorType, Value, constant_value
 from pillion.ops import Detections
 
 
@@ -20,7 +20,7 @@ def detected(grower: Grower, cls: type[Detections]) -> Value:
         for name, width in (("boxes", 4), ("scores", classes + background))
     )
     rng = np.random.default_rng(grower.choices.integer(0, 999))
-    anchors = constant(grower.name("anchors"), (rng.random((count, 4)) + 0.1).astype(np.float32))
+    anchors = constant_value(grower.name("anchors"), (rng.random((count, 4)) + 0.1).astype(np.float32))
     numbers: dict[str, Any] = {
         "most": grower.choices.pick((4, 1, 10)),
         "by_class": grower.choices.pick((0, 2, 100)),

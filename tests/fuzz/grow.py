@@ -15,8 +15,8 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization
-from pillion.ir.types import Array, DType, PerTensor, Quant, Shape, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import Array, DType, PerTensor, Quant, Shape, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import (
     Dequantize,
     Function,
@@ -119,7 +119,7 @@ class Grower:
         return self.put(Quantize, DType.INT8, quant, x=real)
 
     def constant(self, shape: Shape, quant: Quant) -> Value:
-        return constant(self.name("c"), self.levels(shape), quant)
+        return constant_value(self.name("c"), self.levels(shape), quant)
 
     def levels(self, shape: Shape) -> Array:
         rng = np.random.default_rng(self.choices.integer(0, 999))
@@ -227,7 +227,7 @@ class Grower:
 
     def lookup(self, x: Value, fields: dict[str, Any]) -> Value:
         if self.choices.one_in(6):
-            table = constant(self.name("table"), self.levels((256,)))
+            table = constant_value(self.name("table"), self.levels((256,)))
             return self.put(Lut, DType.INT8, self.own_quant(x), x=x, table=table, function=Function.TABLE)
         fixed = fields["function"].fixed_output
         if fixed and not self.choices.one_in(4):
@@ -244,7 +244,7 @@ class Grower:
         if self.inputs[0].dtype is DType.INT8 and self.choices.one_in(10):
             outputs.append(self.inputs[0] if self.choices.one_in(3) else self.reshaped(self.inputs[0], 2))
         outputs = [self.real_output(v) if self.choices.one_in(6) else v for v in outputs]
-        return verify(Graph(name, tuple(self.inputs), tuple(self.ops), tuple(outputs), self.arithmetic))
+        return verify_graph(Graph(name, tuple(self.inputs), tuple(self.ops), tuple(outputs), self.arithmetic))
 
     def real_output(self, value: Value) -> Value:
         if self.choices.one_in(4):

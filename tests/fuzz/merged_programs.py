@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 
 
 def together(graphs: Sequence[Graph], name: str = "fuzz") -> Graph:
     """One graph of several that have nothing to do with one another. All are of one arithmetic."""
     apart = [_prefixed(graph, f"g{number}_") for number, graph in enumerate(graphs)]
-    return verify(
+    return verify_graph(
         Graph(
             name,
             tuple(v for graph in apart for v in graph.inputs),
@@ -47,7 +47,7 @@ def part_of(graph: Graph, ops: Sequence[Op], outputs: Sequence[Value]) -> Graph:
     kept = graph.replace(ops=tuple(ops), outputs=ends).without_dead_ops()
     made = {r for op in kept.ops for r in op.results}
     read = dict.fromkeys(v for op in kept.ops for v in op.activations if v not in made)
-    return verify(kept.replace(inputs=tuple(read)))
+    return verify_graph(kept.replace(inputs=tuple(read)))
 
 
 def smallest(graph: Graph, is_wrong: Callable[[Graph], bool]) -> Graph:

@@ -26,7 +26,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.types import Array, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import (
     Dequantize,
     Detections,
@@ -37,8 +37,8 @@ from pillion.ops import (
     Quantize,
     ReduceSum,
     Softmax,
-    as_region,
     parse,
+    split_into_tiles,
     unroll_loops,
 )
 from pillion.ops.example_values import random_like
@@ -77,7 +77,7 @@ def _bytes(array: Array) -> Array:
 
 
 def text_round_trip(graph: Graph) -> None:
-    again = verify(parse(to_text(graph)))
+    again = verify_graph(parse(to_text(graph)))
     assert to_text(again) == to_text(graph)
     for inputs in samples(graph, 1):
         require_same(graph, graph.reference(*inputs), again.reference(*inputs), "parsed")
@@ -154,7 +154,7 @@ def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:
         placement = partition(graph, EAGER if eager else SOME_NPU, Isa.DSP, PlacementOptions())
     except PillionError as refusal:
         raise AssertionError(f"placement refuses: {refusal}") from None
-    placed = verify(placement.graph)
+    placed = verify_graph(placement.graph)
     for inputs in samples(graph, 1):
         require_same(graph, one_by_one(graph, placement, inputs), placed.reference(*inputs), "placed")
     host_is_the_reference(parse(to_text(placed)))
@@ -175,7 +175,7 @@ def in_rows(graph: Graph) -> Graph:
         fed = fed_by_rows(graph, at, end) if choices.one_in(2) and not any(s.fed for s in stripes) else ""
         stripes.append(Stripe(at, end, choices.pick((1, 2, 3, 4)), choices.pick((0, 0, 1, 2)), fed))
         at = end
-    return verify(striped(graph, stripes))
+    return verify_graph(striped(graph, stripes))
 
 
 def fed_by_rows(graph: Graph, first: int, end: int) -> str:
@@ -192,7 +192,7 @@ def is_region(graph: Graph, first: int, end: int, fed: str = "") -> bool:
     if not any(r in used for r in ops[-1].results):
         return False
     try:
-        as_region(graph, first, end, 1, fed=fed).check()
+        split_into_tiles(graph, first, end, 1, fed=fed).check()
     except PillionError:
         return False
     return True
@@ -219,7 +219,7 @@ def repetitions_keep_the_bytes(graph: Graph) -> None:
     if loop is None:
         return
     text_round_trip(loop)
-    copies = verify(unroll_loops(loop))
+    copies = verify_graph(unroll_loops(loop))
     for inputs in samples(loop, 1):
         require_same(loop, loop.reference(*inputs), copies.reference(*inputs), "unrolled")
     host_is_the_reference(loop)

@@ -15,7 +15,7 @@ from fuzz.grow import CHANNELS, SIZES, ZERO_POINTS, Accepts, Grower, Unfit
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Shape, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Shape, Value, constant_value
 from pillion.ops import (
     ALL_OPS,
     Add,
@@ -178,7 +178,7 @@ def wide_lookup(grower: Grower, cls: type[WideLut]) -> Value:
     function, table = grower.choices.pick((*sorted(NAMED, key=str), Function.TABLE)), None
     if function is Function.TABLE:
         rng = np.random.default_rng(grower.choices.integer(0, 999))
-        table = constant(grower.name("table"), rng.integers(-(2**15), 2**15, ENTRIES).astype(np.int16))
+        table = constant_value(grower.name("table"), rng.integers(-(2**15), 2**15, ENTRIES).astype(np.int16))
     quant = PerTensor(grower.choices.pick((2.0**-15, 0.0001)), grower.choices.pick((0, -(2**15), 2**15 - 1)))
     return grower.put(cls, DType.INT16, quant, x=x, table=table, function=function)
 
@@ -195,7 +195,7 @@ def normalize_axes(grower: Grower, cls: type[Normalize]) -> Value:
         if not grower.choices.one_in(3):
             rng = np.random.default_rng(grower.choices.integer(0, 999))
             count = 1 if grower.choices.one_in(4) else x.shape[-1]
-            held[name] = constant(grower.name(name), rng.uniform(-1, reach, count).astype(np.float32))
+            held[name] = constant_value(grower.name(name), rng.uniform(-1, reach, count).astype(np.float32))
     quant = PerTensor(grower.choices.pick((0.03, 2.0**-5, 0.01)), grower.choices.pick(ZERO_POINTS))
     fields = attributes(cls, grower.choices, x.shape)
     return grower.put(cls, DType.INT8, quant, fit=True, x=x, **held, **fields)
@@ -209,7 +209,7 @@ def magnitude(grower: Grower, cls: type[Magnitude]) -> Value:
     rng = np.random.default_rng(grower.choices.integer(0, 999))
     most = 2 * (255 * max(a.scale, b.scale)) ** 2
     held = np.sort(rng.choice(most * rng.random(200) ** 3, 255)).astype(np.float32)
-    thresholds = constant(grower.name("thresholds"), held)
+    thresholds = constant_value(grower.name("thresholds"), held)
     quant = PerTensor(grower.choices.pick((0.03, 2.0**-5)), grower.choices.pick(ZERO_POINTS))
     fields = attributes(cls, grower.choices, a.shape)
     return grower.put(cls, DType.INT8, quant, a=a, b=b, thresholds=thresholds, **fields)
@@ -239,7 +239,7 @@ def weights(grower: Grower, shape: Shape, axis: int) -> Value:
     quant: Quant = PerTensor(grower.choices.pick((0.01, 2.0**-7)), 0)
     if not grower.choices.one_in(4):
         quant = PerChannel(tuple(rng.uniform(0.002, 0.02, shape[axis]).tolist()), axis)
-    return constant(grower.name("w"), grower.levels(shape), quant)
+    return constant_value(grower.name("w"), grower.levels(shape), quant)
 
 
 def biases(grower: Grower, x: Value, held: Value, count: int) -> Value:
@@ -247,7 +247,7 @@ def biases(grower: Grower, x: Value, held: Value, count: int) -> Value:
     rng = np.random.default_rng(grower.choices.integer(0, 999))
     data = rng.integers(-reach, reach, count, endpoint=True).astype(np.int32)
     scales = tuple(np.broadcast_to(held.channel_scales * x.scale, (count,)).tolist())
-    return constant(grower.name("bias"), data, PerChannel(scales, 0))
+    return constant_value(grower.name("bias"), data, PerChannel(scales, 0))
 
 
 def weighted(

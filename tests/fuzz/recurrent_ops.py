@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzz.grow import Grower
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import LstmCell, LstmOutput, SvdfMemory, SvdfOutput
 
 SIZES = (5, 1, 8, 3, 17, 33)
@@ -28,10 +28,12 @@ def step(grower: Grower, cls: type[LstmCell] | type[LstmOutput]) -> Value:
     rows, rng = cls.gates * cells, np.random.default_rng(grower.choices.integer(0, 999))
     scales = np.repeat(rng.uniform(0.002, 0.02, cls.gates), cells)
     held = {
-        name: constant(grower.name("w"), grower.levels((rows, width)), PerChannel(tuple(scales.tolist()), 0))
+        name: constant_value(
+            grower.name("w"), grower.levels((rows, width)), PerChannel(tuple(scales.tolist()), 0)
+        )
         for name, width in (("input_weights", x.shape[1]), ("recurrent_weights", cells))
     }
-    bias = constant(grower.name("bias"), rng.integers(-3000, 3000, rows).astype(np.int32))
+    bias = constant_value(grower.name("bias"), rng.integers(-3000, 3000, rows).astype(np.int32))
     operands: dict[str, Any] = {"x": x, "h": h, "c": c, **held, "bias": bias}
     if cls is LstmCell:
         clip = grower.choices.pick((0, 0, 1000))
@@ -43,7 +45,7 @@ def moved_on(grower: Grower, cls: type[SvdfMemory]) -> Value:
     x = grower.held(2)
     filters = grower.choices.pick(SIZES)
     memory = remembered(grower, (x.shape[0], filters * grower.choices.pick((1, 2, 5))), 0.0008)
-    weights = constant(grower.name("w"), grower.levels((filters, x.shape[1])), PerTensor(0.011))
+    weights = constant_value(grower.name("w"), grower.levels((filters, x.shape[1])), PerTensor(0.011))
     return grower.put(cls, DType.INT16, memory.type.quant, x=x, memory=memory, weights=weights)
 
 
@@ -53,9 +55,9 @@ def weighed(grower: Grower, cls: type[SvdfOutput]) -> Value:
     rng = np.random.default_rng(grower.choices.integer(0, 999))
     reach = grower.choices.pick((900, 2**15 - 1))
     data = rng.integers(-reach, reach, (units * rank, length)).astype(np.int16)
-    bias = constant(grower.name("bias"), rng.integers(-9000, 9000, units).astype(np.int32))
+    bias = constant_value(grower.name("bias"), rng.integers(-9000, 9000, units).astype(np.int32))
     quant = PerTensor(grower.choices.pick((0.25, 0.71)), grower.choices.pick((0, -128, 9)))
-    weights = constant(grower.name("w"), data, PerTensor(0.0011))
+    weights = constant_value(grower.name("w"), data, PerTensor(0.0011))
     return grower.put(cls, DType.INT8, quant, memory=memory, weights=weights, bias=bias)
 
 

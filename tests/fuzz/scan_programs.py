@@ -11,8 +11,8 @@ from fuzz.choices import Choices
 from pillion import passes
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import DType, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import DType, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import Pad, Requantize, Reshape, Scan, Slice
 from pillion.ops.wide_add import TYPES, requantize_by_adding_zero
 from pillion.passes.int8_io import int8_io
@@ -50,7 +50,7 @@ def repeated(graph: Graph, choices: Choices) -> Graph | None:
         reverse=choices.one_in(3),
     )
     given = tuple(v for v in (*outer, *initial, *rest) if not v.is_constant)
-    return verify(Graph(graph.name, given, (op,), ys, graph.arithmetic)) if given else None
+    return verify_graph(Graph(graph.name, given, (op,), ys, graph.arithmetic)) if given else None
 
 
 def _maker(graph: Graph, value: Value) -> Op | None:
@@ -90,4 +90,4 @@ def _initial(value: Value, choices: Choices) -> Value:
     data = np.random.default_rng(choices.integer(0, 99)).integers(
         *value.dtype.bounds, value.shape, endpoint=True
     )
-    return constant(f"from_{value.name}", data.astype(value.dtype.numpy), value.type.quant)
+    return constant_value(f"from_{value.name}", data.astype(value.dtype.numpy), value.type.quant)

@@ -16,8 +16,8 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.state import State
-from pillion.ir.types import Array, DType, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import Array, DType, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import Clamp, Concat, Slice
 from pillion.ops.example_values import random_like
 from pillion.ops.state_io import states_as_io
@@ -51,7 +51,7 @@ def with_states(graph: Graph) -> Graph:
             TensorType((1, 3), DType.INT8, states[0].before.type.quant if states else None),
         )
         inputs.append(x)
-    return verify(graph.replace(inputs=tuple(inputs), ops=tuple(ops), states=tuple(states)))
+    return verify_graph(graph.replace(inputs=tuple(inputs), ops=tuple(ops), states=tuple(states)))
 
 
 def _even(value: Value, choices: Choices) -> Array:
@@ -77,7 +77,7 @@ def _after(
     if kind == "queue" and before.dtype is DType.INT8 and before.type.rank and before.shape[axis] > 1:
         return _queued(before, axis, ops, inputs, names, choices)
     if kind == "constant" and choices.one_in(2):
-        return constant(names.fresh("fixed"), random_like(before, 7), before.type.quant)
+        return constant_value(names.fresh("fixed"), random_like(before, 7), before.type.quant)
     if before.dtype is not DType.INT8 or not before.is_quantized:
         return before
     y = Value(names.fresh("remade"), before.type)
@@ -145,7 +145,7 @@ def states_keep_the_meaning(graph: Graph) -> None:
     text_round_trip(graph)
     after = passes.run(graph)
     require_equal(wanted, run(after, steps), "passes")
-    opened = verify(states_as_io(graph))
+    opened = verify_graph(states_as_io(graph))
     held = graph.initial
     for inputs, outputs in zip(steps, wanted, strict=True):
         made = opened.reference(*inputs, *held)
@@ -159,7 +159,7 @@ def states_keep_the_meaning(graph: Graph) -> None:
     require_equal([graph.reference(*x) for x in steps], [one.outputs for one in apart], "one by one")
     if graph.arithmetic is Arithmetic.CMSIS_NN:
         chip = find_target("imxrt700")
-        placed = verify(partition(after, EAGER, chip.isa, PlacementOptions()).graph)
+        placed = verify_graph(partition(after, EAGER, chip.isa, PlacementOptions()).graph)
         on(Program(placed, chip), HostExecutor(), steps)
 
 

@@ -17,7 +17,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.stream_io import StreamOutputMeaning
 from pillion.ir.text import to_text
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import parse
 from pillion.program import Program
 from pillion.run.executor import RunOptions
@@ -36,7 +36,7 @@ def over_time(choices: Choices, arithmetic: Arithmetic) -> Graph:
     net = drawn(choices, causal=choices.one_in(3), layers=6)
     frames = smallest_window(net, choices.integer(8, 40))
     assert frames is not None
-    return verify(net.graph(frames).replace(arithmetic=arithmetic))
+    return verify_graph(net.graph(frames).replace(arithmetic=arithmetic))
 
 
 def hops(graph: Graph) -> Iterator[Graph]:
@@ -63,7 +63,7 @@ def streams_keep_the_bytes(graph: Graph) -> None:
     for hop in hops(graph):
         streaming = hop.streaming
         assert streaming is not None
-        assert to_text(verify(parse(to_text(hop)))) == to_text(hop)
+        assert to_text(verify_graph(parse(to_text(hop)))) == to_text(hop)
         if not fed_whole(graph, hop):
             continue
         runs = -(-streaming.inputs[0].window // streaming.inputs[0].frames) + RUNS_BEYOND

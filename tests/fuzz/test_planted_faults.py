@@ -21,7 +21,7 @@ from pillion import passes
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, PerTensor, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Pad, Reshape, Transpose
 
 Fault = Callable[[Op], "list[Op] | None"]
@@ -71,7 +71,7 @@ def planted(graph: Graph, fault: Fault) -> Graph:
     for index, op in enumerate(graph.ops):
         instead = fault(op)
         if instead:
-            faulty = verify(graph.replace(ops=(*graph.ops[:index], *instead, *graph.ops[index + 1 :])))
+            faulty = verify_graph(graph.replace(ops=(*graph.ops[:index], *instead, *graph.ops[index + 1 :])))
             if differ(graph, faulty):
                 return faulty
     return graph

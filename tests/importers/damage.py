@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import Table, pack, unpack
+from pillion.schemas.flatbuffer import Table, read_root_table, write_flatbuffer
 
 WORDS = (0, 1, 2, 255, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 """At which sizes and offsets go wrong."""
@@ -54,7 +54,7 @@ def tables(table: Table) -> Iterator[Table]:
 
 def changed_tables(rng: random.Random, whole: bytes) -> bytes:
     """A TFLite file that is whole as a file and has other numbers, texts or lists in one to three of its fields."""
-    model = unpack(tflite.Model, whole, tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, whole, tflite.IDENTIFIER)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         table = rng.choice([t for t in tables(model) if not isinstance(t, tflite.Buffer)])
         fields = dataclasses.fields(table)  # type: ignore[arg-type]  # every table is a dataclass
@@ -62,7 +62,7 @@ def changed_tables(rng: random.Random, whole: bytes) -> bytes:
             name = rng.choice(fields).name
             setattr(table, name, _another(rng, getattr(table, name)))
     try:
-        return pack(model, tflite.IDENTIFIER)
+        return write_flatbuffer(model, tflite.IDENTIFIER)
     except Exception:  # a number that the field cannot hold
         return whole
 
@@ -87,7 +87,7 @@ def _another(rng: random.Random, held: Any) -> Any:
 
 def contradicted(rng: random.Random, whole: bytes) -> bytes:
     """A TFLite file in which an operator contradicts itself: another shape or scale of a tensor, another option, or another constant."""
-    model = unpack(tflite.Model, whole, tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, whole, tflite.IDENTIFIER)
     graph = rng.choice(model.subgraphs)
     operator = rng.choice(graph.operators)
     match rng.randrange(4):
@@ -106,7 +106,7 @@ def contradicted(rng: random.Random, whole: bytes) -> bytes:
                 changed[rng.randrange(changed.size)] += rng.choice((-2, -1, 1, 2, 100))
                 buffer.data = changed.view(np.uint8)
     try:
-        return pack(model, tflite.IDENTIFIER)
+        return write_flatbuffer(model, tflite.IDENTIFIER)
     except Exception:  # a number that the field cannot hold
         return whole
 

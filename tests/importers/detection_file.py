@@ -12,7 +12,7 @@ from streaming_file import StreamingFile
 
 from pillion.ir.types import Array
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import write_flatbuffer
 from pillion.schemas.tflite import ElementType
 
 NAME = "TFLite_Detection_PostProcess"
@@ -112,4 +112,4 @@ class DetectionFile:
             for n in map(tflite.OPERATOR_NUMBERS.__getitem__, file.codes)
         ]
         model = tflite.Model(version=3, operator_codes=codes, subgraphs=[part.graph], buffers=file.buffers)
-        return pack(model, tflite.IDENTIFIER)
+        return write_flatbuffer(model, tflite.IDENTIFIER)

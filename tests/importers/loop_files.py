@@ -11,7 +11,7 @@ from streaming_file import Part, StreamingFile
 
 from pillion.ir.types import Array
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import write_flatbuffer
 from pillion.schemas.tflite import ElementType
 
 STATE = (1 / 128, 0)
@@ -102,7 +102,7 @@ class LoopFile:
         codes = [tflite.OperatorCode(builtin_code=n, deprecated_builtin_code=min(n, 127)) for n in numbers]
         parts = [self.file.main.graph, self.cond.graph, self.body.graph]
         model = tflite.Model(version=3, operator_codes=codes, subgraphs=parts, buffers=self.file.buffers)
-        return pack(model, tflite.IDENTIFIER)
+        return write_flatbuffer(model, tflite.IDENTIFIER)
 
     def _like(self, number: int) -> int:
         held = self.file.main.graph.tensors[number]

@@ -10,7 +10,7 @@ import pytest
 
 from pillion.ir.types import Array
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import Table, pack
+from pillion.schemas.flatbuffer import Table, write_flatbuffer
 from pillion.schemas.tflite import ElementType, Padding
 
 KINDS = {"int8": ElementType.INT8, "uint8": ElementType.UINT8, "float32": ElementType.FLOAT32}
@@ -80,7 +80,7 @@ class NetFile:
         model = tflite.Model(
             version=3, operator_codes=codes, subgraphs=[self.graph], buffers=self.buffers, description="net"
         )
-        return pack(model, tflite.IDENTIFIER)
+        return write_flatbuffer(model, tflite.IDENTIFIER)
 
 
 def litert(raw: bytes) -> Any:

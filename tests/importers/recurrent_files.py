@@ -11,7 +11,7 @@ from streaming_file import Part, StreamingFile
 
 from pillion.ir.types import Array
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import write_flatbuffer
 from pillion.schemas.tflite import Activation, ElementType
 
 
@@ -27,7 +27,7 @@ def _bytes(file: StreamingFile) -> bytes:
     numbers = map(tflite.OPERATOR_NUMBERS.__getitem__, file.codes)
     codes = [tflite.OperatorCode(builtin_code=n, deprecated_builtin_code=min(n, 127)) for n in numbers]
     model = tflite.Model(version=3, operator_codes=codes, subgraphs=[file.main.graph], buffers=file.buffers)
-    return pack(model, tflite.IDENTIFIER)
+    return write_flatbuffer(model, tflite.IDENTIFIER)
 
 
 def _weights(part: Part, data: Array, scale: float) -> int:

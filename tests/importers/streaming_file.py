@@ -11,7 +11,7 @@ import pytest
 
 from pillion.ir.types import Array
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import Table, pack
+from pillion.schemas.flatbuffer import Table, write_flatbuffer
 from pillion.schemas.tflite import Activation, ElementType, Padding
 
 
@@ -88,7 +88,7 @@ class StreamingFile:
             for n in map(tflite.OPERATOR_NUMBERS.__getitem__, self.codes)
         ]
         graphs = [self.main.graph, self.once.graph]
-        return pack(
+        return write_flatbuffer(
             tflite.Model(version=3, operator_codes=codes, subgraphs=graphs, buffers=self.buffers),
             tflite.IDENTIFIER,
         )

@@ -29,7 +29,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.size_limits import LARGEST
 from pillion.ops import Conv2d, MaxPool2d, Quantize
 from pillion.schemas import pte, tflite
-from pillion.schemas.flatbuffer import MalformedError, pack
+from pillion.schemas.flatbuffer import MalformedError, write_flatbuffer
 from pillion.schemas.tflite import ElementType
 from pillion.targets import find_target
 
@@ -132,7 +132,7 @@ def test_constants_that_double() -> None:
         at = last
     graph.outputs = [at]
     with watched():
-        assert not is_compiled(lambda: read(pack(model, tflite.IDENTIFIER)))
+        assert not is_compiled(lambda: read(write_flatbuffer(model, tflite.IDENTIFIER)))
 
 
 @pytest.mark.parametrize("size", BIG)
@@ -245,7 +245,7 @@ def bordered(inputs: list[int], outputs: list[int], with_operator: bool = True) 
     graph.operators[0].inputs = [0]
     graph.inputs, graph.outputs = inputs, outputs
     graph.operators = graph.operators if with_operator else []
-    return pack(model, tflite.IDENTIFIER)
+    return write_flatbuffer(model, tflite.IDENTIFIER)
 
 
 BORDERS = {

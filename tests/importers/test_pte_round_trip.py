@@ -28,7 +28,7 @@ from pillion.ir.op import ScaledOp
 from pillion.ir.text import to_text
 from pillion.ir.types import DType, PerTensor, Unscaled
 from pillion.ops import ALL_OPS, Add, AvgPool2d, Concat, MaxPool2d, Mul, Op, Segment
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import MalformedError
 
@@ -198,7 +198,7 @@ def test_what_a_sum_says_of_its_operands_is_known_to_who_made_them() -> None:
 def test_paddings_that_differ_between_the_sides(cls: type[Op], padding: tuple[int, ...]) -> None:
     """The kernels pad both sides alike: what they cannot say is padded before, or refused."""
     x = value("x", (1, 6, 7, 3), 0.1, 5)
-    op = make(cls, x, x=x, kernel=(3, 3), stride=(2, 1), padding=padding)
+    op = make_op(cls, x, x=x, kernel=(3, 3), stride=(2, 1), padding=padding)
     op = op.substitute({op.results[0]: dataclasses.replace(op.results[0], name="y")})
     raw = small_file(op)
     if cls is AvgPool2d and not raw:
@@ -216,7 +216,7 @@ def test_paddings_that_differ_between_the_sides(cls: type[Op], padding: tuple[in
 def test_multipliers_are_read_as_they_are_said(cls: type[Op], scales: tuple[float, float, float]) -> None:
     """Whatever scales they came from: those of a sum at 0.1, 0.2 and 0.3 could once not be found again."""
     a, b, y = (value(name, (1, 7), s, z) for name, s, z in zip("aby", scales, (3, -9, 5), strict=True))
-    op = make(cls, y, a=a, b=b)
+    op = make_op(cls, y, a=a, b=b)
     assert isinstance(op, ScaledOp)
     read_back = by_calls(small_file(op))
     assert read_back is not None
@@ -240,7 +240,7 @@ def test_what_a_program_says_twice_is_seen_both_ways() -> None:
     other = graph_of(container)
     assert [op.kind for op in other.ops if op.kind != "reshape"] == ["add", "lut", "add"]
     moved = dataclasses.replace(y, name="moved", type=dataclasses.replace(y.type, quant=PerTensor(0.25, 6)))
-    wanted = Graph("g", (moved, b), (make(Add, z, a=moved, b=b),), (z,))
+    wanted = Graph("g", (moved, b), (make_op(Add, z, a=moved, b=b),), (z,))
     wanted = wanted.replace(outputs=wanted.ops[0].results)
     for sample in samples_of(one_op(first)):
         (middle,) = one_op(first).reference(*sample)

@@ -12,7 +12,7 @@ from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ops import Conv2d
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack, unpack
+from pillion.schemas.flatbuffer import read_root_table, write_flatbuffer
 
 FAR = 2**31 + 16
 
@@ -25,12 +25,12 @@ def net() -> bytes:
 
 def behind(raw: bytes, gap: int = 16, **claimed: int) -> bytes:
     """The same file with all data behind its tables. `claimed` replaces what the last buffer says of itself."""
-    model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, raw, tflite.IDENTIFIER)
     held = [b.data.tobytes() if b.data is not None and b.data.size else b"" for b in model.buffers]
     for buffer, data in zip(model.buffers, held, strict=True):
         if data:  # as large as they will be, so that the tables do not move
             buffer.data, buffer.offset, buffer.size = None, FAR, len(data)
-    at = len(pack(model, tflite.IDENTIFIER)) + gap
+    at = len(write_flatbuffer(model, tflite.IDENTIFIER)) + gap
     tail = bytearray(gap)
     for buffer, data in zip(model.buffers, held, strict=True):
         if data:
@@ -39,7 +39,7 @@ def behind(raw: bytes, gap: int = 16, **claimed: int) -> bytes:
             tail += data
     for name, value in claimed.items():
         setattr(model.buffers[-1], name, value)
-    return pack(model, tflite.IDENTIFIER) + bytes(tail)
+    return write_flatbuffer(model, tflite.IDENTIFIER) + bytes(tail)
 
 
 @pytest.mark.parametrize("gap", [0, 7, 4096])
@@ -63,14 +63,14 @@ def test_data_outside_of_the_file_are_refused(claimed: dict[str, int]) -> None:
 
 
 def test_data_in_two_places_are_refused() -> None:
-    model = unpack(tflite.Model, net(), tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, net(), tflite.IDENTIFIER)
     model.buffers[-1].offset, model.buffers[-1].size = 64, 4
     with pytest.raises(PillionError) as caught:
-        read(pack(model, tflite.IDENTIFIER))
+        read(write_flatbuffer(model, tflite.IDENTIFIER))
     assert "two places" in caught.value.rule
 
 
 def test_buffers_that_nobody_uses_do_not_matter() -> None:
-    model = unpack(tflite.Model, net(), tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, net(), tflite.IDENTIFIER)
     model.buffers += [tflite.Buffer(data=np.full(5000, 7, np.uint8)), tflite.Buffer()]
-    assert sum(isinstance(op, Conv2d) for op in read(pack(model, tflite.IDENTIFIER))) == 2
+    assert sum(isinstance(op, Conv2d) for op in read(write_flatbuffer(model, tflite.IDENTIFIER))) == 2

@@ -18,7 +18,7 @@ from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ir.types import Array
 from pillion.schemas import flexbuffer, tflite
-from pillion.schemas.flatbuffer import MalformedError, pack, unpack
+from pillion.schemas.flatbuffer import MalformedError, read_root_table, write_flatbuffer
 
 
 def found_only(results: tuple[Array, ...]) -> list[Any]:
@@ -97,10 +97,10 @@ def test_detectors_find_the_same_on_every_machine(by_class: bool, tmp_path: Path
 )
 def test_what_detectors_do_not_take_is_refused(named: dict[str, Any], words: str) -> None:
     raw = DetectionFile().bytes()
-    model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, raw, tflite.IDENTIFIER)
     model.subgraphs[0].operators[-1].custom_options = options(**DetectionFile(named=named).settings())
     with pytest.raises(PillionError, match=words) as caught:
-        read(pack(model, tflite.IDENTIFIER))
+        read(write_flatbuffer(model, tflite.IDENTIFIER))
     assert caught.value.rule
     assert caught.value.here
 

@@ -19,7 +19,7 @@ from pillion.importers.torch.float_model import float_model
 from pillion.ir.types import Array
 from pillion.ops import Scan
 from pillion.schemas import tflite as schema
-from pillion.schemas.flatbuffer import Table, pack, unpack
+from pillion.schemas.flatbuffer import Table, read_root_table, write_flatbuffer
 from pillion.schemas.tflite import ElementType
 from plain_int8 import decibels
 
@@ -61,7 +61,7 @@ def test_quantized_it_is_near_to_litert(name: str) -> None:
 def with_open_batch(raw: bytes) -> bytes:
     """The file as Keras writes it for batches of any size: the states begin as a FILL of what SHAPE says, of open size, and so does what
     the loop leaves."""
-    model = unpack(schema.Model, raw, schema.IDENTIFIER)
+    model = read_root_table(schema.Model, raw, schema.IDENTIFIER)
     graph, codes = model.subgraphs[0], model.operator_codes
     opened = (schema.OPERATOR_NUMBERS[n] for n in ("SHAPE", "STRIDED_SLICE", "PACK", "FILL"))
     first = len(codes)
@@ -110,7 +110,7 @@ def with_open_batch(raw: bytes) -> bytes:
     assert count
     at = graph.operators.index(loop)
     graph.operators[at:at] = more
-    return pack(model, schema.IDENTIFIER)
+    return write_flatbuffer(model, schema.IDENTIFIER)
 
 
 @pytest.mark.parametrize("name", ["gru_sequence", "rnn"])

@@ -18,7 +18,7 @@ from pillion.ops.movement import Reshape, Slice
 from pillion.ops.pool import Pool
 from pillion.ops.unary_functions import Function
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import write_flatbuffer
 from pillion.schemas.tflite import Activation, ElementType, Padding
 
 
@@ -74,7 +74,7 @@ def test_a_bias_shared_by_two_scales_becomes_two() -> None:
     first.outputs = first.outputs[:1]
     file.outputs.append(second.outputs[0])
     model.subgraphs[0].operators.append(second)
-    graph = same_as_litert(pack(model, tflite.IDENTIFIER))
+    graph = same_as_litert(write_flatbuffer(model, tflite.IDENTIFIER))
     assert [v.name for v in graph.constants] == ["t1", "t2", "t2_2"]
 
 

@@ -11,7 +11,7 @@ from tflite_file import File, same_as_litert
 
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
-from pillion.importers.tflite.listing import LIMITS, operators
+from pillion.importers.tflite.listing import LIMITS, list_operators
 from pillion.importers.tflite.refusal_reasons import REASONS
 from pillion.importers.tflite.table import ROWS
 from pillion.importers.tflite.variables import CODES
@@ -104,7 +104,7 @@ def test_what_is_known_of_shapes() -> None:
 
 
 def test_the_list_of_operators_is_about_those_that_there_are() -> None:
-    listed = {one.name: one for one in operators()}
+    listed = {one.name: one for one in list_operators()}
     assert {name for name, one in listed.items() if one.is_read} == {*ROWS, *CODES}
     assert not set(REASONS) & {*ROWS, *CODES}
     assert set(LIMITS) <= {*ROWS, *CODES}

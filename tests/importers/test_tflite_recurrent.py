@@ -22,7 +22,7 @@ from pillion.ir.types import Array, Value
 from pillion.ops import Reshape, Scan
 from pillion.program import Program
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack, unpack
+from pillion.schemas.flatbuffer import read_root_table, write_flatbuffer
 from pillion.targets import find_target
 from stateful_graphs import same
 
@@ -126,7 +126,7 @@ def test_whole_layers_are_written_as_they_came(tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(LstmFile(1, 3, 5, 4).bytes())
     program = pillion.compile(tmp_path / "net.tflite", target="cortex-m33")
     program.save(tmp_path / "again.tflite")
-    model = unpack(tflite.Model, (tmp_path / "again.tflite").read_bytes(), tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, (tmp_path / "again.tflite").read_bytes(), tflite.IDENTIFIER)
     codes = [tflite.OPERATORS[one.builtin_code] for one in model.operator_codes]
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" in codes
     assert [t.name for t in model.subgraphs[0].tensors if t.is_variable] == ["h", "c"]
@@ -173,9 +173,9 @@ def test_a_long_sequence_stands_once() -> None:
 
 
 def changed(raw: bytes, change: Callable[[tflite.Model], None]) -> bytes:
-    model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, raw, tflite.IDENTIFIER)
     change(model)
-    return pack(model, tflite.IDENTIFIER)
+    return write_flatbuffer(model, tflite.IDENTIFIER)
 
 
 def no_intermediates(model: tflite.Model) -> None:

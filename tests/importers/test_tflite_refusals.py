@@ -12,7 +12,7 @@ from tflite_file import File, per_channel, weights
 from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import write_flatbuffer
 from pillion.schemas.tflite import Activation, ElementType, Padding
 
 
@@ -94,10 +94,10 @@ def test_control_flow_and_other_versions_are_named() -> None:
     model = quick("ABS").model()
     model.subgraphs *= 2
     with pytest.raises(PillionError, match="2 subgraphs") as several:
-        read(pack(model, tflite.IDENTIFIER))
+        read(write_flatbuffer(model, tflite.IDENTIFIER))
     assert "one function at a time" in several.value.help
     with pytest.raises(PillionError, match="schema version is 3, found 4"):
-        read(pack(tflite.Model(version=4), tflite.IDENTIFIER))
+        read(write_flatbuffer(tflite.Model(version=4), tflite.IDENTIFIER))
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import pillion
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import form_of, suffix_of
 from pillion.importers.tflite import read
-from pillion.importers.tflite.listing import operators
+from pillion.importers.tflite.listing import list_operators
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import write_flatbuffer
 from pillion.schemas.tflite import ElementType
 from pillion.targets import NPUS, compiled_operators
 
@@ -53,7 +53,7 @@ def chain(*codes: str, **fields: object) -> tflite.Model:
 
 def refused(model: tflite.Model) -> PillionError:
     with pytest.raises(PillionError) as caught:
-        read(pack(model, tflite.IDENTIFIER), compiled_operators())
+        read(write_flatbuffer(model, tflite.IDENTIFIER), compiled_operators())
     error = caught.value
     assert all((error.what, error.rule, error.here, error.help))
     return error
@@ -132,7 +132,7 @@ def test_what_is_damaged_stays_a_damaged_file() -> None:
     model = custom("x")
     model.subgraphs[0].operators[0].opcode_index = 7
     with pytest.raises(PillionError, match="not a valid TensorFlow Lite file"):
-        read(pack(model, tflite.IDENTIFIER), compiled_operators())
+        read(write_flatbuffer(model, tflite.IDENTIFIER), compiled_operators())
 
 
 def test_lite_is_another_name() -> None:
@@ -151,7 +151,7 @@ def test_operators_on_int8_and_uint8_at_once_are_refused_as_litert_refuses_them(
 
 def test_hybrid_files_are_called_so(tmp_path: Path) -> None:
     for model, words in ((hybrid(), "weights of 8 bits"), (chain("ABS", **FLOAT), "computes in float$")):
-        (tmp_path / "net.tflite").write_bytes(pack(model, tflite.IDENTIFIER))
+        (tmp_path / "net.tflite").write_bytes(write_flatbuffer(model, tflite.IDENTIFIER))
         with pytest.raises(PillionError) as caught:
             pillion.compile(tmp_path / "net.tflite", target="cortex-m33")
         assert re.search(words, caught.value.what)
@@ -161,7 +161,7 @@ def test_every_operator_that_is_not_read_has_its_sentence() -> None:
     """All of the format: read, refused for a reason of its own, or of a set of which there is one sentence."""
     unsaid = [
         one.name
-        for one in operators()
+        for one in list_operators()
         if not one.is_read and not one.note and not one.name.startswith("STABLEHLO_")
     ]
     assert not unsaid

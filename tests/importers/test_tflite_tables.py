@@ -12,7 +12,7 @@ from pillion.errors import PillionError
 from pillion.importers.tflite import read
 from pillion.ops.example_values import random_like
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import write_flatbuffer
 from pillion.schemas.tflite import ElementType
 
 ALL = np.arange(-128, 128, dtype=np.int8)
@@ -56,7 +56,7 @@ def test_neg_is_litert_s(zero: int) -> None:
 def test_broadcast_to_is_litert_s(shape: tuple[int, ...], to: tuple[int, ...]) -> None:
     model = File("BROADCAST_TO").input(*shape, zero=-128).constant(list(to)).output(*to, zero=-128).model()
     model.operator_codes[0].version = 2
-    raw = pack(model, tflite.IDENTIFIER)
+    raw = write_flatbuffer(model, tflite.IDENTIFIER)
     graph = read(raw)
     x = random_like(graph.inputs[0])
     (wanted,) = by_default(raw, x)

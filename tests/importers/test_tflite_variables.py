@@ -18,7 +18,7 @@ from pillion.ir.text import to_text
 from pillion.ir.types import Array
 from pillion.program import Program
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack, unpack
+from pillion.schemas.flatbuffer import read_root_table, write_flatbuffer
 from pillion.targets import find_target
 from stateful_graphs import same
 
@@ -184,9 +184,9 @@ def test_what_a_variable_is_at_first_may_be_computed() -> None:
 
 
 def changed(raw: bytes, change: Callable[[tflite.Model], None]) -> bytes:
-    model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, raw, tflite.IDENTIFIER)
     change(model)
-    return pack(model, tflite.IDENTIFIER)
+    return write_flatbuffer(model, tflite.IDENTIFIER)
 
 
 def first(model: tflite.Model, cls: type) -> tflite.Operator:

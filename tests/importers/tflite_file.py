@@ -15,7 +15,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ops.example_values import random_like
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import Table, pack
+from pillion.schemas.flatbuffer import Table, write_flatbuffer
 from pillion.schemas.tflite import ElementType
 
 
@@ -75,7 +75,7 @@ class File:
         return tflite.Model(version=3, operator_codes=[code], subgraphs=[subgraph], buffers=self.buffers)
 
     def bytes(self) -> bytes:
-        return pack(self.model(), tflite.IDENTIFIER)
+        return write_flatbuffer(self.model(), tflite.IDENTIFIER)
 
 
 def per_channel(count: int, axis: int) -> tflite.Quantization:

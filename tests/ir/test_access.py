@@ -14,7 +14,7 @@ from pillion.errors import PillionError
 from pillion.ir.access import AxisMap, ListedMap, Span
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops import ALL_OPS, Add, ArgMax, Conv2d, Gather, Linear, Pad, Softmax, Transpose
 from pillion.ops.example_values import conv_weights, value
 from pillion.streams.time_axes import time_map
@@ -149,19 +149,27 @@ REFUSED: dict[str, tuple[type[Op], dict[str, object], str]] = {
         Conv2d,
         {
             "weights": conv_weights((2, 1, 1, 3), 0, 1),
-            "bias": constant("b", np.zeros(2, np.int32)),
+            "bias": constant_value("b", np.zeros(2, np.int32)),
             "padding": (1, 0, 0, 0),
         },
         "a window sees no row of the image",
     ),
     "computed weights": (
         Linear,
-        {"x": FLAT, "weights": value("w", (5, 12), 0.1, 0), "bias": constant("b", np.zeros(5, np.int32))},
+        {
+            "x": FLAT,
+            "weights": value("w", (5, 12), 0.1, 0),
+            "bias": constant_value("b", np.zeros(5, np.int32)),
+        },
         "each row is made from all of `w`",
     ),
     "a table of rows": (
         Gather,
-        {"x": constant("table", np.zeros((1, 6, 9), np.int8), PerTensor(0.1)), "indices": PLACES, "axis": 2},
+        {
+            "x": constant_value("table", np.zeros((1, 6, 9), np.int8), PerTensor(0.1)),
+            "indices": PLACES,
+            "axis": 2,
+        },
         "a constant has other numbers for each row",
     ),
     "rows of fewer axes": (

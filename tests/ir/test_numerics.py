@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pillion.ir import numerics
-from pillion.ir.numerics import INT32_MAX, INT32_MIN, Arithmetic, Multiplier, ratio
+from pillion.ir.numerics import INT32_MAX, INT32_MIN, Arithmetic, Multiplier, scale_ratio
 
 int32 = st.integers(INT32_MIN, INT32_MAX)
 
@@ -95,7 +95,7 @@ def test_ratios_are_formed_in_the_precision_of_their_arithmetic(
 ) -> None:
     """In float32 only where LiteRT does so: of three scales that are not alike, every step rounds."""
     scales, result = (0.1, 0.3), 0.7
-    found = ratio(arithmetic, scales, result, float32_in_tflite=in_float32)
+    found = scale_ratio(arithmetic, scales, result, float32_in_tflite=in_float32)
     short = float(np.float32(0.1) * np.float32(0.3) / np.float32(0.7))
     assert short != 0.1 * 0.3 / 0.7
     assert found == (short if in_float32 and arithmetic.is_tflite else 0.1 * 0.3 / 0.7)

@@ -14,7 +14,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.state import State
 from pillion.ir.text import to_text
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import KINDS, graph_json, parse
 from pillion.ops.state_io import states_as_io
 from stateful_graphs import KINDS_OF_ENDS, QUEUE, SHOWN, graph_of, same, signal
@@ -48,7 +48,7 @@ def test_a_queue_gives_the_last_rows_of_the_stream() -> None:
 @TEXTS
 def test_the_text_parses_back(text: str) -> None:
     graph = graph_of(text)
-    again = verify(parse(to_text(graph)))
+    again = verify_graph(parse(to_text(graph)))
     assert to_text(again) == to_text(graph)
     assert same(run(again), run(graph))
 
@@ -80,7 +80,7 @@ def test_all_passes_keep_the_meaning(text: str) -> None:
 @TEXTS
 def test_states_as_inputs_and_outputs(text: str) -> None:
     graph = graph_of(text)
-    opened = verify(states_as_io(graph))
+    opened = verify_graph(states_as_io(graph))
     assert not opened.states
     held = graph.initial
     for inputs, wanted in zip(signal(graph, 5), run(graph), strict=True):
@@ -135,7 +135,7 @@ def with_state(**changes: object) -> Change:
 )
 def test_states_that_make_no_sense_are_refused(change: Change, complaint: str) -> None:
     with pytest.raises(PillionError, match=complaint):
-        verify(change(graph_of(QUEUE)))
+        verify_graph(change(graph_of(QUEUE)))
 
 
 def test_a_state_begins_as_what_it_is() -> None:

@@ -11,7 +11,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.text import to_text
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import ALL_OPS, Add, Clamp, Segment, parse
 from pillion.ops.example_values import random_like
 
@@ -26,9 +26,9 @@ def alone(op: Op) -> Graph:
 
 @pytest.mark.parametrize("op", EXAMPLES)
 def test_text_parses_back(op: Op) -> None:
-    graph = verify(alone(op))
+    graph = verify_graph(alone(op))
     text = to_text(graph)
-    again = verify(parse(text))
+    again = verify_graph(parse(text))
     assert to_text(again) == text
     inputs = [random_like(v) for v in graph.inputs]
     for one, other in zip(graph.reference(*inputs), again.reference(*inputs), strict=True):
@@ -40,8 +40,8 @@ def test_graphs_inside_of_ops_are_part_of_the_text() -> None:
     x, y = clamp.activations[0], clamp.results[0]
     outer = dataclasses.replace(x, name="outer"), dataclasses.replace(y, name="result")
     segment = Segment(xs=(outer[0],), ys=(outer[1],), body=alone(clamp), device="npu")
-    graph = verify(Graph("g", (outer[0],), (segment,), (outer[1],)))
-    (again,) = verify(parse(to_text(graph))).ops
+    graph = verify_graph(Graph("g", (outer[0],), (segment,), (outer[1],)))
+    (again,) = verify_graph(parse(to_text(graph))).ops
     assert isinstance(again, Segment)
     assert to_text(again.body) == to_text(segment.body)
     assert (again.device, to_text(parse(to_text(graph)))) == ("npu", to_text(graph))
@@ -80,14 +80,14 @@ def test_the_verifier_refuses_with_the_rule(line: str, rule: str) -> None:
         f"graph g arithmetic=cmsis-nn\ninput x: int8[2] @(0.1, 0)\n{line}\noutput {line.split(':')[0]}\n"
     )
     with pytest.raises(PillionError) as error:
-        verify(graph)
+        verify_graph(graph)
     assert rule in str(error.value)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_graph_wants_an_array_for_each_input(count: int) -> None:
     op = next(op for op in Add.examples() if len(op.activations) == 2)
-    graph = verify(alone(op))
+    graph = verify_graph(alone(op))
     with pytest.raises(PillionError, match="takes 2 inputs") as error:
         graph.reference(*[random_like(graph.inputs[0])] * count)
     assert error.value.here == f"{count} arrays"

@@ -13,9 +13,9 @@ from pillion.ir.access import ROWS, Span
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.tile import cut_tile
-from pillion.ir.types import DType, Value, constant
+from pillion.ir.types import DType, Value, constant_value
 from pillion.ops import ALL_OPS, ResizeBilinear, ResizeBilinearFloat, ResizeNearest, TransposeConv2d
-from pillion.ops.example_values import conv_weights, make, value
+from pillion.ops.example_values import conv_weights, make_op, value
 
 ROW_LOCAL = [cls for cls in ALL_OPS if any(not op.why_not_tileable for op in cls.examples())]
 NEVER = {
@@ -95,7 +95,7 @@ def test_rows_of_resizes_from_any_height_to_any_other(cls: type[Op]) -> None:
     for before, after in itertools.product(range(1, 8), repeat=2):
         for mode in modes:
             x, y = value("x", (1, before, 2, 1), 0.1, 0), value("y", (), 0.1, 0)
-            op = make(cls, y, x=x, size=(after, 2), **mode)
+            op = make_op(cls, y, x=x, size=(after, 2), **mode)
             if not op.why_not_tileable:
                 require_rows(op, Arithmetic.TFLITE, random)
                 tiled += 1
@@ -105,12 +105,12 @@ def test_rows_of_resizes_from_any_height_to_any_other(cls: type[Op]) -> None:
 def test_rows_of_transposed_convolutions_of_any_geometry() -> None:
     random = np.random.default_rng(4)
     for kernel, stride, dilation, top in itertools.product((1, 2, 3), (1, 2, 4), (1, 3), (0, 1, 2)):
-        x, bias = value("x", (1, 3, 2, 1), 0.1, 3), constant("bias", np.full(1, 400, np.int32))
+        x, bias = value("x", (1, 3, 2, 1), 0.1, 3), constant_value("bias", np.full(1, 400, np.int32))
         weights = conv_weights((1, kernel, 1, 1), 0, 5)
         geometry = {"stride": (stride, 1), "dilation": (dilation, 1), "padding": (top, 0, 0, 0)}
         y = value("y", (), 0.1, -2)
         try:
-            op = make(
+            op = make_op(
                 TransposeConv2d,
                 y,
                 x=x,

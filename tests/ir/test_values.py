@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, Quant, TensorType, Value, constant_value
 from pillion.ops import Clamp
 
 
@@ -22,7 +22,7 @@ def test_one_scale_is_asked_of_what_has_one(quant: Quant | None) -> None:
 def test_data_is_asked_of_constants() -> None:
     with pytest.raises(ValueError, match="x is not a constant"):
         _ = Value("x", TensorType((2,), DType.INT8, PerTensor(0.5))).constant
-    assert constant("k", np.arange(2, dtype=np.int8), PerTensor(0.5)).constant.tolist() == [0, 1]
+    assert constant_value("k", np.arange(2, dtype=np.int8), PerTensor(0.5)).constant.tolist() == [0, 1]
 
 
 def test_ops_are_things_and_not_their_fields() -> None:
@@ -35,7 +35,7 @@ def test_ops_are_things_and_not_their_fields() -> None:
 
 def test_constants_lie_in_the_order_of_their_axes() -> None:
     """Whatever view they are made of: writers take their bytes as they are. Scalars stay scalars."""
-    turned = constant("k", np.arange(6, dtype=np.int8).reshape(2, 3).T, PerTensor(0.5)).constant
+    turned = constant_value("k", np.arange(6, dtype=np.int8).reshape(2, 3).T, PerTensor(0.5)).constant
     assert turned.flags.c_contiguous
     assert turned.tobytes() == bytes([0, 3, 1, 4, 2, 5])
-    assert constant("k", np.array(3, np.int8), PerTensor(0.5)).shape == ()
+    assert constant_value("k", np.array(3, np.int8), PerTensor(0.5)).shape == ()

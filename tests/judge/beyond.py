@@ -17,9 +17,9 @@ from pillion.emitters.pte import elementwise, emit, library_limits, movement, po
 from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import Array, PerChannel, Shape, Value, constant
+from pillion.ir.types import Array, PerChannel, Shape, Value, constant_value
 from pillion.ops import Conv2d, DepthwiseConv2d, Minimum, Quantize, Softmax, Transpose, TransposeConv2d
-from pillion.ops.example_values import make, random_like, real, value
+from pillion.ops.example_values import float_value, make_op, random_like, value
 from pillion.ops.softmax import OUTPUT
 
 BOTH: tuple[Core, ...] = ("m55", "m33")
@@ -64,7 +64,7 @@ class Beyond:
 def _transpose(rows: int, columns: int, cores: tuple[Core, ...], says: str) -> Beyond:
     x = value("x", (rows, columns))
     return Beyond(
-        make(Transpose, value("y", (1,)), x=x, order=(1, 0)), _numbered((rows, columns)), cores, says
+        make_op(Transpose, value("y", (1,)), x=x, order=(1, 0)), _numbered((rows, columns)), cores, says
     )
 
 
@@ -76,28 +76,30 @@ def _layer(cls: type[Op], x: Shape, weights: Shape, axis: int, **fields: Any) ->
     rng = np.random.default_rng(1)
     image, count = value("x", x), weights[axis]
     levels = rng.integers(-127, 128, weights).astype(np.int8)
-    held = constant("w", levels, PerChannel((0.01,) * count, axis))
-    bias = constant("b", np.zeros(count, np.int32), PerChannel((0.0005,) * count, 0))
-    op = make(cls, value("y", (1,), 0.1), x=image, weights=held, bias=bias, **fields)
+    held = constant_value("w", levels, PerChannel((0.01,) * count, axis))
+    bias = constant_value("b", np.zeros(count, np.int32), PerChannel((0.0005,) * count, 0))
+    op = make_op(cls, value("y", (1,), 0.1), x=image, weights=held, bias=bias, **fields)
     return op, _numbered(x)
 
 
 def _softmax() -> Beyond:
     x = value("x", (2, 512))
-    op = make(Softmax, Value("y", value("y", (1,)).type.__class__((1,), x.dtype, OUTPUT)), x=x)
+    op = make_op(Softmax, Value("y", value("y", (1,)).type.__class__((1,), x.dtype, OUTPUT)), x=x)
     return Beyond(op, np.full(x.shape, -3, np.int8), BOTH, "512 times")
 
 
 def _quantize() -> Beyond:
-    op = make(Quantize, value("y", (1,), 0.5), x=real("x", (1, 32)))
+    op = make_op(Quantize, value("y", (1,), 0.5), x=float_value("x", (1, 32)))
     return Beyond(op, np.full((1, 32), 20_000, np.float32), HELIUM, "steps from zero")
 
 
 def _extremum() -> Beyond:
     """One number for each row of an image: the second operand is a constant, so that there is one input."""
-    numbers = constant("b", np.arange(-6, 6, 3, np.int8).reshape(1, 4, 1, 1), value("q", ()).quant)
+    numbers = constant_value("b", np.arange(-6, 6, 3, np.int8).reshape(1, 4, 1, 1), value("q", ()).quant)
     x = value("x", (1, 4, 3, 2))
-    return Beyond(make(Minimum, value("y", (1,)), a=x, b=numbers), _numbered(x.shape), BOTH, "last two axes")
+    return Beyond(
+        make_op(Minimum, value("y", (1,)), a=x, b=numbers), _numbered(x.shape), BOTH, "last two axes"
+    )
 
 
 _SIZES = "16 bits"

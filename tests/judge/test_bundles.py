@@ -13,7 +13,7 @@ from judge.beyond import BOTH
 from judge.machine import CORES, RUNTIMES, Core, judged, missing
 from pillion.emitters.pte import Runtime
 from pillion.schemas import bundled
-from pillion.schemas.flatbuffer import unpack
+from pillion.schemas.flatbuffer import read_root_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -41,7 +41,7 @@ def test_the_real_kernels_give_what_the_bundle_expects(core: Core, runtime: Runt
         [random.standard_normal(shape).astype(np.float32) for shape in ((1, 3, 11, 9), (1, 5))]
         for _ in range(3)
     ]
-    held = unpack(bundled.BundledProgram, program.bundled(samples, runtime), bundled.IDENTIFIER)
+    held = read_root_table(bundled.BundledProgram, program.bundled(samples, runtime), bundled.IDENTIFIER)
     (suite,) = held.method_test_suites
     answer = judged(bytes(held.program), program.graph.outputs, samples, core, runtime)
     assert answer.ok, answer.complaint

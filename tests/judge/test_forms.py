@@ -14,19 +14,19 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Shape
 from pillion.ops import Conv2d, Linear, Mean
-from pillion.ops.example_values import conv_bias, conv_weights, make, value
+from pillion.ops.example_values import conv_bias, conv_weights, make_op, value
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
 def mean(shape: Shape) -> Op:
-    return make(Mean, value("y", (), 0.02, 5), x=value("x", shape, 0.05, -3), axes=(1, 2))
+    return make_op(Mean, value("y", (), 0.02, 5), x=value("x", shape, 0.05, -3), axes=(1, 2))
 
 
 def weighted(cls: type[Conv2d] | type[Linear], x: Shape, weights: Shape, **fields: object) -> Op:
     image, w = value("x", x, 0.05, -3), conv_weights(weights, 0, 1)
     bias = conv_bias(image, w, weights[0], 2)
-    return make(cls, value("y", (), 0.9, 4), x=image, weights=w, bias=bias, **fields)
+    return make_op(cls, value("y", (), 0.9, 4), x=image, weights=w, bias=bias, **fields)
 
 
 FORMS: dict[str, tuple[Op, dict[Core, int]]] = {

@@ -23,9 +23,9 @@ from pillion.devices import cortex_m
 from pillion.emitters.pte import Runtime, emit
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerChannel, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Linear, Mean, Minimum, Quantize
-from pillion.ops.example_values import real, value
+from pillion.ops.example_values import float_value, value
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -68,7 +68,7 @@ def test_our_kernel_quantizes_ties_as_the_core_does(core: Core) -> None:
     pytest.importorskip("executorch", reason="pip install 'pillion[executorch]'")
     from pillion.run.executorch import run_executorch
 
-    x, y = real("x", (1, 1000)), value("y", (1, 1000), 0.05, 3)
+    x, y = float_value("x", (1, 1000)), value("y", (1, 1000), 0.05, 3)
     graph = Graph("ties", (x,), (Quantize(x=x, y=y),), (y,))
     halves = (np.arange(1000) - 500).astype(np.float32).reshape(x.shape) / 2 * np.float32(0.05)
     program = emit(graph, cortex_m.CORES[CORES[core]])
@@ -85,7 +85,7 @@ MOST_OF_A_MEAN: dict[Core, float] = {"m55": 7.0, "m33": 15.0}
 @pytest.mark.parametrize("shape", [(1, 25, 5, 64), (3, 7, 7, 24)])
 def test_means_over_pixels_are_transposed_first(shape: tuple[int, ...], core: Core) -> None:
     x, y = value("x", shape, 0.05, 3), value("y", (shape[0], shape[3]), 0.02, -5)
-    graph = verify(Graph("mean", (x,), (Mean(x=x, y=y, axes=(1, 2)),), (y,)))
+    graph = verify_graph(Graph("mean", (x,), (Mean(x=x, y=y, axes=(1, 2)),), (y,)))
     fed = samples(graph)
     answer = judged(emit(graph, cortex_m.CORES[CORES[core]], "1.4"), (y,), fed, core, "1.4")
     assert all(
@@ -105,7 +105,7 @@ def test_linears_of_few_rows_take_the_general_kernel_of_the_dsp_extension(rows: 
     )
     bias = Value("b", TensorType((64,), DType.INT32), rng.integers(-999, 999, 64, np.int32))
     x, y = value("x", (rows, 128), 0.05, 3), value("y", (rows, 64), 0.4, -5)
-    graph = verify(Graph("linear", (x,), (Linear(x=x, weights=weights, bias=bias, y=y),), (y,)))
+    graph = verify_graph(Graph("linear", (x,), (Linear(x=x, weights=weights, bias=bias, y=y),), (y,)))
     fed = samples(graph)
     answer = judged(emit(graph, cortex_m.CORES[CORES["m33"]], "1.4"), (y,), fed, "m33", "1.4")
     assert all(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.linear import Linear
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -34,7 +34,7 @@ def weights_of(shape: Shape, axis: int, rng: np.random.Generator, seed: int) -> 
     data = rng.integers(-128 if seed % 3 == 0 else -127, 127, shape, endpoint=True).astype(np.int8)
     if seed % 5 == 0:
         data = rng.choice(np.array([-128, -127, 127], np.int8), shape)
-    return constant(
+    return constant_value(
         "weights", data, PerChannel(tuple((rng.uniform(0.4, 1.6, shape[axis]) * WEIGHT_SCALE).tolist()), axis)
     )
 
@@ -46,7 +46,7 @@ def infer(cls: type[Op], y: Value, **fields: Any) -> Any:
 
 def bias_of(count: int, taps: int, rng: np.random.Generator) -> Value:
     reach = int(SPREAD * math.sqrt(taps))
-    return constant("bias", rng.integers(-reach, reach, count, endpoint=True).astype(np.int32))
+    return constant_value("bias", rng.integers(-reach, reach, count, endpoint=True).astype(np.int32))
 
 
 def products(
@@ -130,6 +130,6 @@ def with_pruned_channel(op: Product, channel: int, bias: int) -> Product:
     scales = tuple(1e-10 if i == channel else scale for i, scale in enumerate(quant.scales))
     return replace(
         op,
-        weights=constant("weights", weights, PerChannel(scales, quant.axis)),
-        bias=constant("bias", biases),
+        weights=constant_value("weights", weights, PerChannel(scales, quant.axis)),
+        bias=constant_value("bias", biases),
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.ops.matmul import BatchMatmul
 
 SIDES = (*range(1, 10), 15, 16, 17, 31, 33, 65)
@@ -25,7 +25,7 @@ def matmul(batch: int, rows: int, depth: int, columns: int, seed: int, relu: boo
     scale = unit * math.sqrt(depth) * 90 if seed % 3 else unit * depth * 128
     y = value("y", (), scale, ZERO_POINTS[seed // 3 % 5])
     low = y.zero_point if relu else -128
-    made = make(
+    made = make_op(
         BatchMatmul, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, low=low, high=100 if seed % 7 == 0 else 127
     )
     assert isinstance(made, BatchMatmul)

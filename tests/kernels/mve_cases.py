@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pillion.emitters.c.accumulators import OutputChannels
 from pillion.ir import numerics
 from pillion.ir.numerics import Multiplier
-from pillion.ir.types import DType, Pair, PerTensor, Sides, TensorType, Value, constant
-from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d, windows
+from pillion.ir.types import DType, Pair, PerTensor, Sides, TensorType, Value, constant_value
+from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d, padded_windows
 
 Int8Array = NDArray[np.int8]
 
@@ -90,8 +90,8 @@ class Layer:
         weights = s.weights.T.reshape(1, *shape) if self.depthwise else s.weights.reshape(g.out_c, *shape)
         operands: Any = {
             "x": Value("x", TensorType(self.x.shape, DType.INT8, PerTensor(0.1, s.in_zp))),
-            "weights": constant("w", weights, PerTensor(0.01)),
-            "bias": constant("b", np.asarray(s.bias, np.int32), PerTensor(1e-3)),
+            "weights": constant_value("w", weights, PerTensor(0.01)),
+            "bias": constant_value("b", np.asarray(s.bias, np.int32), PerTensor(1e-3)),
             "y": Value(
                 "y", TensorType((g.images, *g.out_size, g.out_c), DType.INT8, PerTensor(0.1, s.out_zp))
             ),
@@ -106,7 +106,9 @@ class Layer:
     def seen(self) -> NDArray[np.float64]:
         g = self.geometry
         x = self.x.astype(np.float64) - self.channels.in_zp
-        return windows(x, g.kernel, g.stride, g.dilation, g.padding)[:, : g.out_size[0], : g.out_size[1]]
+        return padded_windows(x, g.kernel, g.stride, g.dilation, g.padding)[
+            :, : g.out_size[0], : g.out_size[1]
+        ]
 
     def finish(self, acc: NDArray[np.int64]) -> Int8Array:
         s = self.channels

@@ -15,7 +15,7 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.verdict import failures
+from pillion.ir.verdict import failed_rules
 
 CHANNELS = (*range(1, 34), 63, 64, 65)
 ZERO_POINTS = (-128, 0, 127)
@@ -40,7 +40,7 @@ class Variant:
 
     def refusals(self, case: Layer) -> list[str]:
         """The rules that keep a layer from this kernel."""
-        return [v.rule for v in failures(self.row.check(case.op(), Arithmetic.CMSIS_NN))]
+        return [v.rule for v in failed_rules(self.row.check(case.op(), Arithmetic.CMSIS_NN))]
 
     def in_place(self, case: Layer) -> bool:
         return bool(self.row.in_place(case.op()))

@@ -13,7 +13,7 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
-from pillion.ir.verdict import all_ok, failures
+from pillion.ir.verdict import all_ok, failed_rules
 
 CMSIS_NN = Arithmetic.CMSIS_NN
 
@@ -26,7 +26,7 @@ def kernel_of(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> 
 def refusals(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> list[str]:
     """The rules that keep the last kernel of this kind from taking the op."""
     kernel = [k for k in target.kernels if k.op is type(op)][-1]
-    return [verdict.rule for verdict in failures(kernel.check(op, arithmetic))]
+    return [verdict.rule for verdict in failed_rules(kernel.check(op, arithmetic))]
 
 
 def random_operands(op: Op, rng: np.random.Generator, extreme: bool = False) -> tuple[Array, ...]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from pillion.emitters.c.table_lookup import WITH_SCALAR
 from pillion.ir.op import Op, Quantization
-from pillion.ir.types import PerTensor, constant
-from pillion.ops.example_values import make, value
+from pillion.ir.types import PerTensor, constant_value
+from pillion.ops.example_values import make_op, value
 from pillion.ops.prelu import Prelu
 
 SHAPE = (7, 37)
@@ -24,11 +24,11 @@ def operations() -> Iterator[Op]:
         for number, shape in ((-128, ()), (5, (1,)), (127, (1, 1))):
             x = value("x", SHAPE, 0.05, 3)
             levels = np.full(shape, number, np.int8)
-            n = constant("n", levels, quant if is_shared else PerTensor(0.07, -number - 1))
+            n = constant_value("n", levels, quant if is_shared else PerTensor(0.07, -number - 1))
             y = value("y", (), 0.05 if is_shared else 0.11, 3 if is_shared else -7)
             bounds: dict[str, Any] = {"low": -90, "high": 100} if i % 2 and not is_shared else {}
             if cls is Prelu:
-                yield make(cls, y, x=x, slope=n)
+                yield make_op(cls, y, x=x, slope=n)
                 continue
-            yield make(cls, y, a=x, b=n, **bounds)
-            yield make(cls, y, a=n, b=x, **bounds)
+            yield make_op(cls, y, a=x, b=n, **bounds)
+            yield make_op(cls, y, a=n, b=x, **bounds)

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernels.op_cases import Run
 from pillion.ir.types import DType, TensorType
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
 
 ZERO_POINTS = (-128, 0, 127, -3)
@@ -23,11 +23,11 @@ def every_block() -> Iterator[Any]:
     for i, shape in enumerate(block_shapes()):
         x = value("x", shape, 0.05, ZERO_POINTS[i % 4])
         y = ZERO_POINTS[i // 4 % 4]
-        yield make(
+        yield make_op(
             Mean, value("y", (), 0.05 * (0.3 + 0.2 * (i % 5)), y), x=x, axes=(1, 2), keepdims=i % 2 == 0
         )
         reduced = shape[1] * shape[2]
-        yield make(
+        yield make_op(
             ReduceSum, value("y", (), 0.05 * (1.3 + 0.7 * (i % 3)) * reduced**0.5, y), x=x, axes=(1, 2)
         )
 
@@ -48,7 +48,7 @@ def every_extreme() -> Iterator[Run]:
                 replace(y, type=TensorType((), DType.BOOL)),
                 data > 0,
             )
-        op = make((ReduceMax, ReduceMin)[i % 2], y, x=x, axes=(1, 2), keepdims=i % 3 == 0)
+        op = make_op((ReduceMax, ReduceMin)[i % 2], y, x=x, axes=(1, 2), keepdims=i % 3 == 0)
         numbers = data ^ (sign < 0) if data.dtype == bool else sign * data
         yield Run(op, (numbers.reshape(shape).astype(x.dtype.numpy),))
 

@@ -18,10 +18,10 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops.div import Div
 from pillion.ops.elementwise import Add, Mul, Sub
-from pillion.ops.example_values import make, real, value
+from pillion.ops.example_values import float_value, make_op, value
 from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Transpose
@@ -90,7 +90,7 @@ def test_every_count(cls: Any) -> None:
     ops = []
     for count in COUNTS[1:]:
         a, b = value("a", (count,), 0.0513, 3), value("b", (count,), 0.0437, -9)
-        ops += [make(cls, value("y", (), 0.0811, 5), a=a, b=b, low=-90, high=100)] * 2
+        ops += [make_op(cls, value("y", (), 0.0811, 5), a=a, b=b, low=-90, high=100)] * 2
     check(M33, ops)
 
 
@@ -99,8 +99,8 @@ def test_every_count(cls: Any) -> None:
 def test_other_cores(board: Target) -> None:
     a, b = value("a", (37,), 0.0513, 3), value("b", (37,), 0.0437, -9)
     x = value("x", (1, 5, 6, 7), 0.05, 3)
-    ops = [make(cls, value("y", (), 0.0811, 5), a=a, b=b) for cls in BINARY]
-    check(board, [*ops, *(make(cls, x, x=x, kernel=(2, 3)) for cls in (AvgPool2d, MaxPool2d))])
+    ops = [make_op(cls, value("y", (), 0.0811, 5), a=a, b=b) for cls in BINARY]
+    check(board, [*ops, *(make_op(cls, x, x=x, kernel=(2, 3)) for cls in (AvgPool2d, MaxPool2d))])
 
 
 @pytest.mark.parametrize("cls", BINARY, ids=lambda cls: cls.kind)
@@ -109,7 +109,7 @@ def test_other_cores(board: Target) -> None:
 )
 def test_rows_again_and_again(cls: Any, a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
     a, b = value("a", a_shape, 0.0513, 3), value("b", b_shape, 0.0437, -9)
-    check(M33, [make(cls, value("y", (), 0.0811, -3), a=a, b=b)])
+    check(M33, [make_op(cls, value("y", (), 0.0811, -3), a=a, b=b)])
 
 
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
@@ -119,13 +119,16 @@ def test_quotients(arithmetic: Arithmetic) -> None:
 
 def test_no_factors_where_quotients_tie() -> None:
     """Halves that are rounded differently: the portable kernel divides."""
-    op = make(Div, value("y", (), 0.2, 5), a=value("a", (7,), 0.05, 3), b=value("b", (7,), 0.04, -9))
+    op = make_op(Div, value("y", (), 0.2, 5), a=value("a", (7,), 0.05, 3), b=value("b", (7,), 0.04, -9))
     assert all(kernel_of(M33, op, arithmetic) is None for arithmetic in Arithmetic)
 
 
 def test_constant_operand() -> None:
-    a, b = value("a", (5, 7), 0.0513, 3), constant("b", np.arange(7, dtype=np.int8), PerTensor(0.0437, -3))
-    check(M33, [make(cls, value("y", (), 0.0811, 5), a=a, b=b) for cls in BINARY])
+    a, b = (
+        value("a", (5, 7), 0.0513, 3),
+        constant_value("b", np.arange(7, dtype=np.int8), PerTensor(0.0437, -3)),
+    )
+    check(M33, [make_op(cls, value("y", (), 0.0811, 5), a=a, b=b) for cls in BINARY])
 
 
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
@@ -152,12 +155,12 @@ def test_quantize_at_the_edges() -> None:
         for data in (special, ties):
             x = np.array(data, np.float32)
             y = Value("y", TensorType(x.shape, DType.INT8, PerTensor(0.0625, zp)))
-            runs.append((Quantize(x=real("x", x.shape), y=y), (x,)))
+            runs.append((Quantize(x=float_value("x", x.shape), y=y), (x,)))
     check_data(runs)
 
 
 def test_quantize_and_dequantize_every_count() -> None:
-    numbers = [(value("q", (count,), 0.031, 7), real("x", (count,))) for count in COUNTS]
+    numbers = [(value("q", (count,), 0.031, 7), float_value("x", (count,))) for count in COUNTS]
     check(M33, [op for q, x in numbers for op in (Quantize(x=x, y=q), Dequantize(x=q, y=x))])
 
 
@@ -173,7 +176,7 @@ def pool(cls: Any, rng: np.random.Generator, channels: int) -> Op:
     x = value("x", (int(rng.integers(1, 3)), *size, channels), 0.05, 3)
     low, high = (-128, 127) if rng.random() < 0.5 else (-30, 60)
     stride = tuple(int(s) for s in rng.integers(1, 4, 2))
-    return make(cls, x, x=x, kernel=kernel, stride=stride, padding=padding, low=low, high=high)
+    return make_op(cls, x, x=x, kernel=kernel, stride=stride, padding=padding, low=low, high=high)
 
 
 @pytest.mark.parametrize("cls", [MaxPool2d, AvgPool2d, AvgPool2dUp], ids=lambda cls: cls.kind)
@@ -186,8 +189,8 @@ def test_random_windows(cls: Any) -> None:
 @pytest.mark.parametrize("size", [(1, 1), (7, 7), (16, 16), (17, 31), (1, 200), (64, 64)])
 def test_global_means(size: tuple[int, int]) -> None:
     x = value("x", (1, *size, 19), 0.05, 3)
-    op = make(AvgPool2d, x, x=x, kernel=size)
-    check(M33, [op, make(AvgPool2dUp, x, x=x, kernel=size)], arithmetic=Arithmetic.TFLITE)
+    op = make_op(AvgPool2d, x, x=x, kernel=size)
+    check(M33, [op, make_op(AvgPool2dUp, x, x=x, kernel=size)], arithmetic=Arithmetic.TFLITE)
     check_data([(op, (np.full(x.shape, level, np.int8),)) for level in (-128, 127)])
 
 
@@ -196,7 +199,8 @@ def test_transpose() -> None:
     shapes = [(rows, columns) for rows in (1, 2, 3, 4, 5, 7, 9) for columns in (1, 2, 3, 4, 6, 8, 11)]
     plain = [((2, *s), (0, 2, 1)) for s in shapes] + [((1, 3, 17, 19), (0, 2, 3, 1))]
     ops = [
-        make(Transpose, value("y", (), 0.05, 3), x=value("x", s, 0.05, 3), order=order) for s, order in plain
+        make_op(Transpose, value("y", (), 0.05, 3), x=value("x", s, 0.05, 3), order=order)
+        for s, order in plain
     ]
     check(M33, [op for op in ops if kernel_of(M33, op) is not None])
     assert sum(kernel_of(M33, op) is not None for op in ops) >= 30
@@ -220,7 +224,7 @@ def test_matmul_on_other_cores(board: Target) -> None:
 @pytest.mark.parametrize(("depth", "is_taken"), [(16512, True), (16513, False)])
 def test_matmul_takes_sums_that_can_be_doubled(depth: int, is_taken: bool) -> None:
     a, b = value("a", (1, 2, depth), 0.031, -128), value("b", (1, depth, 3), 0.043, -128)
-    op = make(BatchMatmul, value("y", (), 0.031 * 0.043 * depth * 200, 5), a=a, b=b)
+    op = make_op(BatchMatmul, value("y", (), 0.031 * 0.043 * depth * 200, 5), a=a, b=b)
     assert (kernel_of(M33, op) is not None) == is_taken
     if is_taken:
         ends = [np.full(a.shape, e, np.int8) for e in (-128, 127)]
@@ -249,11 +253,11 @@ def test_sums_as_far_as_they_go(level: int) -> None:
     ops = [op for op in every_block() if kernel_of(M33, op)]
     for height, width in ((1, 255), (16, 16), (4, 64)):
         x = value("x", (1, height, width, 5), 0.05, 3)
-        ops.append(make(AvgPool2d, value("y", (), 0.05, 3), x=x, kernel=(height, width)))
+        ops.append(make_op(AvgPool2d, value("y", (), 0.05, 3), x=x, kernel=(height, width)))
     check_data([(op, tuple(np.full(v.shape, level, np.int8) for v in op.activations)) for op in ops])
 
 
 @pytest.mark.parametrize(("inner", "is_taken"), [(1, True), (2, False), (3, False), (4, True)])
 def test_sums_of_few_neighbours_are_left_to_the_portable_kernel(inner: int, is_taken: bool) -> None:
-    op = make(Mean, value("y", (), 0.03), x=value("x", (1, 9, inner), 0.05), axes=(1,))
+    op = make_op(Mean, value("y", (), 0.03), x=value("x", (1, 9, inner), 0.05), axes=(1,))
     assert (kernel_of(M33, op) is not None) == is_taken

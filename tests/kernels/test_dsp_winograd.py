@@ -21,11 +21,11 @@ from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.emitters.c.lower import lower
 from pillion.emitters.c.select_and_plan import select_and_plan
 from pillion.ir.graph import Graph
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
-from pillion.ir.verdict import all_ok, failures
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.verdict import all_ok, failed_rules
 from pillion.memory import InnerOpRun, schedule
 from pillion.ops.conv import Conv2d
-from pillion.ops.region import as_region
+from pillion.ops.region import split_into_tiles
 from pillion.tiling.search import price, tiling_candidates
 from pillion.tiling.stripe import Stripe, striped
 
@@ -68,10 +68,10 @@ def largest(sign: int, zero_point: int, channels: int = 32) -> Conv2d:
     room = (winograd.SUM_LIMIT - 1 - channels * winograd.LARGEST_PLACE) // 4
     bias = sign * room - 128 * 9 * channels * zero_point
     x = Value("x", TensorType(op.x.shape, DType.INT8, PerTensor(0.04, zero_point)))
-    weights = constant("weights", np.full_like(op.weights.constant, -128), op.weights.type.quant)
+    weights = constant_value("weights", np.full_like(op.weights.constant, -128), op.weights.type.quant)
     y_scale = 0.04 * max(op.weights.type.quant.scales) * room / 120
     y = Value("y", TensorType(op.y.shape, DType.INT8, PerTensor(y_scale, 0)))
-    return replace(op, x=x, weights=weights, y=y, bias=constant("bias", np.array([bias, 0], np.int32)))
+    return replace(op, x=x, weights=weights, y=y, bias=constant_value("bias", np.array([bias, 0], np.int32)))
 
 
 @pytest.mark.parametrize("zero_point", [-128, 0, 127])
@@ -90,8 +90,8 @@ def test_the_largest_sums_of_all(sign: int, zero_point: int) -> None:
 
 def test_a_sum_that_could_leave_32_bits_is_refused() -> None:
     op = largest(1, 0)
-    beyond = replace(op, bias=constant("bias", op.bias.constant + np.array([1, 0], np.int32)))
-    assert [v.rule for v in failures(winograd.KERNEL.check(beyond, CMSIS_NN))] == ["sums of places"]
+    beyond = replace(op, bias=constant_value("bias", op.bias.constant + np.array([1, 0], np.int32)))
+    assert [v.rule for v in failed_rules(winograd.KERNEL.check(beyond, CMSIS_NN))] == ["sums of places"]
 
 
 def test_pruned_channels() -> None:
@@ -156,8 +156,8 @@ def test_small_code_has_no_weights_that_are_larger() -> None:
 def test_prepared_weights_take_a_bounded_part_of_flash() -> None:
     within, beyond = (conv2d((1, 8, 8, 16), out, (3, 3), seed=1) for out in (32, 34))
     assert winograd.weight_growth_bytes(within) == 23 * 16 * 32 <= winograd.MOST_FLASH
-    assert not failures(KERNEL.check(within, CMSIS_NN))
-    assert [v.rule for v in failures(KERNEL.check(beyond, CMSIS_NN))] == ["further flash"]
+    assert not failed_rules(KERNEL.check(within, CMSIS_NN))
+    assert [v.rule for v in failed_rules(KERNEL.check(beyond, CMSIS_NN))] == ["further flash"]
     made = (lower(graph_of(within), Isa.DSP, optimize).constant_bytes for optimize in ("speed", "size"))
     fast, small = made
     assert fast - small == pytest.approx(winograd.weight_growth_bytes(within), abs=64)
@@ -187,7 +187,7 @@ def test_stripes_make_rows_in_pairs() -> None:
     assert way.stripe.units == (2, 2)
     rows = {
         f.span.count
-        for f in schedule(as_region(graph, *astuple(way.stripe))).events
+        for f in schedule(split_into_tiles(graph, *astuple(way.stripe))).events
         if isinstance(f, InnerOpRun)
     }
     assert rows == {8, 6, 4}

@@ -22,10 +22,10 @@ from pillion.emitters.c.host import conv as host_conv
 from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Pair, PerChannel, Shape, constant
+from pillion.ir.types import Array, Pair, PerChannel, Shape, constant_value
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.elementwise import Add, Mul, Sub
-from pillion.ops.example_values import make, real, value
+from pillion.ops.example_values import float_value, make_op, value
 from pillion.ops.formats import Quantize
 from pillion.ops.lut import Lut
 from pillion.ops.movement import Transpose
@@ -158,13 +158,13 @@ def test_roundings(build: Target) -> None:
     runs = []
     for right, zp, less in product((1, 2, 3, 5), (-128, 0, 7), (0, 1, 300)):
         x, y = value("x", (1, 16, 16, 1), 1.0, 0), value("y", (), 2.0 ** (right + 1), zp)
-        one = constant("weights", np.ones((1, 1, 1, 1), np.int8), PerChannel((1.0,), 0))
+        one = constant_value("weights", np.ones((1, 1, 1, 1), np.int8), PerChannel((1.0,), 0))
         fields = {
             "weights": one,
-            "bias": constant("bias", np.zeros(1, np.int32)),
+            "bias": constant_value("bias", np.zeros(1, np.int32)),
             "low": max(-128, zp - less),
         }
-        op = make(Conv2d, y, x=x, **fields)
+        op = make_op(Conv2d, y, x=x, **fields)
         assert op.multipliers[1].tolist() == [-right]  # type: ignore[attr-defined]  # a convolution
         runs.append(Run(op, (np.arange(-128, 128, dtype=np.int8).reshape(x.shape),)))
     check_runs(build, runs)
@@ -174,7 +174,7 @@ def test_no_shift_is_left_to_the_portable_kernel() -> None:
     """Nor sums that cannot be doubled, groups, and rows with holes."""
     plain = conv2d((1, 3, 5, 8), 4)
     y = value("y", plain.y.shape, 1e-4, 0)
-    heavy = replace(plain, bias=constant("bias", np.full(4, 2**30, np.int32)))
+    heavy = replace(plain, bias=constant_value("bias", np.full(4, 2**30, np.int32)))
     build = with_vectors()
     assert kernel_of(build, plain) is not None
     assert refusals(build, replace(plain, y=y)) == ["right_shift"]
@@ -220,14 +220,14 @@ def test_two_operands(build: Target, cls: Any) -> None:
     runs = []
     for i, (zp, out_zp, scale) in enumerate(product((-128, 3, 127), (-7, 90), (0.0437, 0.25))):
         a, b = value("a", (256, 256), 0.0513, zp), value("b", (256, 256), scale, -zp - 1)
-        op = make(cls, value("y", (), 0.0811 * (1 + i % 3), out_zp), a=a, b=b, low=-90, high=100)
+        op = make_op(cls, value("y", (), 0.0811 * (1 + i % 3), out_zp), a=a, b=b, low=-90, high=100)
         runs += [Run(op, EVERY_PAIR)] if kernel_of(build, op) else []
     assert len(runs) > 6
     check_runs(build, runs)
     shapes: list[tuple[Shape, Shape]] = [((n,), (n,)) for n in COUNTS]
     shapes += [((5, 3, 9), (9,)), ((17,), (6, 17)), ((3, 70), (1, 70)), ((2, 3, 4), (3, 4))]
     ops = [
-        make(cls, value("y", (), 0.0811, 5), a=value("a", a, 0.0513, 3), b=value("b", b, 0.0437, -9))
+        make_op(cls, value("y", (), 0.0811, 5), a=value("a", a, 0.0513, 3), b=value("b", b, 0.0437, -9))
         for a, b in shapes
         for _ in range(2)
     ]
@@ -238,7 +238,8 @@ def test_two_operands(build: Target, cls: Any) -> None:
 def test_tables(build: Target) -> None:
     x = [value("x", (n,), 0.05, 3) for n in (1, 64, 257)]
     check(
-        build, [*operations(), *(make(Lut, value("y", (), 0.1, -5), x=v, function=Function.TANH) for v in x)]
+        build,
+        [*operations(), *(make_op(Lut, value("y", (), 0.1, -5), x=v, function=Function.TANH) for v in x)],
     )
 
 
@@ -248,7 +249,7 @@ def test_quantize(build: Target) -> None:
     runs = []
     for scale, zero_point in ((1.0, 0), (0.1, -128), (0.007, 127), (2.0**-4, 5), (3e-38, 0), (1e30, 0)):
         data = awkward_reals(float(np.float32(scale)))
-        op = make(Quantize, value("y", (), scale, zero_point), x=real("x", data.shape))
+        op = make_op(Quantize, value("y", (), scale, zero_point), x=float_value("x", data.shape))
         runs += [Run(op, (data,)), Run(op, (data,), in_place=True)]
     runs += [Run(op_of(n), (np.linspace(-20, 20, n).astype(np.float32),)) for n in COUNTS]
     check_runs(build, runs)
@@ -256,7 +257,7 @@ def test_quantize(build: Target) -> None:
 
 def op_of(count: int) -> Op:
     """Quantizes so many."""
-    return make(Quantize, value("y", (), 0.1, 7), x=real("x", (count,)))
+    return make_op(Quantize, value("y", (), 0.1, 7), x=float_value("x", (count,)))
 
 
 def awkward_reals(scale: float) -> Array:
@@ -273,5 +274,7 @@ def test_planes_side_by_side(build: Target) -> None:
     shapes = [
         (n, rows, columns) for n in (1, 3) for rows in (2, 3, 4) for columns in (4, 15, 16, 33, 64, 197)
     ]
-    ops = [make(Transpose, value("y", (), 0.1, 3), x=value("x", s, 0.1, 3), order=(0, 2, 1)) for s in shapes]
+    ops = [
+        make_op(Transpose, value("y", (), 0.1, 3), x=value("x", s, 0.1, 3), order=(0, 2, 1)) for s in shapes
+    ]
     check(build, ops)

@@ -15,9 +15,9 @@ from kernels.rig import M4, M33, M55, Target
 from nightly import part_of
 from pillion.emitters.c import single_rounding
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import PerTensor, Value, constant
-from pillion.ir.verdict import failures
-from pillion.ops.example_values import make, value
+from pillion.ir.types import PerTensor, Value, constant_value
+from pillion.ir.verdict import failed_rules
+from pillion.ops.example_values import make_op, value
 from pillion.ops.linear import Linear
 
 pytestmark = pytest.mark.qemu
@@ -55,9 +55,9 @@ def test_long_sums(board: Target) -> None:
 def tying(power: int, zero_point: int) -> Linear:
     """Of sums that lie between two results: a weight of one, a bias of nothing, scales that are powers of two."""
     x, y = value("x", (256, 1), 2.0**-power, 0), value("y", (), 1.0, zero_point)
-    weights = constant("w", np.ones((2, 1), np.int8), PerTensor(1.0))
-    bias = constant("b", np.array([0, 1 << (power - 1)], np.int32))
-    return make(Linear, y, x=x, weights=weights, bias=bias)
+    weights = constant_value("w", np.ones((2, 1), np.int8), PerTensor(1.0))
+    bias = constant_value("b", np.array([0, 1 << (power - 1)], np.int32))
+    return make_op(Linear, y, x=x, weights=weights, bias=bias)
 
 
 @boards
@@ -71,8 +71,8 @@ def test_what_integers_cannot_round_is_refused() -> None:
     """A scale above one has no right shift."""
     op = linear(1, 8, 4, seed=1)
     coarse = replace(op, y=Value("y", replace(op.y.type, quant=PerTensor(1e-6, 0))))
-    assert [v.rule for v in failures(single_rounding.EXACT(coarse, TFLITE))] == ["scale"]
-    assert [v.rule for v in failures(single_rounding.EXACT(op, Arithmetic.CMSIS_NN))] == ["arithmetic"]
+    assert [v.rule for v in failed_rules(single_rounding.EXACT(coarse, TFLITE))] == ["scale"]
+    assert [v.rule for v in failed_rules(single_rounding.EXACT(op, Arithmetic.CMSIS_NN))] == ["arithmetic"]
 
 
 def test_numbers_are_those_of_all_sums() -> None:

@@ -11,13 +11,13 @@ from kernels.op_cases import Run, check, check_runs
 from kernels.rig import M55
 from pillion.ir.types import DType, TensorType, Value
 from pillion.ops.compare_select import ArgExtremum, ArgMax, ArgMin
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 
 PLACES = (ArgMax, ArgMin)
 
 
 def place(cls: type[ArgExtremum], shape: tuple[int, ...], axis: int) -> ArgExtremum:
-    op = make(cls, Value("y", TensorType((), DType.INT32)), x=value("x", shape, 0.1, 3), axis=axis)
+    op = make_op(cls, Value("y", TensorType((), DType.INT32)), x=value("x", shape, 0.1, 3), axis=axis)
     assert isinstance(op, ArgExtremum)
     return op
 

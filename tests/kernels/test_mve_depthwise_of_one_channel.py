@@ -10,9 +10,9 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerChannel, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import DepthwiseConv2d
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.program import Program
 from pillion.targets import find_target
 
@@ -35,10 +35,10 @@ def test_filters_of_one_channel(name: str) -> None:
     x = value("x", shape, 0.05, 3)
     w = Value("w", TensorType(weights.shape, DType.INT8, PerChannel(scales, 3)), weights)
     b = Value("b", TensorType(bias.shape, DType.INT32, PerChannel(tuple(0.05 * s for s in scales), 0)), bias)
-    op = make(
+    op = make_op(
         DepthwiseConv2d, value("y", (), 0.4, -5), x=x, weights=w, bias=b, stride=stride, padding=padding
     )
-    graph = verify(Graph("filters", (x,), (op,), (op.y,)))
+    graph = verify_graph(Graph("filters", (x,), (op,), (op.y,)))
     (choice,) = choose_kernels(graph, Isa.MVE)
     assert choice.kernel.name == wanted
     program = Program(graph, find_target("cortex-m55"))

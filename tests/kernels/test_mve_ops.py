@@ -20,10 +20,10 @@ from pillion.emitters.c.families.sum_formulas import LEVELS, ROUNDED_TWICE
 from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Add, Mul, Sub
-from pillion.ops.example_values import conv_bias, conv_weights, make, random_like, real, value
+from pillion.ops.example_values import conv_bias, conv_weights, float_value, make_op, random_like, value
 from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.linear import Linear
 from pillion.ops.matmul import BatchMatmul
@@ -82,7 +82,7 @@ def test_every_count_and_in_place(cls: Any) -> None:
     runs = []
     for count in (*range(1, 36), 63, 64, 65):
         a, b = value("a", (count,), 0.05, 3), value("b", (count,), 0.04, -9)
-        run = with_random_data(make(cls, value("y", (), 0.08, 5), a=a, b=b, low=-90, high=100))
+        run = with_random_data(make_op(cls, value("y", (), 0.08, 5), a=a, b=b, low=-90, high=100))
         runs += [run, Run(run.op, run.inputs, in_place=True)]
     check(runs)
 
@@ -93,7 +93,7 @@ def test_every_count_and_in_place(cls: Any) -> None:
 )
 def test_rows_again_and_again(cls: Any, a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
     y = value("y", (), 0.06, -3)
-    op = make(cls, y, a=value("a", a_shape, 0.05, 3), b=value("b", b_shape, 0.04, -9))
+    op = make_op(cls, y, a=value("a", a_shape, 0.05, 3), b=value("b", b_shape, 0.04, -9))
     if a_shape == (4, 1):
         assert refusals(op) == ["broadcast"]
     else:
@@ -156,7 +156,7 @@ def test_slopes_along_the_last_axis(arithmetic: Arithmetic) -> None:
             value("x", (256, count), scales[0], (-128, 0, 127, 9)[i % 4]),
             value("s", (count,), 0.01, i - 9),
         )
-        op = make(Prelu, value("y", (), scales[1], (5, -128, 127)[i % 3]), x=x, slope=slope)
+        op = make_op(Prelu, value("y", (), scales[1], (5, -128, 127)[i % 3]), x=x, slope=slope)
         levels = np.repeat(np.arange(-128, 128, dtype=np.int8)[:, None], count, axis=1)
         runs.append(Run(op, (levels, random_like(slope, i))))
         runs.append(Run(op, runs[-1].inputs, in_place=True))
@@ -165,7 +165,7 @@ def test_slopes_along_the_last_axis(arithmetic: Arithmetic) -> None:
 
 def test_slopes_along_other_axes() -> None:
     x, slope = value("x", (2, 3, 5), 0.05, 3), value("s", (3, 1), 0.01)
-    assert refusals(make(Prelu, value("y", (), 0.03, 7), x=x, slope=slope)) == ["slopes"]
+    assert refusals(make_op(Prelu, value("y", (), 0.03, 7), x=x, slope=slope)) == ["slopes"]
 
 
 @pytest.mark.parametrize("arithmetic", Arithmetic, ids=lambda a: a.value)
@@ -184,14 +184,14 @@ def test_quantize_at_the_edges() -> None:
         for data in (special, ties):
             x = np.array(data, np.float32)
             y = Value("y", TensorType(x.shape, DType.INT8, PerTensor(0.0625, zp)))
-            runs.append(Run(Quantize(x=real("x", x.shape), y=y), (x,)))
+            runs.append(Run(Quantize(x=float_value("x", x.shape), y=y), (x,)))
     check(runs)
 
 
 def test_quantize_and_dequantize_every_count() -> None:
     runs = []
     for count in range(1, 21):
-        quantized, number = value("q", (count,), 0.031, 7), real("x", (count,))
+        quantized, number = value("q", (count,), 0.031, 7), float_value("x", (count,))
         quantize = with_random_data(Quantize(x=number, y=quantized), count)
         runs += [quantize, Run(quantize.op, quantize.inputs, in_place=True)]
         runs.append(with_random_data(Dequantize(x=quantized, y=number), count))
@@ -200,7 +200,7 @@ def test_quantize_and_dequantize_every_count() -> None:
 
 def test_quantize_refuses_scales_that_make_subnormals_count() -> None:
     y = Value("y", TensorType((3,), DType.INT8, PerTensor(1e-35, 0)))
-    assert refusals(Quantize(x=real("x", (3,)), y=y)) == ["scale"]
+    assert refusals(Quantize(x=float_value("x", (3,)), y=y)) == ["scale"]
 
 
 def test_clamp_every_count() -> None:
@@ -220,7 +220,7 @@ def linear(rows: int, inputs: int, outputs: int, seed: int, zp: int) -> Run:
     y = value("y", (), 0.9, -zp - 1)
     low = y.zero_point if seed % 2 else -128
     return with_random_data(
-        make(Linear, y, x=x, weights=weights, bias=conv_bias(x, weights, outputs, seed), low=low), seed
+        make_op(Linear, y, x=x, weights=weights, bias=conv_bias(x, weights, outputs, seed), low=low), seed
     )
 
 
@@ -241,7 +241,7 @@ def test_matmul_every_size(arithmetic: Arithmetic) -> None:
 @pytest.mark.parametrize(("depth", "zp"), [(33025, -128), (4097, 127)])
 def test_matmul_of_the_largest_sums(depth: int, zp: int) -> None:
     a, b = value("a", (1, 3, depth), 0.031, zp), value("b", (1, depth, 2), 0.043, zp)
-    op = make(BatchMatmul, value("y", (), 0.031 * 0.043 * depth * 200, 5), a=a, b=b)
+    op = make_op(BatchMatmul, value("y", (), 0.031 * 0.043 * depth * 200, 5), a=a, b=b)
     ends = [np.full(a.shape, e, np.int8) for e in (-128, 127)]
     check(Run(op, (x, np.full(b.shape, e, np.int8))) for x in ends for e in (-128, 127))
 
@@ -249,12 +249,12 @@ def test_matmul_of_the_largest_sums(depth: int, zp: int) -> None:
 @pytest.mark.parametrize(("scale", "rule"), [(2.0, ["right_shift"]), (2.01, [])])
 def test_matmul_refuses_left_shifts(scale: float, rule: list[str]) -> None:
     a, b = value("a", (1, 2, 3), 1.0), value("b", (1, 3, 2), 1.0)
-    assert refusals(make(BatchMatmul, value("y", (), scale), a=a, b=b)) == rule
+    assert refusals(make_op(BatchMatmul, value("y", (), scale), a=a, b=b)) == rule
 
 
 def test_matmul_refuses_steps_beyond_16_bits() -> None:
     a, b = value("a", (1, 2, 3), 1.0), value("b", (1, 3, 9363), 1.0)
-    assert refusals(make(BatchMatmul, value("y", (), 9.0), a=a, b=b)) == ["step"]
+    assert refusals(make_op(BatchMatmul, value("y", (), 9.0), a=a, b=b)) == ["step"]
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def test_sums_and_means(arithmetic: Arithmetic) -> None:
 
 def test_sums_over_axes_with_others_between() -> None:
     x = value("x", (2, 3, 5, 7), 0.05, 3)
-    assert refusals(make(Mean, value("y", (), 0.03, 7), x=x, axes=(0, 2))) == ["axes"]
+    assert refusals(make_op(Mean, value("y", (), 0.03, 7), x=x, axes=(0, 2))) == ["axes"]
 
 
 def test_extremes() -> None:
@@ -295,7 +295,7 @@ def pool(cls: Any, rng: np.random.Generator, channels: int) -> Op | None:
         (-128, 127) if rng.random() < 0.5 else (-30, 60),
     )
     options = {"kernel": kernel, "stride": stride, "padding": padding, "low": bounds[0], "high": bounds[1]}
-    made = make(cls, x, x=x, **options)
+    made = make_op(cls, x, x=x, **options)
     made.check()
     return made
 
@@ -313,7 +313,7 @@ def test_global_means() -> None:
     for size in ((1, 1), (7, 7), (16, 16), (17, 31), (64, 64), (3, 256), (1, 200), (255, 2)):
         x = value("x", (1, *size, 19), 0.05, 3)
         data = (random_like(x, 0), *(np.full(x.shape, level, np.int8) for level in (-128, 127)))
-        ops = [make(cls, x, x=x, kernel=size) for cls in (AvgPool2d, AvgPool2dUp)]
+        ops = [make_op(cls, x, x=x, kernel=size) for cls in (AvgPool2d, AvgPool2dUp)]
         runs += [Run(op, (numbers,)) for op in ops for numbers in data]
     check(runs, Arithmetic.TFLITE)
 
@@ -330,7 +330,7 @@ def test_means_near_ties() -> None:
             data[0, 0, :, c] = base
             data[0, 0, :more, c] += 1
         x = value("x", data.shape, 0.05, 3)
-        runs += [Run(make(cls, x, x=x, kernel=(1, columns)), (data,)) for cls in (AvgPool2d, AvgPool2dUp)]
+        runs += [Run(make_op(cls, x, x=x, kernel=(1, columns)), (data,)) for cls in (AvgPool2d, AvgPool2dUp)]
     check(runs, Arithmetic.TFLITE)
 
 
@@ -349,7 +349,7 @@ def test_all_sums_of_all_windows_have_the_right_mean() -> None:
 @pytest.mark.parametrize("kernel", [(1, 257), (65, 64)])
 def test_mean_refuses_too_many_pixels(kernel: tuple[int, int]) -> None:
     x = value("x", (1, *kernel, 1), 0.05, 3)
-    assert refusals(make(AvgPool2d, x, x=x, kernel=kernel)) == ["window"]
+    assert refusals(make_op(AvgPool2d, x, x=x, kernel=kernel)) == ["window"]
 
 
 # --- movement ---------------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def test_mean_refuses_too_many_pixels(kernel: tuple[int, int]) -> None:
 def test_transpose() -> None:
     shapes = ((2, 3, 5, 7), (1, 3, 17, 19), (1, 33, 1, 40), (1, 7, 31, 3))
     ops = [
-        make(Transpose, value("y", (), 0.05, 3), x=value("x", shape, 0.05, 3), order=order)
+        make_op(Transpose, value("y", (), 0.05, 3), x=value("x", shape, 0.05, 3), order=order)
         for order in permutations(range(4))
         for shape in shapes
     ]
@@ -381,23 +381,23 @@ def test_concat_and_pad() -> None:
     a, b = value("a", (2, 3, 5), 0.05, 3), value("b", (2, 3, 18), 0.05, 3)
     check(
         [
-            with_random_data(make(Concat, a, xs=(a, b), axis=2)),
-            with_random_data(make(Concat, b, xs=(b, a, b), axis=2)),
+            with_random_data(make_op(Concat, a, xs=(a, b), axis=2)),
+            with_random_data(make_op(Concat, b, xs=(b, a, b), axis=2)),
         ]
     )
-    assert kernel_of(make(Pad, a, x=a, before=(0, 1, 0), after=(0, 0, 2), value=3)) is not None
+    assert kernel_of(make_op(Pad, a, x=a, before=(0, 1, 0), after=(0, 0, 2), value=3)) is not None
 
 
 def test_constant_operand() -> None:
-    a, b = value("a", (5, 7), 0.05, 3), constant("b", np.arange(7, dtype=np.int8), PerTensor(0.04, -3))
-    check([with_random_data(make(Add, value("y", (), 0.08, 5), a=a, b=b))])
+    a, b = value("a", (5, 7), 0.05, 3), constant_value("b", np.arange(7, dtype=np.int8), PerTensor(0.04, -3))
+    check([with_random_data(make_op(Add, value("y", (), 0.08, 5), a=a, b=b))])
 
 
 # --- softmax ----------------------------------------------------------------------------------------------------------
 
 
 def softmax(x: Array, scale: float, zp: int = 0, quant: PerTensor = OUTPUT) -> Op:
-    return make(Softmax, Value("y", TensorType((), DType.INT8, quant)), x=value("x", x.shape, scale, zp))
+    return make_op(Softmax, Value("y", TensorType((), DType.INT8, quant)), x=value("x", x.shape, scale, zp))
 
 
 def test_softmax_every_count() -> None:

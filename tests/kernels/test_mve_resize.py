@@ -12,14 +12,14 @@ from mve_ops import Run, check, kernel_of, refusals, with_random_data
 from kernels.op_cases import random_operands
 from pillion.emitters.c.families.resize import source_column_runs
 from pillion.ir.numerics import Arithmetic
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.ops.resize import ResizeBilinearFloat
 
 MODES = {"first_pixels": {}, "align_corners": {"align_corners": True}, "half_pixel": {"half_pixel": True}}
 
 
 def resize(shape: tuple[int, ...], size: tuple[int, int], zp: int, mode: str) -> ResizeBilinearFloat:
-    op = make(
+    op = make_op(
         ResizeBilinearFloat, value("y", (), 0.1, zp), x=value("x", shape, 0.1, zp), size=size, **MODES[mode]
     )
     assert isinstance(op, ResizeBilinearFloat)

@@ -12,8 +12,8 @@ from kernels import rig
 from kernels.op_cases import Run, case_of, check_runs, kernel_of, random_operands, refusals
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
-from pillion.ops.example_values import make, value
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant_value
+from pillion.ops.example_values import make_op, value
 from pillion.ops.normalize import Normalize
 
 TARGETS = [
@@ -29,12 +29,12 @@ def norm(shape: Shape, number: int, each: bool = True, **attributes: Any) -> Op:
     rng = np.random.default_rng(number)
     channels = shape[-1] if each else 1
     held = {
-        "weights": constant("weights", rng.uniform(-2, 2, channels).astype(np.float32)),
-        "bias": constant("bias", rng.uniform(-2, 2, channels).astype(np.float32)),
+        "weights": constant_value("weights", rng.uniform(-2, 2, channels).astype(np.float32)),
+        "bias": constant_value("bias", rng.uniform(-2, 2, channels).astype(np.float32)),
     }
     x = value("x", shape, (0.05, 0.002, 1.3)[number % 3], (-128, 127, 0, -7)[number % 4])
     y = value("y", (), (0.03, 0.05)[number % 2], (0, 127, -128, 11)[number % 4])
-    return make(Normalize, y, x=x, **held, **attributes)
+    return make_op(Normalize, y, x=x, **held, **attributes)
 
 
 def of_16_bits(op: Any) -> Op:
@@ -43,7 +43,7 @@ def of_16_bits(op: Any) -> Op:
     held = {"weights": op.weights, "bias": op.bias, "centred": op.centred}
     x = Value("x", TensorType(op.x.shape, DType.INT16, quant))
     bounds = {"axis": op.axis, "groups": op.groups, "low": op.low, "high": op.high}
-    return make(Normalize, op.y, x=x, **held, **bounds)
+    return make_op(Normalize, op.y, x=x, **held, **bounds)
 
 
 def rows_of_16_bits(op: Op) -> list[Array]:

@@ -27,8 +27,8 @@ from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, TensorType, Value, constant
-from pillion.ir.verdict import all_ok, failures
+from pillion.ir.types import Array, DType, TensorType, Value, constant_value
+from pillion.ir.verdict import all_ok, failed_rules
 from pillion.ops import (
     ALL_OPS,
     Add,
@@ -46,7 +46,7 @@ from pillion.ops import (
     Softmax,
     Transpose,
 )
-from pillion.ops.example_values import make, random_like, real, value
+from pillion.ops.example_values import float_value, make_op, random_like, value
 from pillion.ops.movement import Movement
 
 pytestmark = pytest.mark.slow
@@ -162,11 +162,11 @@ def test_a_reshape_is_no_work() -> None:
 def convolution(cls: type[Op], shape: Sequence[int], weights: Sequence[int], seed: int, **options: Any) -> Op:
     rng = np.random.default_rng(seed)
     axis = 0 if cls is Conv2d else 3
-    w = constant("weights", rng.integers(-128, 127, tuple(weights), endpoint=True).astype(np.int8))
+    w = constant_value("weights", rng.integers(-128, 127, tuple(weights), endpoint=True).astype(np.int8))
     w = dataclasses.replace(w, type=dataclasses.replace(w.type, quant=value("w", (), 0.01).quant))
-    bias = constant("bias", rng.integers(-9999, 9999, weights[axis]).astype(np.int32))
+    bias = constant_value("bias", rng.integers(-9999, 9999, weights[axis]).astype(np.int32))
     x = value("x", tuple(shape), 0.02, (-128, 127, -3)[seed % 3])
-    return make(
+    return make_op(
         cls,
         value("y", (), 0.6 + 0.1 * (seed % 4), (4, -128, 127)[seed % 3]),
         x=x,
@@ -200,22 +200,24 @@ def wide_products() -> Iterator[Op]:
     for number, (rows, depth, features) in enumerate(
         ((1, 4, 3), (37, 8, 33), (17, 7, 16), (5, 1, 9), (19, 64, 100))
     ):
-        w = constant("weights", rng.integers(-128, 127, (features, depth), endpoint=True).astype(np.int8))
+        w = constant_value(
+            "weights", rng.integers(-128, 127, (features, depth), endpoint=True).astype(np.int8)
+        )
         w = dataclasses.replace(w, type=dataclasses.replace(w.type, quant=value("w", (), 2.0**-5).quant))
-        bias = constant("bias", rng.integers(-999, 999, features).astype(np.int32))
+        bias = constant_value("bias", rng.integers(-999, 999, features).astype(np.int32))
         x = value("x", (rows, depth), 2.0**-4, (-128, 127, 0)[number % 3])
-        yield make(Linear, value("y", (), 2.0**-1, 3), x=x, weights=w, bias=bias)
+        yield make_op(Linear, value("y", (), 2.0**-1, 3), x=x, weights=w, bias=bias)
 
 
 def other_edges() -> Iterator[Op]:
     x = value("x", (2, 3, 5, 2, 3, 2), 0.04, -9)
-    yield make(Mean, value("y", (), 0.03, 7), x=x, axes=(0, 2, 4))
-    yield make(Mean, value("y", (), 0.03, 7), x=x, axes=(1, 3, 5), keepdims=True)
-    yield make(Mean, value("y", (), 0.03, 7), x=x, axes=tuple(range(6)))
-    yield make(Mean, value("y", (), 0.03, 7), x=value("x", (3, 7, 67), 0.04, 127), axes=(1,))
+    yield make_op(Mean, value("y", (), 0.03, 7), x=x, axes=(0, 2, 4))
+    yield make_op(Mean, value("y", (), 0.03, 7), x=x, axes=(1, 3, 5), keepdims=True)
+    yield make_op(Mean, value("y", (), 0.03, 7), x=x, axes=tuple(range(6)))
+    yield make_op(Mean, value("y", (), 0.03, 7), x=value("x", (3, 7, 67), 0.04, 127), axes=(1,))
     wide = value("x", (1, 7, 5, 67), 0.04, 5)
     for cls in (AvgPool2d, MaxPool2d):
-        yield make(
+        yield make_op(
             cls,
             value("y", (), 0.04, 5),
             x=wide,
@@ -226,12 +228,12 @@ def other_edges() -> Iterator[Op]:
             high=60,
         )
     a, b = value("a", (2, 1, 3, 1, 5, 1), 0.05, 3), value("b", (1, 7, 1, 5, 1, 3), 0.07, -128)
-    yield make(Add, value("y", (), 0.11, 1), a=a, b=b)
-    yield make(Mul, value("y", (), 0.3, 1), a=b, b=a)
-    yield make(Add, value("y", (), 1e-6, 1), a=a, b=b)
+    yield make_op(Add, value("y", (), 0.11, 1), a=a, b=b)
+    yield make_op(Mul, value("y", (), 0.3, 1), a=b, b=a)
+    yield make_op(Add, value("y", (), 1e-6, 1), a=a, b=b)
     whole = value("a", (5, 129), 0.05, 3)
-    yield make(Add, value("y", (), 0.11, 1), a=whole, b=whole)
-    yield make(Softmax, value("y", (), 1 / 256, -128), x=value("x", (1, 8191), 1e-4, 0))
+    yield make_op(Add, value("y", (), 0.11, 1), a=whole, b=whole)
+    yield make_op(Softmax, value("y", (), 1 / 256, -128), x=value("x", (1, 8191), 1e-4, 0))
     for step in (
         1e-9,
         1e-4,
@@ -245,8 +247,8 @@ def other_edges() -> Iterator[Op]:
         15.9,
         16.1,
     ):  # every difference, of 5 rows at once
-        yield make(Softmax, value("y", (), 1 / 256, -128), x=value("x", (5, 51), step, 0))
-    yield make(
+        yield make_op(Softmax, value("y", (), 1 / 256, -128), x=value("x", (5, 51), step, 0))
+    yield make_op(
         Transpose, value("y", (), 0.1), x=value("x", (2, 3, 2, 3, 2, 3), 0.1), order=(5, 1, 3, 0, 4, 2)
     )
 
@@ -274,7 +276,7 @@ def test_softmax_of_every_difference() -> None:
     levels = np.arange(-128, 127, dtype=np.int8)
     steps = (1e-9, 1e-4, 0.01, 0.05, 0.1, 0.11, 0.3, 0.7, 4.0, 15.9, 16.1)
     ops = [
-        make(Softmax, value("y", (), 1 / 256, -128), x=value("x", levels.shape, step, 0)) for step in steps
+        make_op(Softmax, value("y", (), 1 / 256, -128), x=value("x", levels.shape, step, 0)) for step in steps
     ]
     every = [Case(op, Arithmetic.CMSIS_NN, kernel, (levels,)) for op in ops for kernel in ROWS[Softmax]]
     assert len(every) == 2 * len(steps)
@@ -297,7 +299,9 @@ def test_every_sum_and_product() -> None:
     every = np.arange(-128, 128).astype(np.int8)
     a, b = value("a", (256, 1), 0.05, 3), value("b", (1, 256), 0.031, -128)
     ops = [
-        make(cls, value("y", (), scale, 5), a=a, b=b) for cls in (Add, Mul) for scale in (0.06, 2.0**-4, 1e-9)
+        make_op(cls, value("y", (), scale, 5), a=a, b=b)
+        for cls in (Add, Mul)
+        for scale in (0.06, 2.0**-4, 1e-9)
     ]
     inputs = (every.reshape(a.shape), every.reshape(b.shape))
     check(
@@ -325,7 +329,7 @@ def test_quantize_is_exact_for_every_kind_of_number(build: str) -> None:
     every: list[Case] = []
     for scale, zero_point in ((1.0, 0), (0.1, -128), (0.007, 127), (2.0**-4, 5), (3e-38, 0), (1e30, 0)):
         data = awkward_reals(float(np.float32(scale)))
-        op = make(Quantize, value("y", (), scale, zero_point), x=real("x", data.shape))
+        op = make_op(Quantize, value("y", (), scale, zero_point), x=float_value("x", data.shape))
         for arithmetic, place in itertools.product(Arithmetic, (None, op.operands[0])):
             every.append(Case(op, arithmetic, ROWS[Quantize][0], (data,), place))
     check(every, BUILDS[build])
@@ -339,7 +343,7 @@ def test_real_numbers_are_refused_where_kernels_are_for_integers() -> None:
         if cls in (*MOVEMENT, Quantize, Dequantize, Detections):
             continue
         for op in cls.examples():
-            refused = failures(ROWS[cls][0].check(as_real(op), Arithmetic.CMSIS_NN))
+            refused = failed_rules(ROWS[cls][0].check(as_real(op), Arithmetic.CMSIS_NN))
             assert refused, f"{cls.kind} takes real numbers"
             assert all(v.rule and v.wanted and v.got for v in refused)
 
@@ -348,7 +352,7 @@ def test_computed_weights_are_refused() -> None:
     for cls in (Conv2d, DepthwiseConv2d, Linear):
         op = next(iter(cls.examples()))
         computed = {v: dataclasses.replace(v, data=None) for v in op.operands if v.is_constant}
-        refused = failures(ROWS[cls][0].check(op.substitute(computed), Arithmetic.CMSIS_NN))
+        refused = failed_rules(ROWS[cls][0].check(op.substitute(computed), Arithmetic.CMSIS_NN))
         assert {v.rule for v in refused} == {"weights", "bias"}
 
 

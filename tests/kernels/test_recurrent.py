@@ -16,9 +16,9 @@ from nightly import part_of
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant_value
 from pillion.ir.verdict import all_ok
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 
@@ -56,12 +56,14 @@ def layer(
     rows, factors = cls.gates * cells, (1.0, 0.1, 3.0)[: cls.gates] if cls.gates > 1 else (1.0 + seed % 3,)
     scales = PerChannel(tuple(np.repeat([scale * factor for factor in factors], cells).tolist()), 0)
     held = {
-        name: constant(name, rng.integers(-127, 127, (rows, width), endpoint=True).astype(np.int8), scales)
+        name: constant_value(
+            name, rng.integers(-127, 127, (rows, width), endpoint=True).astype(np.int8), scales
+        )
         for name, width in (("input_weights", inputs), ("recurrent_weights", outputs))
     }
-    bias = constant("bias", rng.integers(-30000, 30000, rows).astype(np.int32))
+    bias = constant_value("bias", rng.integers(-30000, 30000, rows).astype(np.int32))
     y = Value("y", TensorType((), DType.INT16, c.type.quant)) if cls is LstmCell else None
-    return make(
+    return make_op(
         cls,
         y or value("y", (), (2.0**-7, 0.0071)[seed % 2], zeros[2]),
         x=value("x", (batch, inputs), 0.05, zeros[0]),
@@ -79,12 +81,12 @@ def filters(batch: int, inputs: int, count: int, length: int, seed: int = 0, zer
     weights = rng.integers(-127, 127, (count, inputs), endpoint=True).astype(np.int8)
     quant = PerTensor((0.0008, 0.00002, 0.05)[seed % 3])
     memory = Value("memory", TensorType((batch, count * length), DType.INT16, quant))
-    return make(
+    return make_op(
         SvdfMemory,
         Value("y", memory.type),
         x=value("x", (batch, inputs), 0.05, zero),
         memory=memory,
-        weights=constant("weights", weights, PerTensor(0.0113)),
+        weights=constant_value("weights", weights, PerTensor(0.0113)),
     )
 
 
@@ -160,12 +162,12 @@ def every_sum(cls: Any, exponent: int) -> list[Run]:
         quant = op.input_weights.type.quant
         alike = PerChannel((0.5**12 / 0.05,) * len(quant.scales), 0)
         zeros = {
-            name: constant(name, np.zeros_like(getattr(op, name).constant), alike)
+            name: constant_value(name, np.zeros_like(getattr(op, name).constant), alike)
             for name in ("input_weights", "recurrent_weights")
         }
         rng = np.random.default_rng(7)
         gates = [part, *(rng.permutation(part) for _ in range(cls.gates - 1))]
-        bias = constant("bias", np.concatenate(gates).astype(np.int32))
+        bias = constant_value("bias", np.concatenate(gates).astype(np.int32))
         held = replace(op.c, type=replace(op.c.type, quant=PerTensor(2.0**exponent)))
         y = replace(op.y, type=replace(op.y.type, quant=held.type.quant)) if cls is LstmCell else op.y
         made = replace(op, **zeros, bias=bias, c=held, y=y)
@@ -193,12 +195,12 @@ def test_what_filters_remember_is_weighed(target: rig.Target, remembered: int) -
     shape = units, remembered
     weights = rng.choice([-(2**15), 2**15 - 1], shape).astype(np.int16)
     memory = Value("memory", TensorType((2, units * remembered), DType.INT16, PerTensor(0.0008)))
-    op = make(
+    op = make_op(
         SvdfOutput,
         value("y", (), 0.37, -128),
         memory=memory,
-        weights=constant("weights", weights, PerTensor(0.0011)),
-        bias=constant("bias", rng.integers(-9000, 9000, units).astype(np.int32)),
+        weights=constant_value("weights", weights, PerTensor(0.0011)),
+        bias=constant_value("bias", rng.integers(-9000, 9000, units).astype(np.int32)),
     )
     kernel = next(k for k in KERNELS_OF[Isa.PORTABLE] if k.op is SvdfOutput)
     assert all_ok(kernel.check(op, Arithmetic.TFLITE))
@@ -212,12 +214,12 @@ def test_what_cannot_be_summed_by_pairs_of_weights_is_left_to_the_portable_kerne
     op = layer(LstmCell, 1, 5, 4)
     weights = op.input_weights.constant.copy()
     weights[3, 2] = -128
-    lower = replace(op, input_weights=constant("w", weights, op.input_weights.type.quant))
+    lower = replace(op, input_weights=constant_value("w", weights, op.input_weights.type.quant))
     assert refusals(M33, lower, Arithmetic.TFLITE) == ["weights"]
     assert kernel_of(M55, lower, Arithmetic.TFLITE) is not None
     most = layer(LstmCell, 1, 517, 1)
     weights = np.full_like(most.input_weights.constant, 127)
-    long = replace(most, input_weights=constant("w", weights, most.input_weights.type.quant))
+    long = replace(most, input_weights=constant_value("w", weights, most.input_weights.type.quant))
     assert refusals(M33, long, Arithmetic.TFLITE) == ["products"]
 
 

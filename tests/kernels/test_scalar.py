@@ -18,7 +18,7 @@ from pillion.ir.types import Array
 from pillion.ir.verdict import all_ok
 from pillion.ops import ALL_OPS
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
-from pillion.ops.example_values import real, value
+from pillion.ops.example_values import float_value, value
 from pillion.ops.formats import Dequantize, Quantize
 
 pytestmark = pytest.mark.qemu
@@ -153,8 +153,8 @@ def check_real_numbers(board: Target, zero_point: int) -> None:
     for scale in SCALES:
         with np.errstate(over="ignore", under="ignore"):
             x = numbers_around(scale)
-        quantize = Quantize(x=real("x", x.shape), y=value("q", x.shape, scale, zero_point))
-        back = Dequantize(x=value("q", (256,), scale, zero_point), y=real("x", (256,)))
+        quantize = Quantize(x=float_value("x", x.shape), y=value("q", x.shape, scale, zero_point))
+        back = Dequantize(x=value("q", (256,), scale, zero_point), y=float_value("x", (256,)))
         if kernel_of(board, quantize):
             runs += [Run(quantize, (x,)), Run(quantize, (x,), in_place=True)]
         runs.append(Run(back, (np.arange(-128, 128).astype(np.int8),)))

@@ -14,9 +14,9 @@ from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import Dequantize, Function
-from pillion.ops.example_values import make
+from pillion.ops.example_values import make_op
 from pillion.ops.wide_add import WideAdd
 from pillion.ops.wide_lut import ENTRIES, NAMED, WideLut
 from pillion.ops.wide_mul import WideMul
@@ -53,7 +53,7 @@ def wide_sum(
             zip("aby", (a, b, ()), types, ratios, strict=True)
         )
     )
-    made = make(WideAdd, y, a=first, b=second, sign=-1 if number % 3 == 1 else 1)
+    made = make_op(WideAdd, y, a=first, b=second, sign=-1 if number % 3 == 1 else 1)
     assert isinstance(made, WideAdd)
     return made
 
@@ -62,7 +62,7 @@ def wide_product(
     a: Shape, b: Shape, types: Types, number: int, ratios: tuple[float, ...] = (1, 0.9, 6)
 ) -> WideMul:
     same = wide_sum(a, b, types, number, ratios)
-    made = make(WideMul, same.y, a=same.a, b=same.b)
+    made = make_op(WideMul, same.y, a=same.a, b=same.b)
     assert isinstance(made, WideMul)
     return made
 
@@ -137,7 +137,7 @@ def lookups() -> list[WideLut]:
     functions = (*sorted(NAMED, key=str), Function.TABLE)
     for number, count in enumerate((1, 2, 3, 4, 5, 7, 9, 33, 2**16)):
         function = functions[number % len(functions)]
-        table = constant("table", rng.integers(-(2**15), 2**15, ENTRIES).astype(np.int16))
+        table = constant_value("table", rng.integers(-(2**15), 2**15, ENTRIES).astype(np.int16))
         x, y = (tensor(name, (count,), INT16, number) for name in "xy")
         made.append(WideLut(x=x, y=y, function=function, table=table if function is Function.TABLE else None))
     return made

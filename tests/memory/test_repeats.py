@@ -12,8 +12,8 @@ from pillion.emitters.c.lower import lower
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import Add, Mul, Reshape, Scan
 
 Q = PerTensor(0.05, 3)
@@ -31,9 +31,9 @@ def loop(ops: tuple[Op, ...], made: tuple[Value, ...] = (Y,), following: Value =
     body = Graph("step", (X, H), ops, (*made, following))
     xs, last = value("xs", STEPS, 1, UNITS), value("last", 1, UNITS)
     stacked = tuple(value(f"all_{v.name}", STEPS, 1, UNITS) for v in made)
-    begin = constant("begin", np.full((1, UNITS), 7, np.int8), Q)
+    begin = constant_value("begin", np.full((1, UNITS), 7, np.int8), Q)
     op = Scan(sequences=(xs,), initial=(begin,), invariants=(), ys=(*stacked, last), body=body, count=STEPS)
-    return verify(Graph("loop", (xs,), (op,), (*stacked, last)))
+    return verify_graph(Graph("loop", (xs,), (op,), (*stacked, last)))
 
 
 def moves_of_a_step(graph: Graph) -> int:

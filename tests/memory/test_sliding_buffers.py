@@ -15,7 +15,7 @@ from pillion.emitters.c.model_source import model_c
 from pillion.ir.graph import Graph
 from pillion.ir.state import State
 from pillion.ir.types import DType, PerTensor, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.memory import sliding_buffers_of
 from pillion.ops import Clamp, Concat, MaxPool2d, Reshape, Slice
 
@@ -42,7 +42,7 @@ def net(axis: int = 1, width: int = 3, **other: Value) -> Graph:
     )
     outputs = (y, *(v for v in (new, joined, after) if v.name in other))
     states = (State("kept", before, after, np.full(before.shape, -7, np.int8)),)
-    return verify(Graph("net", (x,), ops, outputs, states=states))
+    return verify_graph(Graph("net", (x,), ops, outputs, states=states))
 
 
 def test_new_rows_are_made_behind_the_kept_ones() -> None:
@@ -82,11 +82,11 @@ def test_rows_that_do_not_lie_in_a_row_are_copied() -> None:
 def test_what_is_read_after_the_rows_have_moved_is_no_joint() -> None:
     graph = net()
     early = graph.replace(ops=(*graph.ops[:2], graph.ops[3], graph.ops[2]))
-    assert not sliding_buffers_of(verify(early))
+    assert not sliding_buffers_of(verify_graph(early))
     flat = Value("flat", TensorType((1, 60), DType.INT8, QUANT))
     held = Value("held", TensorType((1, 60), DType.INT8, QUANT))
     late = (Reshape(x=graph.ops[1].results[0], y=flat), *graph.ops[2:], Clamp(x=flat, y=held, low=-5, high=5))
-    assert not sliding_buffers_of(verify(graph.replace(ops=(*graph.ops[:2], *late), outputs=(held,))))
+    assert not sliding_buffers_of(verify_graph(graph.replace(ops=(*graph.ops[:2], *late), outputs=(held,))))
 
 
 def test_rows_of_two_states_take_the_same_new_rows_once() -> None:
@@ -103,6 +103,6 @@ def test_rows_of_two_states_take_the_same_new_rows_once() -> None:
         outputs=(*graph.outputs, *second.outputs),
         states=(graph.states[0], dataclasses.replace(second.states[0], name="kept_2")),
     )
-    program = lower(verify(both), Isa.PORTABLE)
+    program = lower(verify_graph(both), Isa.PORTABLE)
     moves = [item.what for item in program.items if isinstance(item.what, MoveRows)]
     assert moves == [MoveRows(30)] * 3

@@ -9,17 +9,17 @@ import pytest
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import EmbeddingBag
-from pillion.ops.example_values import make
+from pillion.ops.example_values import make_op
 from pillion.passes import legalize_embedding_bags
 
 
 def bag(table: np.ndarray, scales: list[float], words: int, y: Value, *, mean: bool = False) -> EmbeddingBag:
-    held = constant("table", table.astype(np.int8), PerChannel(tuple(scales), 0))
+    held = constant_value("table", table.astype(np.int8), PerChannel(tuple(scales), 0))
     indices = Value("indices", TensorType((2, words), DType.INT32))
-    made = make(EmbeddingBag, y, table=held, indices=indices, mean=mean)
+    made = make_op(EmbeddingBag, y, table=held, indices=indices, mean=mean)
     assert isinstance(made, EmbeddingBag)
     return made
 
@@ -63,7 +63,7 @@ def test_rows_far_beyond_the_result_are_said() -> None:
 
 
 def test_a_table_of_one_scale_is_another_op() -> None:
-    table = constant("table", np.ones((2, 3), np.int8), PerTensor(0.1))
+    table = constant_value("table", np.ones((2, 3), np.int8), PerTensor(0.1))
     with pytest.raises(PillionError, match="a scale for each row"):
         EmbeddingBag(table=table, indices=Value("i", TensorType((2, 2), DType.INT32)), y=y_of(0.1)).check()
 
@@ -72,8 +72,8 @@ def test_a_table_of_one_scale_is_another_op() -> None:
 def test_with_one_scale_it_means_nearly_the_same(mean: bool) -> None:
     rng = np.random.default_rng(0)
     op = bag(rng.integers(-127, 128, (9, 17)), [*rng.uniform(0.005, 0.01, 9)], 4, y_of(0.02, 7), mean=mean)
-    graph = verify(Graph("g", (op.indices,), (op,), (op.y,)))
-    plain = verify(legalize_embedding_bags(graph))
+    graph = verify_graph(Graph("g", (op.indices,), (op,), (op.y,)))
+    plain = verify_graph(legalize_embedding_bags(graph))
     assert [one.kind for one in plain.ops] == ["gather", "mean" if mean else "reduce_sum"]
     assert legalize_embedding_bags(plain) is plain
     numbers = rng.integers(0, 9, op.indices.shape).astype(np.int32)

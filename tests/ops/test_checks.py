@@ -11,7 +11,7 @@ import pytest
 
 from pillion.errors import PillionError
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Quant, TensorType, Value, constant
+from pillion.ir.types import DType, PerTensor, Quant, TensorType, Value, constant_value
 from pillion.ops import (
     Add,
     AvgPool2d,
@@ -41,7 +41,7 @@ from pillion.ops import (
     Transpose,
     TransposeConv2d,
 )
-from pillion.ops.example_values import make, real, value
+from pillion.ops.example_values import float_value, make_op, value
 
 IMAGE = value("x", (1, 5, 7, 6), 0.1)
 OTHER = PerTensor(0.3, 1)
@@ -59,11 +59,11 @@ def like(
 
 
 def filled(name: str, shape: tuple[int, ...], dtype: Any = np.int8) -> Value:
-    return constant(name, np.ones(shape, dtype), PerTensor(0.01))
+    return constant_value(name, np.ones(shape, dtype), PerTensor(0.01))
 
 
 def weighted(cls: type[Op], weights: tuple[int, ...], out: int, x: Value = IMAGE, **fields: Any) -> Op:
-    return make(
+    return make_op(
         cls,
         value("y", (), 0.1),
         x=x,
@@ -79,7 +79,7 @@ RIGHT: dict[str, Op] = {
     "depthwise": weighted(DepthwiseConv2d, (1, 3, 3, 6), 6),
     "transpose_conv2d": weighted(TransposeConv2d, (4, 3, 3, 6), 4, stride=(2, 3), output_padding=(1, 2)),
     "linear": weighted(Linear, (4, 6), 4),
-    "batch_matmul": make(
+    "batch_matmul": make_op(
         BatchMatmul,
         value("y", ()),
         a=value("a", (2, 3, 4)),
@@ -87,27 +87,27 @@ RIGHT: dict[str, Op] = {
         adj_x=False,
         adj_y=False,
     ),
-    "add": make(Add, value("y", ()), a=value("a", (3, 1)), b=value("b", (1, 4))),
-    "maximum": make(Maximum, value("y", ()), a=value("a", (3, 4)), b=value("b", (4,))),
-    "avg_pool2d": make(AvgPool2d, IMAGE, x=IMAGE, kernel=(2, 3), padding=(1, 2, 1, 2)),
-    "max_pool2d": make(MaxPool2d, IMAGE, x=IMAGE, kernel=(2, 3), padding=(1, 2, 1, 2)),
-    "mean": make(Mean, value("y", ()), x=IMAGE, axes=(1, 3)),
-    "reduce_sum": make(ReduceSum, value("y", ()), x=IMAGE, axes=(1, 3)),
-    "reduce_max": make(ReduceMax, IMAGE, x=IMAGE, axes=(1, 3)),
-    "reduce_min": make(ReduceMin, IMAGE, x=IMAGE, axes=(1, 3)),
-    "softmax": make(Softmax, value("y", (), 1 / 256, -128), x=value("x", (2, 5))),
-    "prelu": make(Prelu, value("y", ()), x=IMAGE, slope=value("slope", (6,))),
-    "resize_nearest": make(ResizeNearest, IMAGE, x=IMAGE, size=(10, 14)),
-    "resize_bilinear": make(ResizeBilinear, IMAGE, x=IMAGE, size=(10, 14)),
+    "add": make_op(Add, value("y", ()), a=value("a", (3, 1)), b=value("b", (1, 4))),
+    "maximum": make_op(Maximum, value("y", ()), a=value("a", (3, 4)), b=value("b", (4,))),
+    "avg_pool2d": make_op(AvgPool2d, IMAGE, x=IMAGE, kernel=(2, 3), padding=(1, 2, 1, 2)),
+    "max_pool2d": make_op(MaxPool2d, IMAGE, x=IMAGE, kernel=(2, 3), padding=(1, 2, 1, 2)),
+    "mean": make_op(Mean, value("y", ()), x=IMAGE, axes=(1, 3)),
+    "reduce_sum": make_op(ReduceSum, value("y", ()), x=IMAGE, axes=(1, 3)),
+    "reduce_max": make_op(ReduceMax, IMAGE, x=IMAGE, axes=(1, 3)),
+    "reduce_min": make_op(ReduceMin, IMAGE, x=IMAGE, axes=(1, 3)),
+    "softmax": make_op(Softmax, value("y", (), 1 / 256, -128), x=value("x", (2, 5))),
+    "prelu": make_op(Prelu, value("y", ()), x=IMAGE, slope=value("slope", (6,))),
+    "resize_nearest": make_op(ResizeNearest, IMAGE, x=IMAGE, size=(10, 14)),
+    "resize_bilinear": make_op(ResizeBilinear, IMAGE, x=IMAGE, size=(10, 14)),
     "reshape": Reshape(x=IMAGE, y=like(IMAGE, (7, 30))),
-    "transpose": make(Transpose, IMAGE, x=IMAGE, order=(0, 3, 1, 2)),
+    "transpose": make_op(Transpose, IMAGE, x=IMAGE, order=(0, 3, 1, 2)),
     "slice": Slice(x=IMAGE, y=like(IMAGE, (1, 3, 7, 2)), begin=(0, 0, 0, 4), step=(1, 2, 1, 1)),
-    "concat": make(Concat, IMAGE, xs=(IMAGE, value("z", (1, 5, 7, 2), 0.1)), axis=3),
-    "pad": make(Pad, IMAGE, x=IMAGE, before=(0, 1, 2, 0), after=(0, 0, 1, 0)),
-    "quantize": make(Quantize, value("y", ()), x=real("x", (3,))),
-    "dequantize": Dequantize(x=value("x", (3,)), y=real("y", (3,))),
-    "requantize": make(Requantize, value("y", (), 0.2), x=value("x", (3,))),
-    "lut": make(Lut, value("y", ()), x=value("x", (3,)), function=Function.GELU),
+    "concat": make_op(Concat, IMAGE, xs=(IMAGE, value("z", (1, 5, 7, 2), 0.1)), axis=3),
+    "pad": make_op(Pad, IMAGE, x=IMAGE, before=(0, 1, 2, 0), after=(0, 0, 1, 0)),
+    "quantize": make_op(Quantize, value("y", ()), x=float_value("x", (3,))),
+    "dequantize": Dequantize(x=value("x", (3,)), y=float_value("y", (3,))),
+    "requantize": make_op(Requantize, value("y", (), 0.2), x=value("x", (3,))),
+    "lut": make_op(Lut, value("y", ()), x=value("x", (3,)), function=Function.GELU),
 }
 SHARED = ("maximum", "avg_pool2d", "max_pool2d", "reduce_max", "reduce_min", "resize_nearest", "resize_bilinear", "reshape",
           "transpose", "slice", "concat", "pad")  # fmt: skip
@@ -142,9 +142,9 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("linear", {"x": like(IMAGE, ())}, "last axis"),
     ("batch_matmul", {"a": value("a", (3, 3, 4))}, r"\[B, M, K\]"),
     ("batch_matmul", {"adj_x": True}, r"\[B, M, K\]"),
-    ("batch_matmul", {"a": real("a", (2, 3, 4))}, "one type"),
+    ("batch_matmul", {"a": float_value("a", (2, 3, 4))}, "one type"),
     ("add", {"b": value("b", (2, 4))}, "broadcast"),
-    ("add", {"b": real("b", (1, 4))}, "one type"),
+    ("add", {"b": float_value("b", (1, 4))}, "one type"),
     *((name, {"kernel": (0, 3)}, "fits into") for name in ("avg_pool2d", "max_pool2d")),
     *((name, {"stride": (1, 0)}, "fits into") for name in ("avg_pool2d", "max_pool2d")),
     *((name, {"kernel": (8, 3)}, "fits into") for name in ("avg_pool2d", "max_pool2d")),
@@ -169,7 +169,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("softmax", {"y": value("y", (2, 5), 1 / 256, -127)}, "zero point -128"),
     ("prelu", {"slope": value("slope", (5,))}, "one number"),
     ("prelu", {"slope": value("slope", (7, 6))}, "one number"),
-    ("prelu", {"slope": real("slope", (6,))}, "int8"),
+    ("prelu", {"slope": float_value("slope", (6,))}, "int8"),
     *((name, {"size": (0, 14)}, "positive") for name in ("resize_nearest", "resize_bilinear")),
     *((name, {"x": like(IMAGE, (1, 5, 0, 6))}, "positive") for name in ("resize_nearest", "resize_bilinear")),
     *(
@@ -183,13 +183,13 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("slice", {"begin": (0, 1, 0, 4)}, "."),
     ("slice", {"begin": (0, 0, 0, -1)}, "."),
     ("concat", {"axis": 2}, "all axes but 2"),
-    ("concat", {"xs": (IMAGE, real("z", (1, 5, 7, 2)))}, "agree in type|parameters|share"),
+    ("concat", {"xs": (IMAGE, float_value("z", (1, 5, 7, 2)))}, "agree in type|parameters|share"),
     ("pad", {"before": (0, 1, 2)}, "."),
     ("pad", {"after": (0, 0, -1, 0)}, "."),
     ("quantize", {"x": value("x", (3,))}, "float32"),
-    ("requantize", {"x": real("x", (3,))}, "int8"),
-    ("dequantize", {"x": real("x", (3,))}, "quantized"),
-    ("lut", {"table": constant("t", np.zeros(256, np.int8), PerTensor(0.1))}, "only with it"),
+    ("requantize", {"x": float_value("x", (3,))}, "int8"),
+    ("dequantize", {"x": float_value("x", (3,))}, "quantized"),
+    ("lut", {"table": constant_value("t", np.zeros(256, np.int8), PerTensor(0.1))}, "only with it"),
     *((name, {"y": like(RIGHT[name].results[0], quant=OTHER)}, "share") for name in SHARED),
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ from pillion.ir.op import Op, ScaledOp
 from pillion.ir.text import parse, to_text
 from pillion.ir.types import Unscaled, Value
 from pillion.ir.verdict import all_ok
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import (
     KINDS,
     Add,
@@ -49,7 +49,7 @@ from pillion.ops import (
     graph_json,
 )
 from pillion.ops.elementwise import AddOrSub
-from pillion.ops.example_values import real, value
+from pillion.ops.example_values import float_value, value
 from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 from pillion.passes.split_groups import split_groups
@@ -69,7 +69,7 @@ def one_op(op: Op) -> Graph:
 def wanted_and_found(op: ScaledOp) -> Any:
     """What an op computes by its scales and by the multipliers alone."""
     for sample in samples_of(one_op(op)):
-        yield one_op(op).reference(*sample), verify(one_op(unscaled(op))).reference(*sample)
+        yield one_op(op).reference(*sample), verify_graph(one_op(unscaled(op))).reference(*sample)
 
 
 @EACH
@@ -205,7 +205,7 @@ def with_odd_multipliers() -> Graph:
         for cls in SCALED
         for op in map(unscaled, examples(cls)[:3])
     ]
-    return verify(side_by_side(ops, "odd"))
+    return verify_graph(side_by_side(ops, "odd"))
 
 
 @pytest.mark.turns(6)
@@ -280,7 +280,7 @@ def test_an_npu_refuses_what_scales_do_not_say(cls: type[ScaledOp]) -> None:
 
 def test_tensors_without_scales_need_ops_without() -> None:
     x, y = (Value(name, dataclasses.replace(value(name, (2, 3)).type, quant=Unscaled(3))) for name in "xy")
-    plain, table = real("r", (2, 3)), value("z", (2, 3))
+    plain, table = float_value("r", (2, 3)), value("z", (2, 3))
     for op in (
         Add(a=x, b=x, y=y),
         Requantize(x=x, y=table),
@@ -289,7 +289,7 @@ def test_tensors_without_scales_need_ops_without() -> None:
         Softmax(x=x, y=y),
     ):
         with pytest.raises(PillionError, match="is not valid") as refusal:
-            verify(one_op(op))
+            verify_graph(one_op(op))
         assert refusal.value.rule == "an op is given its multipliers, or its tensors have scales"
         assert "is not known" in refusal.value.here
 
@@ -300,7 +300,7 @@ def test_tensors_without_scales_need_ops_without() -> None:
 def broken(cls: type[ScaledOp], number: int = 0, **fields: Any) -> PillionError:
     op = dataclasses.replace(unscaled(examples(cls)[number]), **fields)
     with pytest.raises(PillionError, match="is not valid") as refusal:
-        verify(one_op(op))
+        verify_graph(one_op(op))
     return refusal.value
 
 
@@ -321,7 +321,7 @@ def test_the_ends_are_taken(mantissa: int, shift: int) -> None:
     for cls in SCALED:
         op = unscaled(examples(cls)[0])
         if cls is not Softmax:
-            verify(one_op(dataclasses.replace(op, given=(*op.given[:-1], Multiplier(mantissa, shift)))))
+            verify_graph(one_op(dataclasses.replace(op, given=(*op.given[:-1], Multiplier(mantissa, shift)))))
 
 
 @EACH
@@ -351,9 +351,9 @@ def test_a_softmax_shifts_to_the_left(shift: int) -> None:
 
 def test_in_tflite_arithmetic_scales_decide() -> None:
     op = with_given(examples(Mul)[0], given=(Multiplier(1518500251, -3),))
-    verify(one_op(op))
+    verify_graph(one_op(op))
     with pytest.raises(PillionError, match="is not valid") as refusal:
-        verify(one_op(op).replace(arithmetic=Arithmetic.TFLITE))
+        verify_graph(one_op(op).replace(arithmetic=Arithmetic.TFLITE))
     assert "follow from the scales" in refusal.value.rule
     assert "1518500251*2^-34, where the scales give " in refusal.value.here
 
@@ -394,7 +394,7 @@ def test_groups_are_split_where_scales_say_the_same() -> None:
     op = next(op for op in examples(Conv2d) if isinstance(op, Conv2d) and op.groups > 1)
     assert split_groups(one_op(unscaled(op))).ops[0].kind == "conv2d"
     graph = one_op(with_given(op))
-    split = verify(split_groups(graph))
+    split = verify_graph(split_groups(graph))
     assert len(split.ops) == 2 * op.groups + 1
     for sample in samples_of(graph):
         np.testing.assert_array_equal(graph.reference(*sample)[0], split.reference(*sample)[0])

@@ -8,7 +8,7 @@ import pytest
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops import (
     ALL_OPS,
     Add,
@@ -44,7 +44,9 @@ def value(name: str, *shape: int, quant: PerTensor = Q) -> Value:
 
 
 def number(level: int, quant: PerTensor = Q) -> Value:
-    return constant("number", random_like(value("", 1, 1, 1, 1)) * 0 + DType.INT8.numpy.type(level), quant)
+    return constant_value(
+        "number", random_like(value("", 1, 1, 1, 1)) * 0 + DType.INT8.numpy.type(level), quant
+    )
 
 
 X, Y, COARSE = value("x", 1, 4, 6, 3), value("y", 1, 4, 6, 3), value("y", 1, 4, 6, 3, quant=OTHER)

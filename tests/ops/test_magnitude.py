@@ -13,10 +13,10 @@ import pytest
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import DType, PerTensor, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import DType, PerTensor, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import Add, Lut, Magnitude, Mul
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.ops.magnitude import tabulate_thresholds
 from pillion.passes import legalize_for_runtime
 
@@ -33,12 +33,12 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], PerTensor]] = {
 def op_of(name: str, ratio: float = 1.0, zeros: tuple[int, int] = (0, 0), shape: Any = (4096,)) -> Magnitude:
     function, quant = FUNCTIONS[name]
     held, first, falls = tabulate_thresholds(function, quant)
-    made = make(
+    made = make_op(
         Magnitude,
         value("y", (), quant.scale, quant.zero_point),
         a=value("a", shape, 0.0625, zeros[0]),
         b=value("b", shape, 0.0625 * ratio, zeros[1]),
-        thresholds=constant("thresholds", held),
+        thresholds=constant_value("thresholds", held),
         first=first,
         falls=falls,
     )
@@ -87,9 +87,9 @@ def test_what_is_infinite_at_nothing_is_the_end_of_the_range() -> None:
     [
         ({"b": value("b", (5,))}, "shapes are equal"),
         ({"first": 200}, "a number of int8"),
-        ({"thresholds": constant("t", np.zeros(7, np.float32))}, "255 constant thresholds"),
-        ({"thresholds": constant("t", np.zeros(255, np.int32))}, "is float32"),
-        ({"thresholds": constant("t", np.arange(255, 0, -1).astype(np.float32))}, "ascend"),
+        ({"thresholds": constant_value("t", np.zeros(7, np.float32))}, "255 constant thresholds"),
+        ({"thresholds": constant_value("t", np.zeros(255, np.int32))}, "is float32"),
+        ({"thresholds": constant_value("t", np.arange(255, 0, -1).astype(np.float32))}, "ascend"),
     ],
 )
 def test_what_makes_no_sense_is_refused(change: dict[str, Any], rule: str) -> None:
@@ -101,9 +101,9 @@ def test_what_makes_no_sense_is_refused(change: dict[str, Any], rule: str) -> No
 def test_ops_that_others_have_mean_nearly_the_same(name: str, known: list[str]) -> None:
     op = op_of(name, 0.8, (3, -20), (3, 7, 11))
     y: Value = op.y
-    graph = verify(Graph("g", (op.a, op.b), (op,), (y,)), "before")
+    graph = verify_graph(Graph("g", (op.a, op.b), (op,), (y,)), "before")
     said: list[str] = []
-    composed = verify(legalize_for_runtime(graph, said.append), "after")
+    composed = verify_graph(legalize_for_runtime(graph, said.append), "after")
     assert [type(one) for one in composed.ops] == (
         [Mul, Mul, Add] if name == "power" else [Mul, Mul, Add, Lut]
     )

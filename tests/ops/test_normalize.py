@@ -12,10 +12,10 @@ import pytest
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import DepthwiseConv2d, Normalize, parse
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.ops.normalize import MOST_ELEMENTS, reciprocal_root
 from pillion.passes import compose_norms
 
@@ -38,7 +38,7 @@ def answer(op: Normalize, x: Array) -> Any:
 
 
 def norm(shape: tuple[int, ...], scale: float, zero_point: int, y: Any, **attributes: Any) -> Normalize:
-    made = make(Normalize, y, x=value("x", shape, scale, zero_point), **attributes)
+    made = make_op(Normalize, y, x=value("x", shape, scale, zero_point), **attributes)
     made.check()
     assert isinstance(made, Normalize)
     return made
@@ -69,8 +69,8 @@ def test_it_is_the_nearest_integer_for_99_percent_and_a_step_away_at_most() -> N
     for number, (length, spread, centred, eps) in enumerate(cases):
         rng = np.random.default_rng(number)
         held = {
-            "weights": constant("weights", rng.uniform(-2, 2, length).astype(np.float32)),
-            "bias": constant("bias", rng.uniform(-1, 1, length).astype(np.float32)),
+            "weights": constant_value("weights", rng.uniform(-2, 2, length).astype(np.float32)),
+            "bias": constant_value("bias", rng.uniform(-1, 1, length).astype(np.float32)),
         }
         y = value("y", (), (0.02, 2.0**-5, 0.05)[number % 3], (-128, 0, 127, 9)[number % 4])
         zero = (-128, 0, 127)[number % 3]
@@ -90,7 +90,7 @@ def test_rows_of_16_bits_that_differ_in_size_a_thousand_times() -> None:
         for zero in (-(2**15), 0, 2**15 - 1):
             quant = PerTensor(2.0**-11, zero)
             x = Value("x", TensorType((4, length), DType.INT16, quant))
-            op = make(Normalize, value("y", (), 2.0**-5, 3), x=x, eps=1e-9)
+            op = make_op(Normalize, value("y", (), 2.0**-5, 3), x=x, eps=1e-9)
             assert isinstance(op, Normalize)
             spread = np.array([[10000.0], [1000.0], [100.0], [10.0]])
             levels = np.clip(np.rint(300 + spread * rng.standard_normal((4, length))), -(2**15), 2**15 - 1)
@@ -113,7 +113,7 @@ def test_long_rows(length: int, centred: bool) -> None:
 @pytest.mark.parametrize("level", [-128, -1, 0, 127])
 @pytest.mark.parametrize("eps", [0.0, 1e-30, 1e-5])
 def test_rows_of_equal_numbers_are_the_bias(level: int, eps: float) -> None:
-    bias = constant("bias", np.array([1.0, -0.5, 0.25], np.float32))
+    bias = constant_value("bias", np.array([1.0, -0.5, 0.25], np.float32))
     op = norm((2, 3), 0.05, 0, value("y", (), 2.0**-5, 4), eps=eps, bias=bias)
     x = np.full((2, 3), level, np.int8)
     assert answer(op, x).tolist() == [[36, -12, 12]] * 2
@@ -131,7 +131,7 @@ def test_reciprocal_roots() -> None:
 
 
 X = value("x", (2, 12), 0.05)
-TWO, INFINITE = (constant("w", np.array(held, np.float32)) for held in ([1, 2], [np.inf]))
+TWO, INFINITE = (constant_value("w", np.array(held, np.float32)) for held in ([1, 2], [np.inf]))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_scales_without_fixed_point(x_scale: float, y_scale: float) -> None:
 
 def test_text() -> None:
     op = next(iter(Normalize.examples()))
-    graph = verify(Graph("g", op.activations, (op,), op.results))
+    graph = verify_graph(Graph("g", op.activations, (op,), op.results))
     from pillion.ir.text import to_text
 
     again = parse(to_text(graph))
@@ -186,12 +186,12 @@ def test_composed_it_is_near(groups: int, centred: bool) -> None:
     """About 30 dB from the op itself, for rows whose spread is that of the tensor."""
     rng = np.random.default_rng(1)
     held = {
-        "weights": constant("weights", rng.uniform(0.5, 1.5, 32).astype(np.float32)),
-        "bias": constant("bias", rng.uniform(-1, 1, 32).astype(np.float32)),
+        "weights": constant_value("weights", rng.uniform(0.5, 1.5, 32).astype(np.float32)),
+        "bias": constant_value("bias", rng.uniform(-1, 1, 32).astype(np.float32)),
     }
     op = norm((2, 5, 3, 32), 0.03, 5, value("y", (), 5 / 128, 0), groups=groups, centred=centred, **held)
-    graph = verify(Graph("g", op.activations, (op,), op.results))
-    composed = verify(compose_norms(graph))
+    graph = verify_graph(Graph("g", op.activations, (op,), op.results))
+    composed = verify_graph(compose_norms(graph))
     x = data(op.x.shape, 35, 2) // 2
     exact, near = (g.reference(x)[0].astype(np.float64) for g in (graph, composed))
     loss = 10 * np.log10((exact**2).mean() / ((exact - near) ** 2).mean())
@@ -207,7 +207,7 @@ def test_composed_it_is_near(groups: int, centred: bool) -> None:
 )
 def test_every_example_is_composed(op: Normalize) -> None:
     """Valid, of the same type, and the bias alone where a row has one number only."""
-    composed = verify(compose_norms(verify(Graph("g", op.activations, (op,), op.results))))
+    composed = verify_graph(compose_norms(verify_graph(Graph("g", op.activations, (op,), op.results))))
     assert composed.outputs == op.results
     (made,) = composed.reference(np.full(op.x.shape, 3, np.int8))
     assert made.shape == op.y.shape

@@ -17,7 +17,7 @@ from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, result
 from pillion.ir.types import Array, PerTensor, TensorType, Value
 from pillion.ops import ALL_OPS
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 
 
 def filled(held: Value) -> Array:
@@ -128,11 +128,11 @@ class Forgetful(Op):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         m = self.multiplier
         scaled = numerics.requantize(operands[0].astype(np.int64) - self.x.zero_point, m.mantissa, m.shift)
-        return numerics.saturate(scaled + self.y.zero_point, -128, 127)
+        return numerics.clamp_to_int8(scaled + self.y.zero_point, -128, 127)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        yield make(cls, value("y", (), 0.1), x=value("x", (2, 3), 0.05))
+        yield make_op(cls, value("y", (), 0.1), x=value("x", (2, 3), 0.05))
 
 
 def test_a_class_that_forgets_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, PerTensor, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Add, Normalize, WideAdd
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.passes import demote_sums
 
 
@@ -31,7 +31,7 @@ def test_examples_are_the_nearest_integers(op: WideAdd) -> None:
 
 
 def test_it_saturates_at_both_ends() -> None:
-    op = make(WideAdd, wide("y", (), 1e-4), a=wide("a", (1, 2), 1.0, -(2**15)), b=value("b", (1, 2)))
+    op = make_op(WideAdd, wide("y", (), 1e-4), a=wide("a", (1, 2), 1.0, -(2**15)), b=value("b", (1, 2)))
     ends = np.array([[2**15 - 1, -(2**15)]], np.int16)
     assert op.reference(Arithmetic.CMSIS_NN, ends, np.array([[0, -128]], np.int8)).tolist() == [
         [32767, -32768]
@@ -52,7 +52,7 @@ def test_the_sign_is_one_or_minus_one() -> None:
 
 
 def test_scales_without_a_multiplier_are_said() -> None:
-    op = make(WideAdd, wide("y", (), 1e-12), a=wide("a", (2,), 1.0), b=wide("b", (2,), 1.0))
+    op = make_op(WideAdd, wide("y", (), 1e-12), a=wide("a", (2,), 1.0), b=wide("b", (2,), 1.0))
     with pytest.raises(ValueError, match="of the result's"):
         op.check_scales(Arithmetic.CMSIS_NN)
 
@@ -65,7 +65,7 @@ def test_sums_of_8_bits_mean_the_same(zero_point: int) -> None:
     second = WideAdd(a=first.y, b=x, y=wide("t", (3, 8), 0.0004, zero_point // 2))
     norms = [Normalize(x=s.y, y=value(f"n{i}", (3, 8), 0.03), axis=1) for i, s in enumerate((first, second))]
     graph = Graph("g", (x, z), (first, second, *norms), tuple(n.y for n in norms))
-    narrow = verify(demote_sums(verify(graph, "before")), "after")
+    narrow = verify_graph(demote_sums(verify_graph(graph, "before")), "after")
     assert [type(op) for op in narrow.ops] == [Add, Add, Normalize, Normalize]
     assert {v.dtype for v in narrow.values.values()} == {DType.INT8}
     assert demote_sums(narrow) is narrow

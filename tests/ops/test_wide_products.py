@@ -9,10 +9,10 @@ import pytest
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import Function, Lut, Mul, Scan, WideAdd, WideLut, WideMul
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.ops.lut import REAL
 from pillion.ops.wide_lut import ENTRIES, NAMED
 from pillion.passes import demote_sums
@@ -73,7 +73,7 @@ def test_functions_are_near_real_ones(function: Function) -> None:
 
 def test_tables_are_drawn_by_lines_and_meet_their_entries() -> None:
     held = np.random.default_rng(0).integers(-(2**15), 2**15, ENTRIES).astype(np.int16)
-    op = WideLut(x=wide("x", (ENTRIES - 1,), 0.1), y=wide("y", (256,), 0.1), table=constant("t", held))
+    op = WideLut(x=wide("x", (ENTRIES - 1,), 0.1), y=wide("y", (256,), 0.1), table=constant_value("t", held))
     at = np.arange(-(2**15), 2**15, 256).astype(np.int16)
     assert np.array_equal(op.reference(CMSIS, at), held[:-1])
     between = op.reference(CMSIS, at + 128).astype(int)
@@ -90,7 +90,7 @@ def test_tables_are_drawn_by_lines_and_meet_their_entries() -> None:
     ],
 )
 def test_refusals_of_functions(x: DType, function: Function, entries: int, says: str) -> None:
-    table = constant("t", np.zeros(entries, np.int16)) if entries else None
+    table = constant_value("t", np.zeros(entries, np.int16)) if entries else None
     given = Value("x", TensorType((2,), x, PerTensor(0.1)))
     with pytest.raises(PillionError, match=says):
         WideLut(x=given, y=wide("y", (2,), 0.1), function=function, table=table).check()
@@ -100,28 +100,28 @@ def loop(function: Function) -> Graph:
     """c + sigmoid(x · c), five times."""
     held = np.linspace(-(2**14), 2**14, ENTRIES).astype(np.int16)
     c, x = wide("c", (1, 7), 0.001, 128), value("x", (1, 7), 0.05)
-    product = make(WideMul, wide("p", (), 0.002), a=c, b=x)
-    table = constant("t", held) if function is Function.TABLE else None
-    gate = make(
+    product = make_op(WideMul, wide("p", (), 0.002), a=c, b=x)
+    table = constant_value("t", held) if function is Function.TABLE else None
+    gate = make_op(
         WideLut, wide("g", (), 2.0**-15, -(2**14)), x=product.results[0], function=function, table=table
     )
-    total = make(WideAdd, wide("n", (), 0.001, 128), a=c, b=gate.results[0])
+    total = make_op(WideAdd, wide("n", (), 0.001, 128), a=c, b=gate.results[0])
     body = Graph("step", (x, c), (product, gate, total), total.results)
     xs = value("xs", (5, 1, 7), 0.05)
-    first = constant("first", np.full((1, 7), 128, np.int16), c.quant)
+    first = constant_value("first", np.full((1, 7), 128, np.int16), c.quant)
     y = Value("last", c.type)
     scan = Scan(sequences=(xs,), initial=(first,), invariants=(), ys=(y,), body=body, count=5)
     out = WideAdd(
-        a=y, b=constant("zero", np.zeros(7, np.int8), PerTensor(1.0)), y=value("y", (1, 7), 0.128, 1)
+        a=y, b=constant_value("zero", np.zeros(7, np.int8), PerTensor(1.0)), y=value("y", (1, 7), 0.128, 1)
     )
-    return verify(Graph("g", (xs,), (scan, out), (out.y,)), "made")
+    return verify_graph(Graph("g", (xs,), (scan, out), (out.y,)), "made")
 
 
 @pytest.mark.parametrize("function", [Function.SIGMOID, Function.TABLE])
 def test_loops_have_8_bits_elsewhere(function: Function) -> None:
     """The same ops as they are in int8, and answers that are near."""
     graph = loop(function)
-    narrow = verify(demote_sums(graph), "narrow")
+    narrow = verify_graph(demote_sums(graph), "narrow")
     (scan,) = (op for op in narrow.ops if isinstance(op, Scan))
     assert [type(op) for op in scan.body.ops][:2] == [Mul, Lut]
     values = (*narrow.values.values(), *scan.body.values.values())

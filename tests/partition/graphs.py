@@ -14,7 +14,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, Quant, Shape, TensorType, Value
 from pillion.ir.verdict import all_ok
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import ALL_OPS, Add, Concat, Function, Lut, Requantize, Reshape, Segment, Slice
 from pillion.partition import Placement, ProcessingUnit
 from pillion.targets import NPUS
@@ -46,7 +46,7 @@ def on_cpu(x: Value, name: str) -> Op:
 
 def graph_of(inputs: Sequence[Value], ops: Sequence[Op], outputs: Sequence[Value] | None = None) -> Graph:
     last = (ops[-1].results[0],)
-    return verify(Graph("g", tuple(inputs), tuple(ops), tuple(last if outputs is None else outputs)))
+    return verify_graph(Graph("g", tuple(inputs), tuple(ops), tuple(last if outputs is None else outputs)))
 
 
 def chain(*makers: Callable[[Value, str], Op]) -> Graph:
@@ -137,4 +137,4 @@ class Growing:
     def graph(self) -> Graph:
         read = {v for op in self.ops for v in op.operands}
         outputs = [v for v in self.made if v not in read or len(v.name) % 2]
-        return verify(Graph("grown", tuple(self.inputs), tuple(self.ops), tuple(outputs)))
+        return verify_graph(Graph("grown", tuple(self.inputs), tuple(self.ops), tuple(outputs)))

@@ -18,8 +18,8 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import (
     ALL_OPS,
     Add,
@@ -49,7 +49,7 @@ BYTES = 6 * 4 * 8
 
 def placed(graph: Graph, *keep_on_cpu: str, only_npu: bool = False) -> Placement:
     made = partition(graph, EAGER, Isa.DSP, PlacementOptions(keep_on_cpu, only_npu))
-    verify(made.graph)
+    verify_graph(made.graph)
     return made
 
 
@@ -108,7 +108,7 @@ def test_two_branches_that_only_share_their_input_run_together() -> None:
 
 
 def neutral(level: int, scale: float = 0.05) -> Value:
-    return constant("k", np.full((1,), level, np.int8), PerTensor(scale, 3))
+    return constant_value("k", np.full((1,), level, np.int8), PerTensor(scale, 3))
 
 
 X, Y = value("x"), value("y")

@@ -20,9 +20,9 @@ from pillion.emitters.tflite import emit
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, PerTensor, constant
+from pillion.ir.types import Array, PerTensor, constant_value
 from pillion.ir.verdict import all_ok
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Conv2d, Function, Lut, Pad, Segment, Transpose
 from pillion.ops.example_values import random_like
 from pillion.partition import Placement, ProcessingUnit, partition
@@ -53,7 +53,7 @@ def test_placed_graphs_answer_as_their_ops(
     graph = growing.graph()
     constraints = PlacementOptions(tuple(f"n{number}_*" for number in kept))
     placement = partition(graph, EAGER if eager else N3_64, Isa.DSP, constraints)
-    verify(placement.graph)
+    verify_graph(placement.graph)
     inputs = [random_like(v, seed) for v in graph.inputs]
     assert differing(graph, placement, inputs) == 0
     check_ledger(graph, placement)
@@ -94,8 +94,8 @@ def small_net() -> Graph:
     x = value("x", (1, 8, 7, 7))
     transposed = Transpose(x=x, y=value("t", (1, 7, 7, 8)), order=(0, 2, 3, 1))
     pad = Pad(x=transposed.y, y=value("p", (1, 8, 8, 8)), before=(0, 1, 1, 0), after=(0,) * 4, value=3)
-    weights = constant("w", rng.integers(-127, 128, (5, 3, 3, 8)).astype(np.int8), PerTensor(0.01))
-    bias = constant("b", rng.integers(-99, 99, 5).astype(np.int32), PerTensor(0.0005))
+    weights = constant_value("w", rng.integers(-127, 128, (5, 3, 3, 8)).astype(np.int8), PerTensor(0.01))
+    bias = constant_value("b", rng.integers(-99, 99, 5).astype(np.int32), PerTensor(0.0005))
     y = value("y", (1, 8, 8, 5), PerTensor(0.37, -7))
     conv = Conv2d(x=pad.y, weights=weights, bias=bias, y=y, padding=(1, 1, 1, 1))
     z = value("z", (1, 8, 8, 5), PerTensor(0.1, 3))
@@ -122,7 +122,7 @@ def shift_off_by_one(body: Graph) -> Graph:
 
     def doubled(op: Conv2d) -> Op:
         quant = PerTensor(2 * op.weights.scale)
-        return op.substitute({op.weights: constant("w", op.weights.constant, quant)})
+        return op.substitute({op.weights: constant_value("w", op.weights.constant, quant)})
 
     return with_ops(body, Conv2d, doubled)
 
@@ -132,7 +132,7 @@ def other_arithmetic(body: Graph) -> Graph:
 
 
 def with_ops(body: Graph, cls: type[Op], change: Callable[..., Op]) -> Graph:
-    return verify(body.replace(ops=tuple(change(op) if isinstance(op, cls) else op for op in body)))
+    return verify_graph(body.replace(ops=tuple(change(op) if isinstance(op, cls) else op for op in body)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -144,6 +144,6 @@ def test_planted_faults_are_noticed(fault: Callable[[Graph], Graph], seed: int) 
     placement = partition(graph, EAGER, Isa.DSP)
     (segment,) = segments(placement.graph)
     faulty = dataclasses.replace(segment, body=fault(segment.body))
-    placed = dataclasses.replace(placement, graph=verify(placement.graph.replace(ops=(faulty,))))
+    placed = dataclasses.replace(placement, graph=verify_graph(placement.graph.replace(ops=(faulty,))))
     inputs = [random_like(v, seed) for v in graph.inputs]
     assert (differing(graph, placed, inputs) == 0) == (fault is no_fault)

@@ -10,10 +10,10 @@ import pytest
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import PerTensor, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import Conv2d, DepthwiseConv2d, MaxPool2d, Pad
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.passes.fold_pad import fold_pad
 
 Sides4 = tuple[int, ...]
@@ -30,17 +30,17 @@ def reader(cls: type[Op], x: Value) -> Op:
         out = 2 if cls is Conv2d else channels
         data = np.arange(int(np.prod(shape))).reshape(shape).astype(np.int8)
         fields = {
-            "weights": constant("w", data, PerTensor(0.01)),
-            "bias": constant("b", np.zeros(out, np.int32), PerTensor(1e-3)),
+            "weights": constant_value("w", data, PerTensor(0.01)),
+            "bias": constant_value("b", np.zeros(out, np.int32), PerTensor(1e-3)),
         }
-    return make(cls, y, x=x, **fields)
+    return make_op(cls, y, x=x, **fields)
 
 
 def padded(cls: type[Op], before: Sides4, after: Sides4, level: int) -> Graph:
     x = value("x", (2, 4, 5, 3), 0.1, ZERO_POINT)
-    pad = make(Pad, Value("p", x.type), x=x, before=before, after=after, value=level)
+    pad = make_op(Pad, Value("p", x.type), x=x, before=before, after=after, value=level)
     op = reader(cls, pad.results[0])
-    return verify(Graph("g", (x,), (pad, op), op.results))
+    return verify_graph(Graph("g", (x,), (pad, op), op.results))
 
 
 @pytest.mark.parametrize("cls", [Conv2d, DepthwiseConv2d, MaxPool2d], ids=lambda cls: cls.kind)
@@ -50,7 +50,7 @@ def test_one_side_of_one_axis(cls: type[Op], side: str, axis: int) -> None:
     one, none = tuple(int(a == axis) for a in range(4)), (0, 0, 0, 0)
     before, after = (one, none) if side == "before" else (none, one)
     graph = padded(cls, before, after, SMALLEST if cls is MaxPool2d else ZERO_POINT)
-    folded = verify(fold_pad(graph))
+    folded = verify_graph(fold_pad(graph))
     assert [op.kind for op in folded.without_dead_ops()] == (
         [cls.kind] if axis in (1, 2) else ["pad", cls.kind]
     )

@@ -15,7 +15,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.types import Shape, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Clamp, Reshape, Transpose, parse
 from pillion.ops.example_values import random_like, value
 
@@ -27,8 +27,8 @@ def test_a_pass_rewrites_as_recorded(path: Path) -> None:
     """`name.what.txt`: the pass called `name` turns the first graph into the second."""
     before, after = (part.strip() + "\n" for part in path.read_text("utf-8").split("---\n"))
     one = getattr(passes, path.stem.split(".")[0])
-    graph = verify(parse(before))
-    result = verify(one(graph))
+    graph = verify_graph(parse(before))
+    result = verify_graph(one(graph))
     assert to_text(result) == to_text(parse(after))
     assert to_text(one(result)) == to_text(result), "a pass has nothing to do after itself"
     inputs = [random_like(v) for v in graph.inputs]
@@ -76,8 +76,8 @@ def test_programs_of_movement_keep_their_borders_and_their_answers(
         made.append(ops[-1].results[0])
     also = [v for v in made[1:-1] if data.draw(st.booleans())]
     outputs = data.draw(st.permutations([*also, made[-1]]))
-    graph = verify(Graph("g", (x,), tuple(ops), tuple(outputs)).without_dead_ops())
-    result = verify(one(graph))
+    graph = verify_graph(Graph("g", (x,), tuple(ops), tuple(outputs)).without_dead_ops())
+    result = verify_graph(one(graph))
     assert [v.name for v in result.inputs] == ["x"]
     assert [(v.name, v.type) for v in result.outputs] == [(v.name, v.type) for v in outputs]
     assert len(result.ops) <= len(graph.ops)

@@ -16,9 +16,9 @@ from pillion.errors import PillionError
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import PerChannel, Value, constant
+from pillion.ir.types import PerChannel, Value, constant_value
 from pillion.ops import Add, BatchMatmul, Conv2d, DepthwiseConv2d, Linear, Mean, Mul, Prelu, ReduceSum, Sub
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
 pytestmark = pytest.mark.torch
@@ -71,25 +71,27 @@ ROWS = value("a", (2, 3, 5), 0.5, -128)
 def weighted(cls: type[Op], y: Value, shape: tuple[int, ...], axis: int) -> Op:
     """The largest weights of one sign, and a bias that adds to them."""
     scales = PerChannel((0.25,) * shape[axis], axis)
-    weights = constant("w", np.full(shape, 127, np.int8), scales)
-    bias = constant("b", np.full(shape[axis], 12345, np.int32), PerChannel((0.125,) * shape[axis], 0))
-    return make(cls, y, x=X, weights=weights, bias=bias)
+    weights = constant_value("w", np.full(shape, 127, np.int8), scales)
+    bias = constant_value("b", np.full(shape[axis], 12345, np.int32), PerChannel((0.125,) * shape[axis], 0))
+    return make_op(cls, y, x=X, weights=weights, bias=bias)
 
 
 OPS: dict[str, Callable[[Value], Op]] = {
     "conv2d": lambda y: weighted(Conv2d, y, (3, 2, 2, 2), 0),
     "depthwise_conv2d": lambda y: weighted(DepthwiseConv2d, y, (1, 3, 2, 2), 3),
     "linear": lambda y: weighted(Linear, y, (4, 2), 0),
-    "add": lambda y: make(Add, y, a=X, b=X),
-    "sub": lambda y: make(Sub, y, a=X, b=value("b", X.shape, 0.5, 127)),
-    "mul": lambda y: make(Mul, y, a=X, b=value("b", X.shape, 0.5, 127)),
-    "batch_matmul": lambda y: make(
+    "add": lambda y: make_op(Add, y, a=X, b=X),
+    "sub": lambda y: make_op(Sub, y, a=X, b=value("b", X.shape, 0.5, 127)),
+    "mul": lambda y: make_op(Mul, y, a=X, b=value("b", X.shape, 0.5, 127)),
+    "batch_matmul": lambda y: make_op(
         BatchMatmul, y, a=ROWS, b=value("b", (2, 5, 4), 0.5, 127), adj_x=False, adj_y=False
     ),
-    "mean": lambda y: make(Mean, y, x=X, axes=(1, 2)),
-    "reduce_sum": lambda y: make(ReduceSum, y, x=X, axes=(1, 2)),
-    "prelu": lambda y: make(Prelu, y, x=value("x", X.shape, 0.5, 127), slope=value("slope", (2,), 0.5, -128)),
-    "prelu of positive numbers": lambda y: make(Prelu, y, x=X, slope=value("slope", (2,), 2.0**-9, 0)),
+    "mean": lambda y: make_op(Mean, y, x=X, axes=(1, 2)),
+    "reduce_sum": lambda y: make_op(ReduceSum, y, x=X, axes=(1, 2)),
+    "prelu": lambda y: make_op(
+        Prelu, y, x=value("x", X.shape, 0.5, 127), slope=value("slope", (2,), 0.5, -128)
+    ),
+    "prelu of positive numbers": lambda y: make_op(Prelu, y, x=X, slope=value("slope", (2,), 2.0**-9, 0)),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pillion.ir.graph import Graph
 from pillion.ops import Concat, Dequantize, Maximum, Minimum, Op
-from pillion.ops.example_values import constant_like, real, value
+from pillion.ops.example_values import constant_like, float_value, value
 from pillion.passes.convert_to_integer import convert_to_integer, covering_quant
 
 SCALES = (0.01, 0.1, 0.37, 2.0)
@@ -53,8 +53,8 @@ def test_of_a_constant_only_its_numbers_count() -> None:
 @pytest.mark.parametrize("scales", [(0.1, 0.4), (0.4, 0.1)], ids=str)
 def test_a_wider_second_operand_does_not_saturate(cls: type[Op], scales: tuple[float, float]) -> None:
     a, b = value("a", (256,), scales[0], 3), value("b", (256,), scales[1], -9)
-    af, bf = real("af", (256,)), real("bf", (256,))
-    y = real("y", (512,) if cls is Concat else (256,))
+    af, bf = float_value("af", (256,)), float_value("bf", (256,))
+    y = float_value("y", (512,) if cls is Concat else (256,))
     made = Concat(xs=(af, bf), y=y, axis=0) if cls is Concat else cls(a=af, b=bf, y=y)  # type: ignore[call-arg]  # both have two operands
     graph = Graph("g", (a, b), (Dequantize(x=a, y=af), Dequantize(x=b, y=bf), made), (y,))
     for levels in (LEVELS, LEVELS[::-1].copy()):

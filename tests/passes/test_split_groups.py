@@ -11,10 +11,10 @@ import pytest
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import PerChannel, PerTensor, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import PerChannel, PerTensor, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import Conv2d, Linear
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.passes import split_groups
 
 
@@ -25,11 +25,11 @@ def grouped(
     rng = np.random.default_rng([groups, inputs, outputs])
     data = rng.integers(-127, 128, (groups * outputs, 3, 2, inputs)).astype(np.int8)
     scales = rng.uniform(0.002, 0.02, groups * outputs)
-    weights = constant("w", data, PerChannel(tuple(scales), 0) if per_channel else PerTensor(0.01))
+    weights = constant_value("w", data, PerChannel(tuple(scales), 0) if per_channel else PerTensor(0.01))
     levels = rng.integers(-999, 999, groups * outputs) if bias else np.zeros(groups * outputs)
-    held = constant("b", levels.astype(np.int32), PerChannel(tuple(scales * 0.05), 0))
+    held = constant_value("b", levels.astype(np.int32), PerChannel(tuple(scales * 0.05), 0))
     x = value("x", (2, 7, 5, groups * inputs), 0.05, -128)
-    return make(
+    return make_op(
         Conv2d,
         value("y", (), 0.3, 5),
         x=x,
@@ -42,7 +42,7 @@ def grouped(
 
 
 def graph_of(op: Op) -> Graph:
-    return verify(Graph("g", op.activations, (op,), op.results))
+    return verify_graph(Graph("g", op.activations, (op,), op.results))
 
 
 @pytest.mark.parametrize("arithmetic", Arithmetic)
@@ -50,7 +50,7 @@ def graph_of(op: Op) -> Graph:
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 3), (3, 1), (5, 2)])
 def test_the_bytes_stay(arithmetic: Arithmetic, groups: int, inputs: int, outputs: int) -> None:
     graph = graph_of(grouped(groups, inputs, outputs)).replace(arithmetic=arithmetic)
-    split = verify(split_groups(graph))
+    split = verify_graph(split_groups(graph))
     x = random_like(graph.inputs[0], groups)
     assert split.reference(x)[0].tobytes() == graph.reference(x)[0].tobytes()
     assert [op.kind for op in split] == ["slice"] * groups + ["conv2d"] * groups + ["concat"]
@@ -71,7 +71,7 @@ def test_the_bytes_stay(arithmetic: Arithmetic, groups: int, inputs: int, output
 def test_what_else_a_convolution_has(options: dict[str, object]) -> None:
     graph = graph_of(grouped(3, 4, 5, **options))  # type: ignore[arg-type]  # the options of a case
     x = random_like(graph.inputs[0])
-    assert verify(split_groups(graph)).reference(x)[0].tobytes() == graph.reference(x)[0].tobytes()
+    assert verify_graph(split_groups(graph)).reference(x)[0].tobytes() == graph.reference(x)[0].tobytes()
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -92,8 +92,8 @@ def test_two_convolutions_with_the_same_weights() -> None:
     assert isinstance(first, Conv2d)
     y = Value("z", first.y.type)
     second = dataclasses.replace(first, y=y)
-    graph = verify(Graph("g", first.activations, (first, second), (first.y, y)))
-    split = verify(split_groups(graph))
+    graph = verify_graph(Graph("g", first.activations, (first, second), (first.y, y)))
+    split = verify_graph(split_groups(graph))
     x = random_like(graph.inputs[0])
     assert [a.tobytes() for a in split.reference(x)] == [a.tobytes() for a in graph.reference(x)]
 

@@ -9,9 +9,9 @@ import pytest
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Function, Lut
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.passes import sum_hard_sigmoids
 
 LEVELS: Array = np.arange(-128, 128).astype(np.int8).reshape(1, 16, 16)
@@ -19,8 +19,8 @@ OTHERS = [f for f in Function if f not in (Function.HARDSIGMOID, Function.TABLE)
 
 
 def function_of(x: Value, y: Value, function: Function = Function.HARDSIGMOID) -> Graph:
-    op = make(Lut, y, x=x, table=None, function=function)
-    return verify(Graph("g", (x,), (op,), (op.y,)))
+    op = make_op(Lut, y, x=x, table=None, function=function)
+    return verify_graph(Graph("g", (x,), (op,), (op.y,)))
 
 
 def test_no_level_is_off_by_more_than_one_step_and_hardly_any_by_one() -> None:
@@ -33,7 +33,7 @@ def test_no_level_is_off_by_more_than_one_step_and_hardly_any_by_one() -> None:
         )
         scale = 1 / 256 if number % 2 else float(np.float32(rng.uniform(0.5, 1.01) / 255))
         graph = function_of(x, value("y", LEVELS.shape, scale, int(rng.choice([-128, -127, -60]))))
-        summed = verify(sum_hard_sigmoids(graph)).replace(arithmetic=Arithmetic.TFLITE)
+        summed = verify_graph(sum_hard_sigmoids(graph)).replace(arithmetic=Arithmetic.TFLITE)
         assert [op.kind for op in summed] == ["add", "mul"]
         wanted, found = (g.reference(LEVELS)[0].astype(int) for g in (graph, summed))
         assert abs(wanted - found).max() <= 1

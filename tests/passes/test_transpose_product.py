@@ -9,9 +9,9 @@ import pytest
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Shape
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import BatchMatmul, Reshape, Transpose
-from pillion.ops.example_values import make, random_like, value
+from pillion.ops.example_values import make_op, random_like, value
 from pillion.passes.transpose_product import transpose_product
 
 BATCH, ROWS, DEPTH, COLUMNS = 2, 6, 7, 5
@@ -20,7 +20,7 @@ BATCH, ROWS, DEPTH, COLUMNS = 2, 6, 7, 5
 def product(adj_x: bool, adj_y: bool) -> BatchMatmul:
     a = value("a", (BATCH, DEPTH, ROWS) if adj_x else (BATCH, ROWS, DEPTH), 0.05, -128)
     b = value("b", (BATCH, COLUMNS, DEPTH) if adj_y else (BATCH, DEPTH, COLUMNS), 0.04, 9)
-    made = make(BatchMatmul, value("p", (), 1.1, 3), a=a, b=b, adj_x=adj_x, adj_y=adj_y, low=-90)
+    made = make_op(BatchMatmul, value("p", (), 1.1, 3), a=a, b=b, adj_x=adj_x, adj_y=adj_y, low=-90)
     assert isinstance(made, BatchMatmul)
     return made
 
@@ -32,14 +32,14 @@ def chain(
     ops: list[Op] = [first]
     if shape:
         ops.append(Reshape(x=first.y, y=value("r", shape, 1.1, 3)))
-    ops.append(make(Transpose, value("t", (), 1.1, 3), x=ops[-1].results[0], order=order))
+    ops.append(make_op(Transpose, value("t", (), 1.1, 3), x=ops[-1].results[0], order=order))
     outputs = (ops[-1].results[0], *([first.y] if read_twice else []))
-    return verify(Graph("g", (first.a, first.b), tuple(ops), outputs))
+    return verify_graph(Graph("g", (first.a, first.b), tuple(ops), outputs))
 
 
 def assert_same_bytes(before: Graph, after: Graph) -> None:
     inputs = [random_like(v) for v in before.inputs]
-    verify(after)
+    verify_graph(after)
     for wanted, found in zip(before.reference(*inputs), after.reference(*inputs), strict=True):
         assert np.array_equal(wanted, found)
 

@@ -10,7 +10,7 @@ import torch
 import pillion
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Clamp, Dequantize, Quantize, Requantize, Softmax
 from pillion.passes.int8_io import int8_io
 from pillion.passes.uint8_io import uint8_io
@@ -28,12 +28,12 @@ def net(zero: int) -> Graph:
         Softmax(x=y, y=p),
         Dequantize(x=p, y=back),
     )
-    return verify(Graph("net", (real,), ops, (y, back)))
+    return verify_graph(Graph("net", (real,), ops, (y, back)))
 
 
 @pytest.mark.parametrize("zero", [-128, 0, 127])
 def test_the_same_numbers_128_higher(zero: int) -> None:
-    narrow, wide = int8_io(net(zero)), verify(uint8_io(net(zero)))
+    narrow, wide = int8_io(net(zero)), verify_graph(uint8_io(net(zero)))
     assert [v.dtype for v in (*wide.inputs, *wide.outputs)] == [DType.UINT8] * 3
     assert [v.name for v in wide.inputs] == ["x"]
     assert [(v.scale, v.zero_point - 128) for v in (*wide.inputs, *wide.outputs)] == [
@@ -52,7 +52,7 @@ def test_nothing_is_left_to_do_after_it() -> None:
 
 def test_an_input_that_is_an_output_stays_one_value() -> None:
     inner = int8_io(net(3))
-    graph = verify(uint8_io(inner.replace(outputs=(*inner.outputs, inner.inputs[0]))))
+    graph = verify_graph(uint8_io(inner.replace(outputs=(*inner.outputs, inner.inputs[0]))))
     assert graph.outputs[2] is graph.inputs[0]
     assert graph.inputs[0].dtype is DType.UINT8
 

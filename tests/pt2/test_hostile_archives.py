@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from pillion.errors import PillionError
-from pillion.importers.torch.export import quiet
+from pillion.importers.torch.export import quiet_torch
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.pt2.archive import checked_archive, uncompressed_members
 
@@ -55,7 +55,7 @@ class Payload:
 def members() -> Members:
     """Of a good archive, below its root."""
     held = io.BytesIO()
-    with quiet():
+    with quiet_torch():
         exported = torch.export.export(Net(), (torch.zeros(1, 3, 8, 8),))
         torch.export.save(exported, held)
     return {
@@ -73,7 +73,7 @@ def archive(members: Members, root: str = "net/", compression: int = zipfile.ZIP
 
 def load(raw: bytes, folder: Path, trust: bool = False) -> Any:
     (folder / "net.pt2").write_bytes(raw)
-    with quiet():
+    with quiet_torch():
         return load_pt2(folder / "net.pt2", trust_pickle=trust)
 
 
@@ -258,7 +258,7 @@ def test_the_root_may_be_called_like_a_folder_of_torch(members: Members, tmp_pat
 def test_what_is_read_computes_the_same(members: Members, tmp_path: Path) -> None:
     x = torch.randn(1, 3, 8, 8)
     for raw in (archive(members), archive(in_guards(members, tmp_path / "trace"))):
-        with quiet():
+        with quiet_torch():
             found = load(raw, tmp_path).module(check_guards=False)(x)
         assert torch.equal(found, Net()(x))
     assert not (tmp_path / "trace").exists()

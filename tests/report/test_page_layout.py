@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from pillion.report.pictures.graph_layout import ASPECT, HEIGHT, WIDTH, GraphLayout, layout
+from pillion.report.pictures.graph_layout import ASPECT, HEIGHT, WIDTH, GraphLayout, place_nodes
 
 Edges = list[tuple[int, int]]
 
@@ -67,29 +67,29 @@ def check(count: int, edges: Edges, placed: GraphLayout) -> None:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_node_has_its_place(name: str) -> None:
     count, edges = GRAPHS[name]
-    check(count, edges, layout(count, edges))
+    check(count, edges, place_nodes(count, edges))
 
 
 def test_no_two_edges_share_a_lane_between_columns() -> None:
     count, edges = GRAPHS["shortcuts 3"]
-    placed = layout(count, edges)
+    placed = place_nodes(count, edges)
     turns = [piece[2][0] for pieces in placed.routes.values() for piece in pieces if len(piece) == 6]
     assert len(turns) == len(set(turns)) > 1
 
 
 def test_a_deep_network_has_the_shape_of_a_screen() -> None:
-    placed = layout(67, chain(67))
+    placed = place_nodes(67, chain(67))
     assert ASPECT / 2 < placed.width / placed.height < ASPECT * 2
 
 
 def test_a_straight_line_stays_straight() -> None:
-    placed = layout(4, chain(4))
+    placed = place_nodes(4, chain(4))
     assert len({x for x, _ in placed.nodes.values()}) == 1
 
 
 def test_two_thousand_ops_take_no_time() -> None:
     begin = time.process_time()
     edges = [*chain(2000), *((n, n + 40) for n in range(1960))]
-    placed = layout(2000, edges)
+    placed = place_nodes(2000, edges)
     assert time.process_time() - begin < 10
     assert len(placed.nodes) == 2000

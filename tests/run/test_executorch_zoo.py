@@ -22,7 +22,7 @@ from pillion.emitters.segments import host_delegate_payloads
 from pillion.ops import Segment
 from pillion.run.verify import random_samples
 from pillion.schemas import pte
-from pillion.schemas.flatbuffer import unpack
+from pillion.schemas.flatbuffer import read_root_table
 from pillion.targets import find_target
 from zoo_programs import MODELS, TARGETS, compiled
 
@@ -37,7 +37,7 @@ SECONDS_TO_WRITE = 1.0
 def tensors_of(file: bytes) -> list[pte.Tensor]:
     """All tensors of a program."""
     _, _, size, _, _ = pte.HEADER.unpack_from(file, 8)
-    plan = unpack(pte.Program, file[:size], pte.IDENTIFIER).execution_plan[0]
+    plan = read_root_table(pte.Program, file[:size], pte.IDENTIFIER).execution_plan[0]
     return [value.val for value in plan.values if isinstance(value.val, pte.Tensor)]
 
 

@@ -20,7 +20,7 @@ from pillion.run.litert_remote import LiteRtProcess
 from pillion.run.runtime_process import RuntimeRefusal
 from pillion.run.verify import verify
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack
+from pillion.schemas.flatbuffer import write_flatbuffer
 
 pytest.importorskip("ai_edge_litert", reason="pip install 'pillion[litert]'")
 
@@ -43,7 +43,7 @@ def file_of(
     number = tflite.OPERATOR_NUMBERS[code]
     graph = tflite.SubGraph(tensors=tensors, inputs=operands, outputs=[len(operands)], operators=[operator])
     codes = [tflite.OperatorCode(builtin_code=number, deprecated_builtin_code=min(number, 127))]
-    return pack(
+    return write_flatbuffer(
         tflite.Model(version=3, operator_codes=codes, subgraphs=[graph], buffers=[tflite.Buffer()]),
         tflite.IDENTIFIER,
     )

@@ -19,7 +19,7 @@ from pillion.importers import tflite as importer
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.program import Program
 from pillion.run.executor import LITERT, LITERT_FILE, REFERENCE
 from pillion.run.litert import LiteRtExecutor
@@ -27,7 +27,7 @@ from pillion.run.litert_file import LiteRtFileExecutor
 from pillion.run.reference import ReferenceExecutor
 from pillion.run.verify import Verification, verify
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack, unpack
+from pillion.schemas.flatbuffer import read_root_table, write_flatbuffer
 
 pytest.importorskip("ai_edge_litert", reason="pip install 'pillion[litert]'")
 WHO = (ReferenceExecutor(), LiteRtExecutor(), LiteRtFileExecutor())
@@ -35,7 +35,7 @@ WHO = (ReferenceExecutor(), LiteRtExecutor(), LiteRtFileExecutor())
 
 def sum_of_two() -> bytes:
     a, b = value("a", (3, 5), 0.1, 3), value("b", (3, 5), 0.2, -128)
-    op = make(Add, value("y", (), 0.25, 7), a=a, b=b)
+    op = make_op(Add, value("y", (), 0.25, 7), a=a, b=b)
     return emit(Graph("sum", (a, b), (op,), op.results, Arithmetic.TFLITE))
 
 
@@ -80,9 +80,9 @@ def test_an_error_of_the_importer_shows_only_there(tmp_path: Path, monkeypatch: 
 
 def test_a_file_that_litert_refuses_is_said_to_be(tmp_path: Path) -> None:
     """A version of an operator that LiteRT has not, and Pillion does not look at."""
-    model = unpack(tflite.Model, sum_of_two(), tflite.IDENTIFIER)
+    model = read_root_table(tflite.Model, sum_of_two(), tflite.IDENTIFIER)
     model.operator_codes[0].version = 99
-    found = checked(program_of(pack(model, tflite.IDENTIFIER), tmp_path))
+    found = checked(program_of(write_flatbuffer(model, tflite.IDENTIFIER), tmp_path))
     assert found.ok, "the others agree"
     notes = {row["executor"]: row["note"] for row in facts_of(found)["executors"]}
     assert "LiteRT itself refuses the file" in notes[LITERT_FILE]

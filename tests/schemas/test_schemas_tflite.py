@@ -10,7 +10,7 @@ import pytest
 from flatbuffers.builder import Builder
 
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import MalformedError, Table, pack, unpack
+from pillion.schemas.flatbuffer import MalformedError, Table, read_root_table, write_flatbuffer
 
 OTHER_NAMES = {
     "options": "builtinOptions",
@@ -66,13 +66,13 @@ def test_fields_are_those_of_the_format(cls: type[Table]) -> None:
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
     name = OTHER_CLASSES.get(cls.__name__, cls.__name__)
     made = sample(cls)
-    theirs = getattr(schema, f"{name}T").InitFromPackedBuf(pack(made, b"TFL3"))
+    theirs = getattr(schema, f"{name}T").InitFromPackedBuf(write_flatbuffer(made, b"TFL3"))
     for field, _, kind, _ in cls.layout:
         if kind.form in ("scalar", "numbers", "text"):
             found = getattr(theirs, foreign_name(field))
             found = found.decode() if isinstance(found, bytes) else found
             assert (found.tolist() if kind.form == "numbers" else found) == getattr(made, field), field
-    assert unpack(cls, pack(made, b"TFL3"), b"TFL3") == made
+    assert read_root_table(cls, write_flatbuffer(made, b"TFL3"), b"TFL3") == made
 
 
 def test_numbers_of_operators_types_and_options() -> None:
@@ -100,26 +100,26 @@ def test_nested_tables_come_back() -> None:
     model = tflite.Model(
         version=3, subgraphs=[tflite.SubGraph(tensors=tensors, operators=[operator], name="né")]
     )
-    assert unpack(tflite.Model, pack(model, b"TFL3"), b"TFL3") == model
+    assert read_root_table(tflite.Model, write_flatbuffer(model, b"TFL3"), b"TFL3") == model
 
 
 def test_options_of_an_unknown_kind_are_left_out() -> None:
     operator = tflite.Operator(options_type=200, options=tflite.SoftmaxOptions(beta=2.0))
-    assert unpack(tflite.Operator, pack(operator, b"TFL3"), b"TFL3") == dataclasses.replace(
-        operator, options=None
-    )
+    assert read_root_table(
+        tflite.Operator, write_flatbuffer(operator, b"TFL3"), b"TFL3"
+    ) == dataclasses.replace(operator, options=None)
 
 
 def test_a_file_of_another_kind_is_named() -> None:
     with pytest.raises(MalformedError, match="TFL3"):
-        unpack(tflite.Model, b"\0\0\0\0ELF!", b"TFL3")
+        read_root_table(tflite.Model, b"\0\0\0\0ELF!", b"TFL3")
 
 
 def test_every_truncation_is_noticed() -> None:
-    whole = pack(tflite.Model(version=3, description="d", buffers=[tflite.Buffer()] * 2), b"TFL3")
+    whole = write_flatbuffer(tflite.Model(version=3, description="d", buffers=[tflite.Buffer()] * 2), b"TFL3")
     for length in range(len(whole)):
         with pytest.raises(MalformedError):
-            unpack(tflite.Model, whole[:length], b"TFL3")
+            read_root_table(tflite.Model, whole[:length], b"TFL3")
 
 
 def test_offsets_that_all_point_to_one_table_do_not_multiply_it() -> None:
@@ -135,7 +135,7 @@ def test_offsets_that_all_point_to_one_table_do_not_multiply_it() -> None:
     builder.PrependUOffsetTRelativeSlot(2, subgraphs, 0)
     builder.Finish(builder.EndObject(), file_identifier=b"TFL3")
     with pytest.raises(MalformedError, match="more elements"):
-        unpack(tflite.Model, bytes(builder.Output()), b"TFL3")
+        read_root_table(tflite.Model, bytes(builder.Output()), b"TFL3")
 
 
 def vector_of_one(builder: Builder, table: int, count: int) -> int:

@@ -8,7 +8,7 @@ import dataclasses
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 
 
 def retimed(graph: Graph, frames: int, longer: int) -> Graph:
@@ -22,7 +22,7 @@ def retimed(graph: Graph, frames: int, longer: int) -> Graph:
 
     values = {v: sized(v) for v in graph.values.values()}
     ops: list[Op] = [op.substitute(values) for op in graph.ops]
-    return verify(
+    return verify_graph(
         graph.replace(
             inputs=tuple(values[v] for v in graph.inputs),
             ops=tuple(ops),

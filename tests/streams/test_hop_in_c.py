@@ -14,7 +14,7 @@ from pillion.boards.toolchain import HOST_COMPILER
 from pillion.compile_options import Stream
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.program import Program
 from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
@@ -70,7 +70,7 @@ def built(program: Program, folder: Path, frame_bytes: int, streams: int) -> Pat
 def net(axis: int, strides: tuple[int, ...], head: str) -> tuple[Graph, TimeNet]:
     layers = tuple(Layer("conv", 3, s, channels=5, seed=s) for s in strides)
     made = TimeNet(layers, 3, 2, axis, False, head, 3)
-    return verify(made.graph(26)), made
+    return verify_graph(made.graph(26)), made
 
 
 def calls_of(graph: Graph, wish: Stream, calls: int) -> list[Array]:

@@ -12,7 +12,7 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.program import Program
 from pillion.streams.pixels import gathered_pixels
 from pillion.targets import find_target
@@ -20,11 +20,11 @@ from streams.time_nets import Layer, TimeNet
 
 
 def net(layer: Layer, frames: int, axis: int = 1, width: int = 1) -> Graph:
-    return verify(TimeNet((layer,), width, 5, axis, False, "rows", -128).graph(frames))
+    return verify_graph(TimeNet((layer,), width, 5, axis, False, "rows", -128).graph(frames))
 
 
 def kinds(graph: Graph) -> list[str]:
-    return [op.kind for op in verify(gathered_pixels(graph)).ops]
+    return [op.kind for op in verify_graph(gathered_pixels(graph)).ops]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_one_pixel_of_a_convolution(axis: int, dilation: int, more: int, arithme
 def test_the_kernel_for_one_pixel(channels: int) -> None:
     """In both arithmetics, at the ends of the range."""
     for arithmetic in Arithmetic:
-        graph = verify(
+        graph = verify_graph(
             TimeNet((Layer("conv", 5, channels=9, seed=4),), 1, channels, 1, False, "rows", 127).graph(5)
         )
         graph = graph.replace(arithmetic=arithmetic)

@@ -13,7 +13,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.stream_io import Streaming, StreamOutput, StreamOutputMeaning
 from pillion.ir.text import to_text
 from pillion.ir.types import Array
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import parse
 from pillion.streams.to_stream import to_stream_graph
 from streams.stream_checks import in_reference, newest, require_windows, signals, steps
@@ -23,7 +23,7 @@ from streams.time_nets import HEADS, Layer, TimeNet, drawn, smallest_window
 def stream_of(net: TimeNet, graph: Graph, hop: int) -> tuple[Graph, Streaming]:
     made = to_stream_graph(graph, Stream((("x", net.axis),), hop))
     assert made.streaming is not None
-    return verify(parse(to_text(made))), made.streaming
+    return verify_graph(parse(to_text(made))), made.streaming
 
 
 @pytest.mark.parametrize("seed", seeds(24))
@@ -32,7 +32,7 @@ def test_valid_nets_answer_what_the_window_would(seed: int) -> None:
     net = drawn(choices, causal=False, head=HEADS[seed % len(HEADS)])
     frames = smallest_window(net, choices.integer(9, 30))
     assert frames is not None
-    graph = verify(net.graph(frames))
+    graph = verify_graph(net.graph(frames))
     hop, streaming = stream_of(net, graph, choices.pick((1, 2, 3)))
     runs = -(-frames // streaming.inputs[0].frames) + 12
     held = signals(graph, streaming, runs, seed)
@@ -46,7 +46,7 @@ def test_causal_nets_answer_what_one_run_over_the_signal_would(seed: int) -> Non
     net = drawn(choices, causal=True, head="rows")
     frames = smallest_window(net, 108)  # a multiple of all strides
     assert frames is not None
-    graph = verify(net.graph(frames))
+    graph = verify_graph(net.graph(frames))
     hop, streaming = stream_of(net, graph, choices.pick((1, 2)))
     runs = 20
     held = signals(graph, streaming, runs, seed)
@@ -59,7 +59,7 @@ def test_causal_nets_answer_what_one_run_over_the_signal_would(seed: int) -> Non
     assert answer.first == 1
     rows = np.concatenate([got for (got,) in answers], axis=answer.axis)
     fed = streaming.inputs[0]
-    (whole,) = verify(net.graph(runs * fed.frames)).reference(held[0])
+    (whole,) = verify_graph(net.graph(runs * fed.frames)).reference(held[0])
     assert np.array_equal(rows, np.take(whole, range(rows.shape[answer.axis]), axis=answer.axis))
 
 
@@ -70,7 +70,7 @@ def test_a_head_sees_the_last_rows_of_the_signal() -> None:
         net = drawn(from_seed(seed), causal=True, head="mean", layers=3)
         if any(layer.stride > 1 for layer in net.layers):
             continue
-        graph = verify(net.graph(24))
+        graph = verify_graph(net.graph(24))
         hop, streaming = stream_of(net, graph, 1)
         if streaming.meaning is not StreamOutputMeaning.SIGNAL:
             continue
@@ -96,7 +96,7 @@ def test_what_sees_no_padding_is_a_window_though_the_net_is_causal() -> None:
         net = drawn(from_seed(seed), causal=True, head="last", layers=2)
         if any(layer.stride > 1 for layer in net.layers):
             continue
-        graph = verify(net.graph(30))
+        graph = verify_graph(net.graph(30))
         hop, streaming = stream_of(net, graph, 1)
         assert streaming.meaning is not StreamOutputMeaning.SIGNAL
         held = signals(graph, streaming, 40, seed)
@@ -110,7 +110,7 @@ def test_a_receptive_field_beyond_the_window() -> None:
     """A causal net that was exported for fewer frames than it remembers."""
     layers = tuple(Layer("conv", 3, 1, dilation, 4, dilation) for dilation in (1, 4, 9))
     net = TimeNet(layers, 1, 3, 1, True, "rows", 5)
-    graph = verify(net.graph(6))
+    graph = verify_graph(net.graph(6))
     hop, streaming = stream_of(net, graph, 1)
     assert streaming.meaning is StreamOutputMeaning.SIGNAL
     assert sum(state.bytes for state in hop.states) == 2 * 3 + 8 * 4 + 18 * 4

@@ -13,8 +13,8 @@ from pillion.compile_options import Stream
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.stream_io import StreamOutputMeaning
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import (
     Add,
     AvgPool2d,
@@ -57,7 +57,7 @@ def made(
 
 
 def graph_of(*ops: Any, inputs: tuple[Value, ...] = (X,)) -> Graph:
-    return verify(Graph("net", inputs, ops, ops[-1].results))
+    return verify_graph(Graph("net", inputs, ops, ops[-1].results))
 
 
 def conv(padding: tuple[int, int, int, int], x: Value = X, name: str = "y", **more: Any) -> Any:
@@ -91,8 +91,8 @@ def two_paces() -> Graph:
     return graph_of(slow, fast, made(Add, a=slow.y, b=fast.y))
 
 
-ROWS = constant("positions", np.arange(12, dtype=np.int8).reshape(1, 12, 1, 1), QUANT)
-PLACES = constant("places", np.arange(24, dtype=np.int32).reshape(1, 12, 2) % 3)
+ROWS = constant_value("positions", np.arange(12, dtype=np.int8).reshape(1, 12, 1, 1), QUANT)
+PLACES = constant_value("places", np.arange(24, dtype=np.int32).reshape(1, 12, 2) % 3)
 CONTEXT = value("context", 1, 1, 1, 4)
 REFUSED: dict[str, tuple[Callable[[], Graph], str, str]] = {
     "same": (lambda: graph_of(conv((1, 0, 1, 0))), "1 rows in front, 1 behind", "padding in front only"),
@@ -142,7 +142,7 @@ def test_what_needs_the_whole_window_is_refused(case: str) -> None:
 
 def test_what_does_the_same_to_all_rows_is_not() -> None:
     """Along another axis, or behind the end of time, all of it may stand."""
-    beside = constant("gain", np.array([[[[5]], [[7]]]], np.int8).reshape(1, 1, 2, 1)[:, :, :1], QUANT)
+    beside = constant_value("gain", np.array([[[[5]], [[7]]]], np.int8).reshape(1, 1, 2, 1)[:, :, :1], QUANT)
     for graph in (
         graph_of(made(Flip, x=X, axes=(2,))),
         graph_of(made(Mul, a=X, b=beside)),

@@ -18,7 +18,7 @@ from nightly import part_of
 from pillion.compile_options import Stream
 from pillion.errors import PillionError
 from pillion.ir.stream_io import StreamOutputMeaning
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.program import Program
 from pillion.streams.to_stream import to_stream_graph
 from pillion.targets import find_target
@@ -262,7 +262,7 @@ def require_c(seed: int, target: str, on: str) -> None:
     net = drawn(choices, causal=bool(seed % 2), head=HEADS[seed % len(HEADS)])
     frames = smallest_window(net, 36)
     assert frames is not None
-    whole = verify(net.graph(frames))
+    whole = verify_graph(net.graph(frames))
     graph = to_stream_graph(whole, Stream((("x", net.axis),), choices.pick((1, 2))))
     assert graph.streaming is not None
     held = signals(whole, graph.streaming, 60, seed)

@@ -8,7 +8,7 @@ import pytest
 from pillion.compile_options import PlacementOptions, Stream
 from pillion.compiler import place_ops
 from pillion.errors import PillionError
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.partition.processors import require_same_units
 from pillion.program import Program
 from pillion.report.collect import collect
@@ -25,7 +25,7 @@ WISH = Stream((("x", 1),), 2)
 
 
 def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:
-    graph = verify(NET.graph(24))
+    graph = verify_graph(NET.graph(24))
     hop = to_stream_graph(graph, WISH)
     assert hop.streaming is not None
     whole, placed = (place_ops(CHIP, g, PlacementOptions(), None) for g in (graph, hop))
@@ -38,7 +38,7 @@ def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:
 
 
 def test_ops_that_would_move_are_named() -> None:
-    graph = verify(NET.graph(24))
+    graph = verify_graph(NET.graph(24))
     whole = place_ops(CHIP, graph, PlacementOptions(("v1",)), None)
     hop = place_ops(CHIP, to_stream_graph(graph, WISH), PlacementOptions(), None)
     with pytest.raises(PillionError, match="would round otherwise") as refusal:
@@ -49,11 +49,11 @@ def test_ops_that_would_move_are_named() -> None:
 
 
 def hop_of():  # type: ignore[no-untyped-def]
-    return to_stream_graph(verify(NET.graph(24)), WISH)
+    return to_stream_graph(verify_graph(NET.graph(24)), WISH)
 
 
 def test_a_report_shows_what_is_kept(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    program = Program(to_stream_graph(verify(NET.graph(24)), WISH), find_target("cortex-m33"))
+    program = Program(to_stream_graph(verify_graph(NET.graph(24)), WISH), find_target("cortex-m33"))
     facts = collect(program, ReportOptions(measure=False))
     write_page(facts, tmp_path / "net.html")
     text = (tmp_path / "net.html").read_text("utf-8")

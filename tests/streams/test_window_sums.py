@@ -14,8 +14,8 @@ from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.stream_io import Streaming, StreamOutputMeaning
-from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import AvgPool2d, Clamp, Conv2d, Mean, Pad, ReduceMax, ReduceSum
 from pillion.program import Program
 from pillion.streams.to_stream import to_stream_graph
@@ -40,9 +40,9 @@ def net(
     rng = np.random.default_rng(frames + width + channels)
     x = Value("x", TensorType((batch, frames, width, 2), DType.INT8, PerTensor(0.05, zero_point)))
     held = rng.integers(-127, 128, (channels, 3, 1, 2)).astype(np.int8)
-    weights = constant("w", held, PerChannel(tuple([0.01] * channels), 0))
+    weights = constant_value("w", held, PerChannel(tuple([0.01] * channels), 0))
     quant = PerChannel(tuple([0.01 * 0.05] * channels), 0)
-    bias = constant("b", rng.integers(-900, 900, channels).astype(np.int32), quant)
+    bias = constant_value("b", rng.integers(-900, 900, channels).astype(np.int32), quant)
     ops: list[Any] = []
     image = x
     if causal:  # more padding than the convolution sees: its first rows are made of nothing else
@@ -54,7 +54,7 @@ def net(
     y = Value("y", TensorType(shape, DType.INT8, PerTensor(0.06, -zero_point // 2)))
     ops.append(Conv2d(x=image, weights=weights, bias=bias, y=y))
     ops.append(_end(end, y, made))
-    return verify(Graph("net", (x,), tuple(ops), (ops[-1].y,), arithmetic=arithmetic))
+    return verify_graph(Graph("net", (x,), tuple(ops), (ops[-1].y,), arithmetic=arithmetic))
 
 
 def _end(end: str, y: Value, rows: int) -> Any:
@@ -169,7 +169,7 @@ def test_who_else_sees_the_window() -> None:
         outputs=(*graph.outputs, Value("last", again.type)),
     )
     clamp = graph.ops[-1]
-    graph = verify(graph.replace(outputs=(graph.outputs[0], clamp.results[0])))
+    graph = verify_graph(graph.replace(outputs=(graph.outputs[0], clamp.results[0])))
     assert len(lower(hop_of(graph, 1)[0]).sums) == 1
     assert require_equal(graph, 1, "host", "cortex-m33", 60) > 30
 

@@ -14,7 +14,7 @@ import numpy as np
 from fuzz.choices import Choices
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant_value
 from pillion.ops import (
     Add,
     AvgPool2d,
@@ -157,13 +157,15 @@ class _Build:
         rng = np.random.default_rng(seed)
         number = len(self.ops)
         scales = rng.uniform(0.004, 0.012, shape[axis])
-        held = constant(
+        held = constant_value(
             f"w{number}",
             rng.integers(-127, 128, shape).astype(np.int8),
             PerChannel(tuple(scales.tolist()), axis),
         )
         bias_quant = PerChannel(tuple((held.channel_scales * x.scale).tolist()), 0)
-        bias = constant(f"b{number}", rng.integers(-3000, 3000, shape[axis]).astype(np.int32), bias_quant)
+        bias = constant_value(
+            f"b{number}", rng.integers(-3000, 3000, shape[axis]).astype(np.int32), bias_quant
+        )
         taps = math.prod(shape) // shape[axis]
         reach = 0.008 * 60 * 60 * math.sqrt(taps) * x.scale / 100
         return held, bias, PerTensor(reach, int(rng.integers(-20, 20)))
@@ -216,7 +218,7 @@ class _Build:
 
     def prelu(self, x: Value, layer: Layer) -> Value:
         rng = np.random.default_rng(layer.seed)
-        slope = constant(
+        slope = constant_value(
             f"s{len(self.ops)}", rng.integers(-127, 128, (x.shape[3],)).astype(np.int8), PerTensor(0.004, 0)
         )
         return self.put(Prelu, x.type.quant, x=x, slope=slope)

@@ -19,7 +19,7 @@ from pillion.sweep.optuna_search import keeps_limits, run_search
 from pillion.sweep.outputs import SweepOutput, write_views
 from pillion.sweep.pareto import goals_of, is_on_pareto_front
 from pillion.sweep.runner import Progress, Runner, SweepRow, run_all
-from pillion.sweep.scatter_plot import staircase
+from pillion.sweep.scatter_plot import pareto_staircase
 from pillion.sweep.store import open_store
 from pillion.sweep.sweep_file import MeasureOptions, SearchPlan, SweepFile
 from pillion.sweep.variants import all_jobs
@@ -194,8 +194,8 @@ def test_of_a_search_only_what_keeps_to_the_limits_is_best() -> None:
 
 def test_a_staircase_goes_through_the_best() -> None:
     points = [(3.0, 1.0), (1.0, 5.0), (2.0, 4.0), (2.0, 6.0), (4.0, 9.0), (5.0, 8.0)]
-    assert staircase(points, up_is_better=True) == [(1.0, 5.0), (2.0, 6.0), (4.0, 9.0)]
-    assert staircase(points, up_is_better=False) == [(1.0, 5.0), (2.0, 4.0), (3.0, 1.0)]
+    assert pareto_staircase(points, up_is_better=True) == [(1.0, 5.0), (2.0, 6.0), (4.0, 9.0)]
+    assert pareto_staircase(points, up_is_better=False) == [(1.0, 5.0), (2.0, 4.0), (3.0, 1.0)]
 
 
 def viewed(rows: list[SweepRow], folder: Path) -> SweepOutput:

@@ -23,8 +23,8 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
-from pillion.ir.verify import verify
-from pillion.ops import Clamp, Mean, ReduceMax, ReduceMin, ReduceSum, as_region
+from pillion.ir.verify import verify_graph
+from pillion.ops import Clamp, Mean, ReduceMax, ReduceMin, ReduceSum, split_into_tiles
 from pillion.program import Program
 from pillion.tiling.stripe import Stripe, striped
 
@@ -62,7 +62,7 @@ def means(
         ops += [Clamp(x=x, y=c, low=-120, high=127), cls(x=c, y=y, axes=axes, keepdims=keepdims)]
         inputs.append(x)
     outputs = tuple(op.results[0] for op in ops[1::2])
-    return verify(Graph("means", tuple(inputs), tuple(ops), outputs, arithmetic))
+    return verify_graph(Graph("means", tuple(inputs), tuple(ops), outputs, arithmetic))
 
 
 def extremes() -> Graph:
@@ -78,7 +78,7 @@ def extremes() -> Graph:
         ops += [Clamp(x=x, y=c, low=-128, high=126), cls(x=c, y=y, axes=axes, keepdims=keepdims)]
         inputs.append(x)
     outputs = tuple(op.results[0] for op in ops[1::2])
-    return verify(Graph("extremes", tuple(inputs), tuple(ops), outputs, Arithmetic.CMSIS_NN))
+    return verify_graph(Graph("extremes", tuple(inputs), tuple(ops), outputs, Arithmetic.CMSIS_NN))
 
 
 @pytest.mark.turns(2)
@@ -128,7 +128,7 @@ def test_what_is_made_of_all_of_a_picture_ends_a_stripe(fold: Callable[..., torc
 
 
 def in_pairs(graph: Graph, rows: int, grain: int = 0) -> Graph:
-    return verify(striped(graph, [Stripe(i, i + 2, rows, grain) for i in range(0, len(graph.ops), 2)]))
+    return verify_graph(striped(graph, [Stripe(i, i + 2, rows, grain) for i in range(0, len(graph.ops), 2)]))
 
 
 @pytest.mark.turns(6)
@@ -172,7 +172,7 @@ def test_nothing_goes_on_behind_it() -> None:
     end = Value("end", graph.outputs[0].type)
     longer = graph.replace(ops=(*graph.ops, Clamp(x=graph.outputs[0], y=end)), outputs=(end,))
     with pytest.raises(PillionError, match="leaves the region"):
-        as_region(longer, 0, 3, 1).check()
+        split_into_tiles(longer, 0, 3, 1).check()
 
 
 class IntegerArithmetic(nn.Module):

@@ -21,7 +21,7 @@ from pillion.emitters.c.lower import lower
 from pillion.emitters.c.model_source import model_c
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import ResizeBilinear, parse
 from pillion.ops.region import why_not_in_rows
 from pillion.program import Program
@@ -108,12 +108,12 @@ def chains(
         ]
     lines.sort(key=lambda line: not line.startswith(("graph", "input")))
     lines += [*(f"output y{i}" for i in range(len(cases))), ""]
-    return verify(parse("\n".join(lines)))
+    return verify_graph(parse("\n".join(lines)))
 
 
 def striped_chains(rows: int, grain: int, kind: str) -> Graph:
     graph = chains(SIZES, kind)
-    return verify(striped(graph, [Stripe(i, i + 3, rows, grain) for i in range(0, len(graph.ops), 3)]))
+    return verify_graph(striped(graph, [Stripe(i, i + 3, rows, grain) for i in range(0, len(graph.ops), 3)]))
 
 
 @pytest.mark.turns(3)
@@ -171,8 +171,8 @@ def test_a_passage_is_handed_the_number_of_a_row() -> None:
         )
         side *= factor
         lines.append(f"x{n + 1}: int8[1, {side}, 4, 8] {at} = resize_bilinear(x=c{n}) size=[{side}, 4]")
-    graph = verify(parse("\n".join([*lines, "output x4", ""])))
-    in_rows = verify(striped(graph, (Stripe(0, len(graph.ops), 1, 1),)))
+    graph = verify_graph(parse("\n".join([*lines, "output x4", ""])))
+    in_rows = verify_graph(striped(graph, (Stripe(0, len(graph.ops), 1, 1),)))
     assert re.search(r"static void part_\d+\(.*uint32_t place\d", model_c(lower(in_rows, Isa.DSP)))
     host_is_the_reference(in_rows)
 

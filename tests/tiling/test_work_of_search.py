@@ -19,7 +19,7 @@ from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.memory.warm_up import predict_from_first_steps
 from pillion.ops import Conv2d
 from pillion.tiling import candidates, search
@@ -43,7 +43,7 @@ def chain(count: int, side: int = 16, channels: int = 8, *, mixed: bool = False)
         b = Value(f"b{number}", TensorType(bias.shape, DType.INT32, PerTensor(0.0002)), bias)
         ops.append(Conv2d(x=x, weights=w, bias=b, y=y, stride=(1, 1), padding=(size // 2,) * 4))
         x = y
-    return verify(Graph("chain", (first,), tuple(ops), (x,)))
+    return verify_graph(Graph("chain", (first,), tuple(ops), (x,)))
 
 
 def search_of(isa: Isa) -> Callable[[int], Callable[[], object]]:

@@ -10,7 +10,7 @@ import numpy as np
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result
 from pillion.ir.types import Array, TensorType, Value
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.ops.rowwise import RowWise
 
 
@@ -43,4 +43,4 @@ class Median3(RowWise):
         """Yields instances for tests."""
         for shape in ((3, 7), (1, 2, 5), (4, 1)):
             x = value("x", shape, 0.0625, 3)
-            yield make(cls, value("y", (), 0.0625, 3), x=x)
+            yield make_op(cls, value("y", (), 0.0625, 3), x=x)

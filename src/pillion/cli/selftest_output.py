@@ -15,7 +15,7 @@ from pillion.errors import PillionError, one_of
 from pillion.host_io.atomic_files import form_of, suffix_of
 from pillion.program import Program
 from pillion.run.executor import EXECUTORCH, LITERT, REFERENCE, check_timeout
-from pillion.run.executor_list import places, require_tools
+from pillion.run.executor_list import execution_places, require_tools
 from pillion.run.selftest_samples import SelfTestOutcome, no_selftest_error, run_selftest, samples_of
 
 
@@ -53,8 +53,8 @@ def refuse_other_run_options(given: Mapping[str, object]) -> None:
 def run_and_print_selftest(project: Path, on: str, timeout: float, as_json: bool) -> None:
     """Runs a project's self-test and prints the result; exits with 1 on a difference."""
     check_timeout(timeout)
-    if suffix_of(project) == ".pte" or on not in places() or on in (REFERENCE, LITERT, EXECUTORCH):
-        one_of("--on", on, places())
+    if suffix_of(project) == ".pte" or on not in execution_places() or on in (REFERENCE, LITERT, EXECUTORCH):
+        one_of("--on", on, execution_places())
         raise PillionError(
             "only the C of a project has a self-test that Pillion runs",
             rule="the folder of a C project, on host or on a board",

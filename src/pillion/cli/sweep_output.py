@@ -11,7 +11,7 @@ from pathlib import Path
 from pillion.cli import console
 from pillion.sweep.optuna_search import search_plan_of
 from pillion.sweep.outputs import SweepOutput
-from pillion.sweep.result_table import Cells, column
+from pillion.sweep.result_table import Cells, column_name
 from pillion.sweep.runner import Progress
 from pillion.sweep.store import Store
 from pillion.sweep.sweep_file import SweepFile, check_trials
@@ -53,7 +53,7 @@ def show_preview(plan: SweepFile, store: Store, as_json: bool) -> None:
         {
             "variant": number,
             "model": job.model,
-            **{column(key): _format_cell(value) for key, value in job.values.items()},
+            **{column_name(key): _format_cell(value) for key, value in job.values.items()},
             "state": "to do" if result is None else "failed" if result.failure else "done",
         }
         for number, (job, result) in enumerate(zip(jobs, results, strict=True), 1)

@@ -46,7 +46,9 @@ def train_and_compile(
     file, loop = _load_training_loop(function)
     spec = _require_trainable_model(request.model) or f"{file.path}:{MODEL}"
     loading = request.options.loading
-    module, inputs, name = capture.build(spec, input_size=loading.size, weights=loading.weights, opened=file)
+    module, inputs, name = capture.build_model(
+        spec, input_size=loading.size, weights=loading.weights, opened=file
+    )
     name = name if request.model else type(module).__name__.lower()
     # A module has its weights; what the user calls the program goes before.
     options = replace(request.options, loading=Loading(), name=request.options.name or name)

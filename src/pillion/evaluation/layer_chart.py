@@ -6,7 +6,7 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from pillion.evaluation.layer_errors import Comparison, LayerErrors
-from pillion.report.pictures.svg import drawing, element, markup
+from pillion.report.pictures.svg import empty_picture, escaped_markup, svg_element
 
 MOST_BARS = 40
 WIDTH, ROW, TOP, LEFT, RIGHT = 920, 22, 86, 300, 200
@@ -25,10 +25,10 @@ def layer_chart_svg(comparison: Comparison) -> str:
     height = TOP + ROW * len(layers) + 20
     label = f"Damage by layer: {comparison.model}"
     size = {"width": WIDTH, "height": height}
-    root = drawing(WIDTH, height, label, xmlns="http://www.w3.org/2000/svg", role="img", **size)
-    element(root, "title", label)
-    element(root, "style", STYLE)
-    element(root, "rect", class_="back", **size)
+    root = empty_picture(WIDTH, height, label, xmlns="http://www.w3.org/2000/svg", role="img", **size)
+    svg_element(root, "title", label)
+    svg_element(root, "style", STYLE)
+    svg_element(root, "rect", class_="back", **size)
     title = f"{comparison.model} for {comparison.target}: what each layer does to the outputs"
     for x, y, text, kind in (
         (20, 30, title, "title"),
@@ -37,23 +37,23 @@ def layer_chart_svg(comparison: Comparison) -> str:
         (LEFT, 72, "share of the damage", "faint"),
         (WIDTH - RIGHT + 12, 72, "outputs with its noise alone", "faint"),
     ):
-        element(root, "text", text, x=x, y=y, class_=kind)
+        svg_element(root, "text", text, x=x, y=y, class_=kind)
     largest = max((layer.share for layer in layers), default=0) or 1
     for number, layer in enumerate(layers):
         _draw_bar(root, TOP + ROW * number, layer, largest)
-    return markup(root) + "\n"
+    return escaped_markup(root) + "\n"
 
 
 def _draw_bar(root: Element, y: int, layer: LayerErrors, largest: float) -> None:
     room = WIDTH - LEFT - RIGHT
-    group = element(root, "g")
-    element(group, "title", f"{layer.name}: {layer.hint.reason}. {layer.hint.help}")
+    group = svg_element(root, "g")
+    svg_element(group, "title", f"{layer.name}: {layer.hint.reason}. {layer.hint.help}")
     name = layer.name if len(layer.name) <= 26 else f"…{layer.name[-25:]}"
-    element(group, "text", f"{name}  {layer.kind}", x=20, y=y + 14)
+    svg_element(group, "text", f"{name}  {layer.kind}", x=20, y=y + 14)
     for kind, length in (("track", room), ("bar", max(1, round(room * layer.share / largest)))):
-        element(group, "rect", class_=kind, x=LEFT, y=y + 3, width=length, height=ROW - 8, rx=2)
+        svg_element(group, "rect", class_=kind, x=LEFT, y=y + 3, width=length, height=ROW - 8, rx=2)
     words = f"{_format_decibels(layer.output_db)}, {layer.share:.1%}"
-    element(group, "text", words, x=WIDTH - RIGHT + 12, y=y + 14)
+    svg_element(group, "text", words, x=WIDTH - RIGHT + 12, y=y + 14)
 
 
 def _comparison_summary(comparison: Comparison) -> str:

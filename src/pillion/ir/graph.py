@@ -213,7 +213,7 @@ def require_computed_outputs(graph: Graph) -> None:
         )
 
 
-def identifier(name: str) -> str:
+def c_identifier(name: str) -> str:
     """Returns a C identifier for a name that cannot collide with the kernel library."""
     cleaned = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "v"
     if cleaned[0].isdigit():
@@ -227,7 +227,7 @@ LONGEST_MODEL_NAME = 36
 
 def model_name(name: str) -> str:
     """Returns the name of a model as an identifier that leaves room for suffixes."""
-    return shortened(identifier(name), LONGEST_MODEL_NAME)
+    return shorten_name(c_identifier(name), LONGEST_MODEL_NAME)
 
 
 LONGEST_NAME = 1000
@@ -236,15 +236,15 @@ LONGEST_NAME = 1000
 
 def clean_name(name: str) -> str:
     """Removes from a file's name what would have a meaning in a graph's text, a terminal or C, and shortens it."""
-    return shortened(re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed", LONGEST_NAME)
+    return shorten_name(re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed", LONGEST_NAME)
 
 
-def printable(text: str) -> str:
+def without_control_characters(text: str) -> str:
     """Removes control characters from a file's text."""
     return "".join(mark if mark.isprintable() else "_" for mark in text)
 
 
-def shortened(name: str, longest: int) -> str:
+def shorten_name(name: str, longest: int) -> str:
     """Truncates a long name and appends a hash of all of it, so that names that differ only at their ends stay
     different."""
     if len(name) <= longest:

@@ -108,7 +108,7 @@ def mantissas_and_shifts(
     return np.ascontiguousarray(both[:, 0]), np.ascontiguousarray(both[:, 1])
 
 
-def wrap32(x: ArrayLike) -> Int64Array:
+def wrap_to_32_bits(x: ArrayLike) -> Int64Array:
     """Returns the value modulo 2^32 as a signed 32-bit number, held in 64 bits."""
     return np.asarray(x, np.int64).astype(np.uint64).astype(np.uint32).astype(np.int32).astype(np.int64)
 
@@ -134,7 +134,7 @@ def requantize(x: ArrayLike, mantissa: ArrayLike, shift: ArrayLike) -> Int64Arra
     """Returns x * 2^shift * mantissa / 2^31: a left shift that wraps in 32 bits, or a right shift after the
     multiply."""
     shift = np.asarray(shift, np.int64)
-    shifted = wrap32(np.asarray(x, np.int64) << np.maximum(shift, 0))
+    shifted = wrap_to_32_bits(np.asarray(x, np.int64) << np.maximum(shift, 0))
     return shift_right(multiply_high(shifted, mantissa), np.maximum(-shift, 0))
 
 
@@ -181,7 +181,7 @@ def divide_half_away(x: ArrayLike, divisor: ArrayLike) -> Int64Array:
     return np.sign(x) * ((np.abs(x) + divisor // 2) // divisor)
 
 
-def ratio(
+def scale_ratio(
     arithmetic: Arithmetic,
     numerators: tuple[float, ...],
     denominator: float,
@@ -226,6 +226,6 @@ def row_bounds(weights: NDArray[Any]) -> tuple[Int64Array, Int64Array]:
     return 127 * negative - 128 * positive, 127 * positive - 128 * negative
 
 
-def saturate(x: ArrayLike, low: int, high: int) -> NDArray[np.int8]:
+def clamp_to_int8(x: ArrayLike, low: int, high: int) -> NDArray[np.int8]:
     """Clamps to [low, high] and narrows to int8."""
     return np.clip(np.asarray(x), low, high).astype(np.int8)

@@ -340,7 +340,7 @@ def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[Op
     return declare
 
 
-def int8(array: Array) -> Array:
+def to_int8(array: Array) -> Array:
     """Converts an array to int8; its values already fit."""
     return array.astype(np.int8)
 

@@ -222,7 +222,7 @@ class Value:
                 raise ValueError(f"{self.name} is not quantized")
 
 
-def constant(name: str, data: Array, quant: Quant | None = None) -> Value:
+def constant_value(name: str, data: Array, quant: Quant | None = None) -> Value:
     """Makes a constant value; its type follows from the data."""
     data = np.asarray(data, order="C")  # ascontiguousarray would give scalars an axis
     return Value(name, TensorType(data.shape, DType(data.dtype.name), quant), data)

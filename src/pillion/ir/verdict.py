@@ -29,6 +29,6 @@ def all_ok(verdicts: Iterable[Verdict]) -> bool:
     return all(v.ok for v in verdicts)
 
 
-def failures(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def failed_rules(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Returns the verdicts of rules that do not hold."""
     return [v for v in verdicts if not v.ok]

@@ -14,7 +14,7 @@ from pillion.ir.state import State
 from pillion.ir.types import TensorType, Unscaled, Value
 
 
-def verify(graph: Graph, after: str = "") -> Graph:
+def verify_graph(graph: Graph, after: str = "") -> Graph:
     """Returns the graph if it is valid; else raises a PillionError that shows the faulty op."""
     defined: dict[str, Value] = {}
     for value in graph.sources:

@@ -50,7 +50,7 @@ ALIGNMENT = 16
 """The alignment of buffers in bytes."""
 
 
-def aligned(size: int) -> int:
+def align_up(size: int) -> int:
     """Rounds a size up to the alignment of buffers."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 import numpy as np
 
 from pillion.memory.byte_liveness import LiveExtent, least_distance
-from pillion.memory.events import aligned
+from pillion.memory.events import align_up
 
 
 @dataclass(eq=False)
@@ -70,7 +70,7 @@ class LiveBlock:
         if first > last:
             return None
         distance = least_distance(self.size, self.seen(first, last), other.seen(first, last))
-        return distance if distance is None else aligned(distance)
+        return distance if distance is None else align_up(distance)
 
     def seen(self, first: int, last: int) -> LiveExtent | None:
         """Returns the extent between two ticks."""

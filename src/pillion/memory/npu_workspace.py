@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.events import aligned
+from pillion.memory.events import align_up
 from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import Needs
 
@@ -42,4 +42,4 @@ def place_in_npu_workspace(
 
 def _is_unbound_in_arena(block: LiveBlock, value: Value) -> bool:
     """Whether a block lies in the arena, belongs to a value or its reshapes, and is bound to no other."""
-    return not block.is_home and block.extent is None and block.size == aligned(value.type.size_bytes)
+    return not block.is_home and block.extent is None and block.size == align_up(value.type.size_bytes)

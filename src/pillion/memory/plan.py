@@ -19,7 +19,7 @@ from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
 from pillion.memory.byte_liveness import LiveExtent, extent_at_ticks, least_distance
-from pillion.memory.events import ALIGNMENT, aligned
+from pillion.memory.events import ALIGNMENT, align_up
 from pillion.memory.first_fit import PlanningEffort, place_blocks
 from pillion.memory.live_blocks import LiveBlock, least_bytes, live_bytes
 from pillion.memory.npu_workspace import CACHE_LINE, place_in_npu_workspace
@@ -196,10 +196,10 @@ def _activation_blocks(
     """Returns a block per value, shared by reshapes, and the scratch blocks inside loops."""
     fed = {need.schedule.fed for need in needs.values() if isinstance(need, RegionMemory)}
     blocks: dict[Value, LiveBlock] = {
-        v: LiveBlock(aligned(v.type.size_bytes), 0, 0) for v in graph.inputs if v not in fed
+        v: LiveBlock(align_up(v.type.size_bytes), 0, 0) for v in graph.inputs if v not in fed
     }
     homes = (state.before for state in graph.states)
-    blocks |= {v: LiveBlock(aligned(v.type.size_bytes), 0, -1, is_home=True) for v in homes}
+    blocks |= {v: LiveBlock(align_up(v.type.size_bytes), 0, -1, is_home=True) for v in homes}
     shifts: Shifts = {}
     inside = LoopBlocks(blocks, shifts)
     for i, op in enumerate(graph.ops):
@@ -242,7 +242,7 @@ def _record_region_extents(
         seen |= {v: need.schedule.result_extent(v) for v in op.results if blocks[v].first == begin}
         for value, extent in seen.items():
             block = blocks[value]
-            is_its_own = values[block] == 1 and block.size == aligned(value.type.size_bytes)
+            is_its_own = values[block] == 1 and block.size == align_up(value.type.size_bytes)
             if is_its_own and not block.is_home and not shifts.get(value):
                 parts.setdefault(block, []).append((begin, extent))
         _reserve_before_operand(op, blocks, seen)
@@ -258,7 +258,7 @@ def _reserve_before_operand(
         for y in op.results:
             far = least_distance(y.type.size_bytes, seen[y], seen[x]) if x in seen and y in seen else None
             if far is not None and 0 < far < y.type.size_bytes:
-                blocks[x].room = max(blocks[x].room, aligned(far))
+                blocks[x].room = max(blocks[x].room, align_up(far))
 
 
 def _whole_block_extent(block: LiveBlock, parts: Sequence[tuple[int, LiveExtent]]) -> LiveExtent:
@@ -276,7 +276,7 @@ def _region_buffer_blocks(need: RegionMemory, begin: int) -> dict[Value, LiveBlo
     kernel allows."""
     tail = need.overread_bytes
     blocks = {
-        buffer.value: _region_block(aligned(buffer.bytes), begin, buffer.extent, tail)
+        buffer.value: _region_block(align_up(buffer.bytes), begin, buffer.extent, tail)
         for buffer in need.schedule.buffers
     }
     storage = need.schedule.storage
@@ -299,16 +299,16 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _OpTicks) -> Iterator[tup
     for i, op in enumerate(graph.ops):
         need, begin = needs[op], clock.begin[i]
         if isinstance(need, OpMemory) and need.scratch_bytes:
-            yield op, LiveBlock(aligned(need.scratch_bytes), begin, begin)
+            yield op, LiveBlock(align_up(need.scratch_bytes), begin, begin)
         if not isinstance(need, RegionMemory):
             continue
         progress = need.state_bytes(bool(graph.states))
         if progress:
-            yield op, LiveBlock(aligned(progress), 0, clock.end[i])
+            yield op, LiveBlock(align_up(progress), 0, clock.end[i])
         for number, inner in enumerate(need.ops):
             if inner.scratch_bytes:
-                size = aligned(inner.scratch_bytes)
-                used = {tick: aligned(at) for tick, at in need.scratch_at(number).items()}
+                size = align_up(inner.scratch_bytes)
+                used = {tick: align_up(at) for tick, at in need.scratch_at(number).items()}
                 extent = extent_at_ticks(used, need.ticks)
                 yield need.schedule.body.ops[number], _region_block(size, begin, extent)
 

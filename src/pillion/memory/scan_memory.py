@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.memory.events import aligned, storage_roots
+from pillion.memory.events import align_up, storage_roots
 from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import AnyMemory, OpMemory, RepeatMemory
 from pillion.ops import Reshape
@@ -33,7 +33,7 @@ def add_loop_blocks(need: RepeatMemory, begin: int, found: LoopBlocks) -> None:
         found.blocks[inner], found.shifts[inner] = found.blocks[value], found.shifts.get(value, 0)
     end = begin + need.ticks - 1
     for carried, left in zip(op.carried, op.last, strict=True):
-        found.blocks[carried] = found.blocks[left] = LiveBlock(aligned(carried.type.size_bytes), begin, end)
+        found.blocks[carried] = found.blocks[left] = LiveBlock(align_up(carried.type.size_bytes), begin, end)
     homes = _overwritten_carried_values(need)
     for inner_op, inner_need, (first, last) in zip(op.body.ops, need.ops, need.spans(begin), strict=True):
         for value in inner_op.activations:
@@ -42,7 +42,7 @@ def add_loop_blocks(need: RepeatMemory, begin: int, found: LoopBlocks) -> None:
         if isinstance(inner_need, RepeatMemory):
             add_loop_blocks(inner_need, first, found)
         elif inner_need.scratch_bytes:
-            found.scratch[inner_op] = LiveBlock(aligned(inner_need.scratch_bytes), first, last)
+            found.scratch[inner_op] = LiveBlock(align_up(inner_need.scratch_bytes), first, last)
     for value in op.body.outputs:
         found.blocks[value].last = end
     for inner_op, inner_need, (first, last) in zip(op.body.ops, need.ops, need.spans(begin), strict=True):
@@ -57,7 +57,7 @@ def add_result_blocks(op: Op, first: int, last: int, homes: dict[Value, Value], 
         elif value in homes:
             found.blocks[value] = found.blocks[homes[value]]
         else:
-            found.blocks[value] = LiveBlock(aligned(value.type.size_bytes), first, last)
+            found.blocks[value] = LiveBlock(align_up(value.type.size_bytes), first, last)
 
 
 def overlay_result(op: Op, need: AnyMemory, first: int, last: int, found: LoopBlocks) -> None:

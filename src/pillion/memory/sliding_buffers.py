@@ -15,7 +15,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Value
-from pillion.memory.events import aligned, is_alias
+from pillion.memory.events import align_up, is_alias
 from pillion.memory.live_blocks import LiveBlock
 from pillion.ops import Concat, Slice
 from pillion.ops.state_io import reshape_origin
@@ -99,7 +99,7 @@ def merge_sliding_blocks(
     """Places old and new rows in the state's block."""
     for joint in sliding_buffers_of(graph):
         home = blocks[joint.state.before]
-        home.size = aligned(joint.join.y.type.size_bytes)
+        home.size = align_up(joint.join.y.type.size_bytes)
         for value in (joint.join.y, joint.state.after):
             _move_to_block(blocks, value, home)
         if _may_compute_behind_state(graph, blocks, shifts, joint.new):

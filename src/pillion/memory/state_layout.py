@@ -12,7 +12,7 @@ from typing import Literal
 
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
-from pillion.memory.events import aligned, is_alias
+from pillion.memory.events import align_up, is_alias
 from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import Needs
 
@@ -67,4 +67,4 @@ def layout_states(
         at += block.size
         end = max(end, at + block.tail)
     offsets = {v: block.offset + shifts.get(v, 0) for v, block in blocks.items() if block.is_home}
-    return offsets, aligned(end)
+    return offsets, align_up(end)

@@ -11,7 +11,7 @@ from itertools import accumulate
 from pillion.ir.access import ROWS, row_bytes
 from pillion.ir.types import Value
 from pillion.memory.demand import RowDemand
-from pillion.memory.events import InnerOpRun, RowMove, aligned, is_alias
+from pillion.memory.events import InnerOpRun, RowMove, align_up, is_alias
 from pillion.memory.region_run import RegionSimulation
 from pillion.ops import Region
 
@@ -123,7 +123,7 @@ class _SimulatedSteps:
             for now, e in zip(live, events, strict=True)
         )
         consumed_bytes = sum(v.type.size_bytes for v in used_up)
-        folded = sum(aligned(op.folded_bytes) for op in self.region.body.ops)
+        folded = sum(align_up(op.folded_bytes) for op in self.region.body.ops)
         return folded + peak + max(int(left * (produced - consumed_bytes)), 0)
 
     def _record_consumption(self, used_up: Set[Value], changes: list[int]) -> float:

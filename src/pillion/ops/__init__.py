@@ -30,7 +30,7 @@ from pillion.ops.normalize import Normalize
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
 from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
-from pillion.ops.region import Region, as_region
+from pillion.ops.region import Region, split_into_tiles
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 from pillion.ops.scan import Scan, flatten_ops, has_repeats, op_run_counts, unroll_for_format, unroll_loops
 from pillion.ops.segment import Segment
@@ -84,5 +84,5 @@ __all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "Normalize", "Op",
 __all__ += ["ReduceMax", "ReduceMin", "ReduceSum", "Region", "Relation", "Requantize", "Reshape"]
 __all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "Scan", "Segment", "Slice", "Softmax"]
 __all__ += ["SquaredDifference", "Sub", "SvdfMemory", "SvdfOutput", "TopPlaces", "TopValues", "Transpose"]
-__all__ += ["TransposeConv2d", "Where", "WideAdd", "WideLut", "WideMul", "as_region", "flatten_ops"]
+__all__ += ["TransposeConv2d", "Where", "WideAdd", "WideLut", "WideMul", "flatten_ops", "split_into_tiles"]
 __all__ += ["has_repeats", "listed_ops", "op_run_counts", "parse", "unroll_for_format", "unroll_loops"]

@@ -36,9 +36,9 @@ class Clamp(Unary):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         if self.x.quant == self.y.quant:
             return np.asarray(np.clip(operands[0], self.low, self.high), np.int8)
-        real = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
+        real = numerics.scale_ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
         scaled = numerics.scale_by(operands[0].astype(np.int64) - self.x.zero_point, real)
-        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+        return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:

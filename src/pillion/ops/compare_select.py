@@ -17,7 +17,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_same_quant, result
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value
 from pillion.ops.elementwise import Binary
-from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make, value
+from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make_op, value
 from pillion.ops.reduce import reduced_shape, reduction_access
 from pillion.ops.rowwise import RowWise, Unary
 
@@ -94,13 +94,13 @@ class Compare(Binary):
             ratio, relation = RATIOS[number % len(RATIOS)], relations[number % len(relations)]
             a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])
             b = value("b", b_shape, a.scale * ratio, ZERO_POINTS[(number + 1) % 4])
-            yield make(cls, y, a=a, b=b, relation=relation)
+            yield make_op(cls, y, a=a, b=b, relation=relation)
         for number, relation in enumerate(relations):
             a, b = (value(name, (3, 7), 0.05, ZERO_POINTS[number % 4]) for name in "ab")
-            yield make(cls, y, a=a, b=b, relation=relation)
+            yield make_op(cls, y, a=a, b=b, relation=relation)
             dtype = (DType.INT32, DType.BOOL)[number % 2]
             a, b = (Value(name, TensorType(shape, dtype)) for name, shape in (("a", (2, 5)), ("b", (5,))))
-            yield make(cls, y, a=a, b=b, relation=relation)
+            yield make_op(cls, y, a=a, b=b, relation=relation)
 
 
 @lru_cache(maxsize=64)
@@ -180,11 +180,13 @@ class Where(RowWise):
         for number, (condition, a, b) in enumerate(cases):
             zero_point = ZERO_POINTS[number % 4]
             operands = {"a": value("a", a, 0.1, zero_point), "b": value("b", b, 0.1, zero_point)}
-            yield make(
+            yield make_op(
                 cls, value("y", (), 0.1, zero_point), condition=_boolean_example(condition), **operands
             )
         branches = {name: Value(name, TensorType((3, 5), DType.INT32)) for name in "ab"}
-        yield make(cls, Value("y", TensorType((), DType.INT32)), condition=_boolean_example((5,)), **branches)
+        yield make_op(
+            cls, Value("y", TensorType((), DType.INT32)), condition=_boolean_example((5,)), **branches
+        )
 
 
 def _boolean_example(shape: Shape) -> Value:
@@ -229,7 +231,7 @@ class ArgExtremum(Op):
         for number, (shape, axis, keepdims) in enumerate(cases):
             x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
             y = Value("y", TensorType((), DType.INT32))
-            yield make(cls, y, x=x, axis=axis, keepdims=keepdims)
+            yield make_op(cls, y, x=x, axis=axis, keepdims=keepdims)
 
 
 @op("arg_max")
@@ -279,7 +281,7 @@ class TopK(Unary):
         ):
             x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
             y = cls.example_result(x)
-            yield make(cls, y, x=x, k=k, largest=number % 3 != 2)
+            yield make_op(cls, y, x=x, k=k, largest=number % 3 != 2)
 
     @classmethod
     def example_result(cls, x: Value) -> Value:

@@ -15,14 +15,14 @@ from pillion.ir import numerics
 from pillion.ir.access import WHOLE, Access, AxisMap, Span, crop_tile_padding, window_maps
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank, result
-from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant
-from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make, value
+from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant_value
+from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make_op, value
 
 Weighted = TypeVar("Weighted", bound=Any)
 """A convolution or a linear layer."""
 
 
-def windows(
+def padded_windows(
     x: NDArray[np.float64], kernel: Pair, stride: Pair, dilation: Pair, padding: Sides
 ) -> NDArray[np.float64]:
     """Returns the windows of a zero-padded image as [n, out_h, out_w, kernel_h, kernel_w, c]."""
@@ -176,7 +176,7 @@ class Convolution(ScaledOp):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         """Requantizes the accumulators, adds the zero point, clamps."""
         scaled = numerics.requantize(self.accumulators(*operands), *self.multipliers)
-        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+        return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
 
 
 def largest_accumulators(op: Weighted, weights: Array) -> Iterator[tuple[int, int]]:
@@ -215,7 +215,7 @@ def zero_dead_channel_biases(op: Weighted, fresh: Callable[[str], str]) -> Weigh
     if not idle.any():
         return op
     data = np.where(idle, 0, op.bias.constant).astype(np.int32)
-    return dataclasses.replace(op, bias=constant(fresh(op.bias.name), data, op.bias.type.quant))
+    return dataclasses.replace(op, bias=constant_value(fresh(op.bias.name), data, op.bias.type.quant))
 
 
 @op("conv2d")
@@ -249,7 +249,7 @@ class Conv2d(Convolution):
             )
 
     def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
-        seen = windows(
+        seen = padded_windows(
             x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding
         )
         parts = np.split(seen, self.groups, axis=-1)
@@ -305,7 +305,7 @@ class DepthwiseConv2d(Convolution):
             )
 
     def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
-        seen = windows(
+        seen = padded_windows(
             x.astype(np.float64) - self.x.zero_point, self.kernel, self.stride, self.dilation, self.padding
         )
         seen = np.repeat(seen, self.depth_multiplier, axis=-1)
@@ -343,4 +343,4 @@ def _example_convolution(
     y = value("y", (), (0.25, 1.7, 0.03, 2.0**-2)[number % 4], ZERO_POINTS[(number + 1) % 4])
     bounds = ({}, {"low": y.zero_point}, {"low": min(max(-100, y.zero_point), 100), "high": 120})[number % 3]
     options = {name: option for name, option in options.items() if name != "kernel"}
-    return make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
+    return make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)

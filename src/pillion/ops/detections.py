@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_rank, result
-from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant
-from pillion.ops.example_values import make, real
+from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant_value
+from pillion.ops.example_values import float_value, make_op
 
 Reals = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -156,7 +156,10 @@ class Detections(Op):
             first, candidates = candidates[0], candidates[1:]
             selected.append(int(first))
             candidates = candidates[
-                ~(overlaps(corners[first], corners[candidates]) > np.float32(self.iou_threshold))
+                ~(
+                    intersection_over_union(corners[first], corners[candidates])
+                    > np.float32(self.iou_threshold)
+                )
             ]
         return selected
 
@@ -166,12 +169,12 @@ class Detections(Op):
         for number, (count, classes, by_class, background, most) in enumerate(cases):
             rng = np.random.default_rng(number)
             anchors = np.concatenate([rng.random((count, 2)), 0.1 + rng.random((count, 2))], axis=1)
-            yield make(
+            yield make_op(
                 cls,
-                real("y", ()),
-                boxes=real("boxes", (1, count, 4 + number % 2)),
-                scores=real("scores", (1, count, classes + background)),
-                anchors=constant("anchors", anchors.astype(np.float32)),
+                float_value("y", ()),
+                boxes=float_value("boxes", (1, count, 4 + number % 2)),
+                scores=float_value("scores", (1, count, classes + background)),
+                anchors=constant_value("anchors", anchors.astype(np.float32)),
                 most=most,
                 classes=classes,
                 by_class=by_class,
@@ -180,22 +183,24 @@ class Detections(Op):
             )
 
 
-def larger(a: Any, b: Any) -> Reals:
+def larger_number(a: Any, b: Any) -> Reals:
     """Returns the larger number; the second one if they do not compare."""
     return np.asarray(np.where(a > b, a, b), np.float32)
 
 
-def smaller(a: Any, b: Any) -> Reals:
+def smaller_number(a: Any, b: Any) -> Reals:
     """Returns the smaller number; the second one if they do not compare."""
     return np.asarray(np.where(a < b, a, b), np.float32)
 
 
-def overlaps(box: Reals, others: Reals) -> Reals:
+def intersection_over_union(box: Reals, others: Reals) -> Reals:
     """Returns the intersection over union of a box with each of the others; 0 for boxes without area."""
     area = (box[2] - box[0]) * (box[3] - box[1])
     areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
     height, width = (
-        larger(smaller(box[n + 2], others[:, n + 2]) - larger(box[n], others[:, n]), np.float32(0))
+        larger_number(
+            smaller_number(box[n + 2], others[:, n + 2]) - larger_number(box[n], others[:, n]), np.float32(0)
+        )
         for n in (0, 1)
     )
     common = height * width

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, op
-from pillion.ir.types import Array, PerTensor, Value, constant
+from pillion.ir.types import Array, PerTensor, Value, constant_value
 from pillion.ops.elementwise import Binary
-from pillion.ops.example_values import BROADCASTS, ZERO_POINTS, center, constant_like, make, value
+from pillion.ops.example_values import BROADCASTS, ZERO_POINTS, constant_like, level_center, make_op, value
 from pillion.ops.softmax import one_over_one_plus
 
 LARGEST_SHIFT = 22
@@ -62,7 +62,7 @@ class Div(Binary):
         a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         a, b = np.broadcast_arrays(a, b)
         quotient = self._divide_in_fixed_point(a, b) if arithmetic.is_tflite else self._divide_in_float(a, b)
-        return numerics.saturate(np.where(b == 0, 0, quotient) + self.y.zero_point, self.low, self.high)
+        return numerics.clamp_to_int8(np.where(b == 0, 0, quotient) + self.y.zero_point, self.low, self.high)
 
     def _divide_in_float(self, a: Int64Array, b: Int64Array) -> NDArray[np.float64]:
         quotient = a.astype(np.float32) / np.where(b == 0, 1, b).astype(np.float32)
@@ -72,7 +72,7 @@ class Div(Binary):
         numerator = np.where(b < 0, -a, a)
         divisor = np.abs(b)
         headroom = leading_sign_bits(numerator)
-        product = numerics.multiply_high(numerator << headroom, reciprocals()[divisor])
+        product = numerics.multiply_high(numerator << headroom, reciprocal_table()[divisor])
         shift = bits_of(divisor) - 1 + headroom - self.multiplier.shift
         scaled = numerics.multiply_high(product, self.multiplier.mantissa)
         return np.where(shift > 31, 0, numerics.shift_right(scaled, np.minimum(shift, 31)))
@@ -87,9 +87,9 @@ class Div(Binary):
                 b = value("b", b_shape, 0.05, ZERO_POINTS[(number + 1) % 4])
                 if number % 2:
                     b = _without_zeros(b)
-                zero_point = 0 if ratio > 1 else -128 if center(a) * center(b) > 0 else 127
+                zero_point = 0 if ratio > 1 else -128 if level_center(a) * level_center(b) > 0 else 127
                 y = value("y", (), a.scale / (b.scale * ratio), zero_point)
-                yield make(cls, y, a=a, b=b, **({"low": -100, "high": 90} if number == 1 else {}))
+                yield make_op(cls, y, a=a, b=b, **({"low": -100, "high": 90} if number == 1 else {}))
 
 
 def bits_of(x: Int64Array) -> Int64Array:
@@ -102,7 +102,7 @@ def leading_sign_bits(x: Int64Array) -> Int64Array:
     return 31 - bits_of(np.where(x < 0, ~x, x))
 
 
-def reciprocals() -> Int64Array:
+def reciprocal_table() -> Int64Array:
     """Returns 2^k / b in Q0.31 for b from 0 to 255, where k is the position of b's leading bit; 0 for b = 0."""
     b = np.arange(1, 256, dtype=np.int64)
     fraction = (b << (32 - bits_of(b))) - 2**31
@@ -114,4 +114,4 @@ def _without_zeros(v: Value) -> Value:
     data = np.where(
         levels == v.zero_point, np.int8(v.zero_point - 1 if v.zero_point > 0 else v.zero_point + 1), levels
     )
-    return constant(v.name, data.astype(np.int8), PerTensor(v.scale, v.zero_point))
+    return constant_value(v.name, data.astype(np.int8), PerTensor(v.scale, v.zero_point))

@@ -12,7 +12,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, require_same_quant
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.example_values import ZERO_POINTS, example_pairs, make, value
+from pillion.ops.example_values import ZERO_POINTS, example_pairs, make_op, value
 from pillion.ops.rowwise import RowWise
 
 ADD_LEFT_SHIFT = 20
@@ -60,7 +60,7 @@ class Binary(RowWise):
             scale = a.scale * 1.5 if ratio != 0.5 else 0.125
             y = a.like("y") if shared else value("y", (), scale, ZERO_POINTS[(number + 3) % 4])
             bounds = {"low": y.zero_point} if number == 1 and not shared else {}
-            yield make(cls, y, a=a, b=b, **bounds)
+            yield make_op(cls, y, a=a, b=b, **bounds)
 
 
 class AddOrSub(Binary, ScaledOp):
@@ -122,7 +122,7 @@ class AddOrSub(Binary, ScaledOp):
             for x, v, m in zip(operands, (self.a, self.b), (first, second), strict=True)
         )
         total = numerics.requantize(a + type(self).sign * b, out.mantissa, out.shift)
-        return numerics.saturate(total + self.y.zero_point, self.low, self.high)
+        return numerics.clamp_to_int8(total + self.y.zero_point, self.low, self.high)
 
 
 @op("add")
@@ -152,7 +152,7 @@ class Mul(Binary, ScaledOp):
         scales = (self.a.scale, self.b.scale)
         return (
             numerics.encode_multiplier(
-                numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
+                numerics.scale_ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
             ),
         )
 
@@ -171,7 +171,7 @@ class Mul(Binary, ScaledOp):
         a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         m = self.multiplier(arithmetic)
         scaled = numerics.requantize(a * b, m.mantissa, m.shift)
-        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+        return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
 
 
 class Extremum(Binary):

@@ -12,8 +12,8 @@ from pillion.ir import numerics
 from pillion.ir.access import Access, identity_access
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, op, operand, require_dtype, require_rank, result
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
-from pillion.ops.example_values import ZERO_POINTS, conv_weights, make
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant_value
+from pillion.ops.example_values import ZERO_POINTS, conv_weights, make_op
 
 MOST_WORDS = 2**20
 """The maximum number of rows in a bag; their 64-bit sum is exact."""
@@ -113,7 +113,7 @@ class EmbeddingBag(Op):
             indices = Value("indices", TensorType(numbers, DType.INT32))
             if number == 3:
                 values = np.random.default_rng(number).integers(-2, shape[0] + 2, numbers).astype(np.int32)
-                indices = constant("indices", values)
+                indices = constant_value("indices", values)
             quant = PerTensor((0.02, 2.0**-7, 0.003, 2.0**-4, 0.05)[number], ZERO_POINTS[number % 4])
             y = Value("y", TensorType((), DType.INT8, quant))
-            yield make(cls, y, table=table, indices=indices, mean=mean)
+            yield make_op(cls, y, table=table, indices=indices, mean=mean)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 
 Fields = Mapping[str, Any]
 """Attributes of an op."""
@@ -37,7 +37,7 @@ def value(name: str, shape: Shape, scale: float = 0.05, zero_point: int = 0) -> 
     return Value(name, TensorType(shape, DType.INT8, PerTensor(scale, zero_point)))
 
 
-def real(name: str, shape: Shape) -> Value:
+def float_value(name: str, shape: Shape) -> Value:
     """Returns a float32 value."""
     return Value(name, TensorType(shape, DType.FLOAT32))
 
@@ -56,17 +56,17 @@ def conv_weights(shape: Shape, axis: int, seed: int, *, power_of_two: bool = Fal
     rng = np.random.default_rng(seed)
     scales = np.full(shape[axis], 2.0**-6) if power_of_two else rng.uniform(0.002, 0.02, shape[axis])
     data = rng.integers(-127, 127, shape, endpoint=True).astype(np.int8)
-    return constant("weights", data, PerChannel(tuple(scales.tolist()), axis))
+    return constant_value("weights", data, PerChannel(tuple(scales.tolist()), axis))
 
 
 def conv_bias(x: Value, weights: Value, count: int, seed: int) -> Value:
     """Returns a random int32 bias at the accumulator's scale."""
     data = np.random.default_rng(seed + 1).integers(-2000, 2000, count).astype(np.int32)
     scales = tuple(float(s) * x.scale for s in weights.channel_scales)
-    return constant("bias", data, PerChannel(scales, 0))
+    return constant_value("bias", data, PerChannel(scales, 0))
 
 
-def make(cls: type[Op], y: Value, **fields: Any) -> Op:
+def make_op(cls: type[Op], y: Value, **fields: Any) -> Op:
     """Makes an op and infers the result's shape."""
     op = cast("Any", cls)(y=y, **fields)
     shape = op.infer().shape
@@ -88,9 +88,9 @@ def rescale_examples(cls: type[Op], some: Fields, other: Fields) -> Iterator[Op]
     for number, ratio in enumerate(RATIOS * 2):
         x = value("x", (2, 5, 33), 0.0625, ZERO_POINTS[number % 4])
         y = value("y", (), x.scale / ratio, ZERO_POINTS[(number // 2) % 4])
-        yield make(cls, y, x=x, **some)
+        yield make_op(cls, y, x=x, **some)
     x = value("x", (7,), 0.1, 3)
-    yield make(cls, value("y", (), 0.1, 3), x=x, **other)
+    yield make_op(cls, value("y", (), 0.1, 3), x=x, **other)
 
 
 def result_for(middle: float, deviation: float, number: int) -> Value:
@@ -105,7 +105,7 @@ def result_for(middle: float, deviation: float, number: int) -> Value:
     return value("y", (), scale, zero_point)
 
 
-def center(v: Value) -> float:
+def level_center(v: Value) -> float:
     """Returns the mean of uniformly distributed levels, less the zero point."""
     return -0.5 - v.zero_point
 
@@ -113,4 +113,4 @@ def center(v: Value) -> float:
 def constant_like(v: Value, seed: int, low: int = -128) -> Value:
     """Returns a random constant with the name, shape and scale of a value."""
     data = np.random.default_rng(seed).integers(low, 127, v.shape, endpoint=True).astype(np.int8)
-    return constant(v.name, data, v.type.quant)
+    return constant_value(v.name, data, v.type.quant)

@@ -11,7 +11,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, require_dtype
 from pillion.ir.types import BYTES, Array, DType, PerChannel, PerTensor, TensorType, Value
-from pillion.ops.example_values import ZERO_POINTS, make, real, rescale_examples, value
+from pillion.ops.example_values import ZERO_POINTS, float_value, make_op, rescale_examples, value
 from pillion.ops.rowwise import Unary
 
 NORMAL = (2.0**-126, 2.0**126)
@@ -133,12 +133,12 @@ class Requantize(Unary):
             for scale in (0.05, 0.031, 2.0**-4):
                 x = Value("x", TensorType((2, 3, 11), source, PerTensor(0.05, zeros[0])))
                 y = Value("y", TensorType((), to, PerTensor(scale, zeros[1])))
-                yield make(cls, y, x=x, to=to)
+                yield make_op(cls, y, x=x, to=to)
 
 
 def _border_examples(cls: type[Op]) -> Iterator[Op]:
     for number, scale in enumerate((0.05, 2.0**-4, 1.0, 0.007)):
         quantized = value("x" if cls.kind == "dequantize" else "y", (2, 3, 11), scale, ZERO_POINTS[number])
-        plain = real("y" if cls.kind == "dequantize" else "x", (2, 3, 11))
+        plain = float_value("y" if cls.kind == "dequantize" else "x", (2, 3, 11))
         first, second = (quantized, plain) if cls.kind == "dequantize" else (plain, quantized)
-        yield make(cls, second, x=first)
+        yield make_op(cls, second, x=first)

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph, UniqueNames, clean_name, model_name, printable
+from pillion.ir.graph import Graph, UniqueNames, clean_name, model_name, without_control_characters
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers, mantissas_and_shifts
 from pillion.ir.op import Op, ScaledOp, operand_fields, result_fields
 from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Unscaled, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 
 Json = Any
 NumberOf = Callable[[Array], "int | None"]
@@ -229,7 +229,7 @@ class _Unpacker:
         )
         if self.bodies:
             raise ValueError("there are more segments than ops for them")
-        return verify(graph)
+        return verify_graph(graph)
 
     def state(self, name: Json, before: Json, after: Json, data: Json) -> State:
         read = self.value(before)
@@ -295,7 +295,7 @@ class _Unpacker:
         fields |= {name: _decode_attribute(spelled, hints[name]) for name, spelled in attributes.items()}
         fields |= {"given": self.multipliers(*multipliers[0])} if multipliers else {}
         fields |= {name: self.body(fields) for name, hint in hints.items() if hint is Graph}
-        return cls(**fields, source=printable(_require_text(source)))
+        return cls(**fields, source=without_control_characters(_require_text(source)))
 
     def multipliers(self, count: Json, *numbers: Json) -> Multipliers:
         """Returns the explicit multipliers of an op."""

@@ -11,8 +11,8 @@ import numpy as np
 from pillion.ir.access import Access, AxisMap
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_same_quant, result
-from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant_value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.rowwise import Unary
 
 
@@ -94,12 +94,12 @@ class Gather(Op):
             indices = Value("indices", TensorType(numbers, DType.INT32))
             if number % 3 == 1:
                 values = np.random.default_rng(number).integers(0, shape[axis], numbers).astype(np.int32)
-                indices = constant("indices", values)
+                indices = constant_value("indices", values)
             y = value("y", (), x.scale, x.zero_point)
-            yield make(cls, y, x=x, indices=indices, axis=axis, batch=batch)
+            yield make_op(cls, y, x=x, indices=indices, axis=axis, batch=batch)
         flags = Value("x", TensorType((5, 3), DType.BOOL))
         indices = Value("indices", TensorType((4,), DType.INT32))
-        yield make(cls, Value("y", TensorType((), DType.BOOL)), x=flags, indices=indices)
+        yield make_op(cls, Value("y", TensorType((), DType.BOOL)), x=flags, indices=indices)
 
 
 CASTS = (DType.BOOL, DType.UINT8, DType.INT32)
@@ -135,4 +135,4 @@ class Cast(Unary):
             for to in (*CASTS, DType.FLOAT32):
                 if to is not source:
                     x = Value("x", TensorType((2, 3, 5 + number), source))
-                    yield make(cls, Value("y", TensorType((), to)), x=x, to=to)
+                    yield make_op(cls, Value("y", TensorType((), to)), x=x, to=to)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, require_dtype
-from pillion.ir.types import Array, DType, TensorType, Value, constant
+from pillion.ir.types import Array, DType, TensorType, Value, constant_value
 from pillion.ops.elementwise import Binary
-from pillion.ops.example_values import BROADCASTS, make
+from pillion.ops.example_values import BROADCASTS, make_op
 
 Wide = NDArray[np.int64]
 
@@ -130,8 +130,8 @@ class IntegerArithmetic(Binary):
         for number, calculation in enumerate(Calculation):
             a_shape, b_shape = BROADCASTS[number % len(BROADCASTS)]
             a, b = (Value(n, TensorType(s, DType.INT32)) for n, s in (("a", a_shape), ("b", b_shape)))
-            yield make(cls, y, a=a, b=b, calculation=calculation)
+            yield make_op(cls, y, a=a, b=b, calculation=calculation)
             a = Value("a", TensorType((3, 7), DType.INT32))
             for amount in (16, -7, 0, 31):
-                b = constant("b", np.array([amount], np.int32))
-                yield make(cls, y, a=a, b=b, calculation=calculation)
+                b = constant_value("b", np.array([amount], np.int32))
+                yield make_op(cls, y, a=a, b=b, calculation=calculation)

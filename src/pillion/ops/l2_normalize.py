@@ -11,7 +11,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, require_dtype
 from pillion.ir.types import Array, DType, PerTensor
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.rowwise import Unary
 from pillion.ops.square_root import inverse_square_root
 
@@ -52,7 +52,7 @@ class L2Normalize(Unary):
         x = operands[0].astype(np.int64) - self.x.zero_point
         mantissa, shift = inverse_square_root((x * x).sum(axis=-1, keepdims=True))
         levels = numerics.requantize(x << self.headroom, mantissa, shift + FRACTION_BITS - self.headroom)
-        return numerics.saturate(levels, -128, 127)
+        return numerics.clamp_to_int8(levels, -128, 127)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -60,4 +60,4 @@ class L2Normalize(Unary):
         for number, shape in enumerate(shapes):
             x = value("x", shape, 0.0371, ZERO_POINTS[number % 4])
             y = value("y", (), OUTPUT.scale, OUTPUT.zero_point)
-            yield make(cls, y, x=x, headroom=(0, FRACTION_BITS)[number % 3 == 1])
+            yield make_op(cls, y, x=x, headroom=(0, FRACTION_BITS)[number % 3 == 1])

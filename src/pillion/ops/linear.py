@@ -15,7 +15,7 @@ from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.conv import check_accumulator, largest_accumulators
-from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make, value
+from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make_op, value
 from pillion.ops.rowwise import Unary
 
 
@@ -109,7 +109,7 @@ class Linear(ScaledOp, Unary):
             scaled = numerics.round_half_away(sums * self.ratios).astype(np.int64)
         else:
             scaled = numerics.requantize(sums, *self.multipliers)
-        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+        return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -119,4 +119,4 @@ class Linear(ScaledOp, Unary):
             weights = conv_weights((out, shape[-1]), 0, number, power_of_two=number % 2 == 1)
             y = value("y", (), (2.0**-1, 0.37)[number % 2], ZERO_POINTS[(number + 2) % 4])
             bounds = {"low": y.zero_point} if number == 3 else {}
-            yield make(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)
+            yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)

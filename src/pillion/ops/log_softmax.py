@@ -12,7 +12,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, Quantization, op
 from pillion.ir.types import Array, DType, PerTensor
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.rowwise import Unary
 from pillion.ops.softmax import (
     INPUT_BITS,
@@ -86,7 +86,7 @@ class LogSoftmax(Unary):
         floor = numerics.shift_right(lowest, -self.back.shift)
         inside = difference > np.maximum(self.smallest_difference - 1, floor)
         levels = numerics.shift_right(self.scaled(np.where(inside, difference, 0)) - log, TO_LEVELS)
-        return np.where(inside, numerics.saturate(levels + 127, -128, 127), -128).astype(np.int8)
+        return np.where(inside, numerics.clamp_to_int8(levels + 127, -128, 127), -128).astype(np.int8)
 
     def scaled(self, difference: Int64Array) -> Int64Array:
         """Converts differences of int8 values to Q5.26."""
@@ -104,7 +104,7 @@ class LogSoftmax(Unary):
         )
         for number, (shape, scale) in enumerate(cases):
             x = value("x", shape, scale, ZERO_POINTS[number % 4])
-            yield make(cls, value("y", (), OUTPUT.scale, OUTPUT.zero_point), x=x)
+            yield make_op(cls, value("y", (), OUTPUT.scale, OUTPUT.zero_point), x=x)
 
 
 def log_of_sum(total: Int64Array) -> Int64Array:

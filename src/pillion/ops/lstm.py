@@ -13,8 +13,8 @@ from pillion.ir import numerics
 from pillion.ir.access import Access, identity_access
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_rank, result
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant_value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.fixed16 import logistic16, saturate16, tanh16
 
 GATE_SCALE = 2.0**-12
@@ -171,7 +171,7 @@ class LstmCell(LstmGates):
     def examples(cls) -> Iterator[Op]:
         for number, fields in enumerate(_example_layers(cls.gates)):
             y = Value("y", TensorType((), DType.INT16, fields["c"].type.quant))
-            yield make(cls, y, **fields, clip=(0, 3000)[number % 2])
+            yield make_op(cls, y, **fields, clip=(0, 3000)[number % 2])
 
 
 @op("lstm_output")
@@ -195,14 +195,14 @@ class LstmOutput(LstmGates):
         (gate,) = self.sums(x, h, *constants)
         gated = logistic16(gate) * tanh16(c, FRACTION_BITS + self.cell_exponent)
         m = self.multiplier
-        return numerics.saturate(
+        return numerics.clamp_to_int8(
             numerics.requantize(gated, m.mantissa, m.shift) + self.y.zero_point, -128, 127
         )
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
         for number, fields in enumerate(_example_layers(cls.gates)):
-            yield make(
+            yield make_op(
                 cls, value("y", (), (2.0**-7, 0.0071)[number % 2], (0, -9, 127, -128)[number % 4]), **fields
             )
 
@@ -219,12 +219,12 @@ def _example_layers(gates: int) -> Iterator[dict[str, Value]]:
         scales = np.repeat(rng.uniform(0.002, 0.02, gates), cells)
         rows = gates * cells
         weights = {
-            name: constant(
+            name: constant_value(
                 name,
                 rng.integers(-127, 127, (rows, width), endpoint=True).astype(np.int8),
                 PerChannel(tuple(scales.tolist()), 0),
             )
             for name, width in (("input_weights", inputs), ("recurrent_weights", outputs))
         }
-        bias = constant("bias", rng.integers(-3000, 3000, rows).astype(np.int32))
+        bias = constant_value("bias", rng.integers(-3000, 3000, rows).astype(np.int32))
         yield {"x": x, "h": h, "c": c, **weights, "bias": bias}

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, optional_operand
-from pillion.ir.types import Array, DType, Value, constant
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ir.types import Array, DType, Value, constant_value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.lut_tflite import tflite_entries
 from pillion.ops.rowwise import Unary
 from pillion.ops.unary_functions import Function
@@ -88,7 +88,7 @@ class Lut(Unary):
         x: Reals = (np.arange(-128, 128) - self.x.zero_point) * np.float64(self.x.scale)
         with np.errstate(all="ignore"):
             levels = numerics.round_half_away(REAL[self.function](x, self) / self.y.scale + self.y.zero_point)
-        return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
+        return numerics.clamp_to_int8(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
 
     @property
     def is_identity(self) -> bool:
@@ -112,8 +112,8 @@ class Lut(Unary):
                 options = {"low": -0.5, "high": 1.25}
             if function.value == "table":
                 options = {
-                    "table": constant(
+                    "table": constant_value(
                         "table", np.random.default_rng(7).integers(-128, 128, 256).astype(np.int8)
                     )
                 }
-            yield make(cls, value("y", (), *fixed), x=x, function=function, **options)
+            yield make_op(cls, value("y", (), *fixed), x=x, function=function, **options)

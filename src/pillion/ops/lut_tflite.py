@@ -53,7 +53,7 @@ def tflite_entries(op: Lut) -> NDArray[np.int8]:
             help="keep the function outside of NPU segments and `.tflite` files; `cmsis-nn` arithmetic has it",
         )
     levels = np.arange(-128, 128, dtype=np.int64) - op.x.zero_point
-    return numerics.saturate(entries(op, levels), -128, 127)
+    return numerics.clamp_to_int8(entries(op, levels), -128, 127)
 
 
 def activation_levels(name: str, quant: PerTensor) -> tuple[int, int]:
@@ -70,7 +70,7 @@ def _quantize_bound(real: float, quant: PerTensor) -> int:
     return int(np.clip(steps + quant.zero_point, -128, 127))
 
 
-def rescaled(levels: ArrayLike, op: Lut, factor: float = 1.0) -> Int64Array:
+def rescale_levels(levels: ArrayLike, op: Lut, factor: float = 1.0) -> Int64Array:
     """Returns levels · factor · input scale / output scale + output zero point, with a float32 ratio."""
     real = float(np.float32(np.float32(op.x.scale) * np.float32(factor)) / np.float32(op.y.scale))
     return numerics.scale_by(levels, real) + op.y.zero_point
@@ -161,7 +161,7 @@ def _rsqrt_of_level(level: int, out: Multiplier) -> int:
 
 
 def _abs(op: Lut, levels: Int64Array) -> Int64Array:
-    return rescaled(np.abs(levels), op)
+    return rescale_levels(np.abs(levels), op)
 
 
 def _neg(op: Lut, levels: Int64Array) -> Int64Array:
@@ -181,8 +181,8 @@ def _square(op: Lut, levels: Int64Array) -> Int64Array:
 
 
 def _leaky_relu(op: Lut, levels: Int64Array) -> Int64Array:
-    slope = rescaled(levels if op.alpha >= 0 else -levels, op, abs(op.alpha))
-    return np.where(levels >= 0, rescaled(levels, op), slope)
+    slope = rescale_levels(levels if op.alpha >= 0 else -levels, op, abs(op.alpha))
+    return np.where(levels >= 0, rescale_levels(levels, op), slope)
 
 
 def _clamp(op: Lut, levels: Int64Array) -> Int64Array:

@@ -16,8 +16,8 @@ from pillion.ir import numerics
 from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, op, operand, require_dtype
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.rowwise import RowWise
 
 Reals = NDArray[np.float64]
@@ -102,7 +102,7 @@ class Magnitude(RowWise):
     def from_square_sums(self, sums: Int64Array) -> Array:
         """Applies the function to sums of squares."""
         passed = np.searchsorted(self.levels, sums, side="left")
-        return numerics.saturate(self.first + (-passed if self.falls else passed), -128, 127)
+        return numerics.clamp_to_int8(self.first + (-passed if self.falls else passed), -128, 127)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -120,8 +120,14 @@ class Magnitude(RowWise):
             b = value("b", shape, 0.0625 * (1.0, 0.7, 1 / 300)[number % 3], ZERO_POINTS[(number + 1) % 4])
             thresholds, first, falls = tabulate_thresholds(function, quant)
             y = value("y", (), quant.scale, quant.zero_point)
-            yield make(
-                cls, y, a=a, b=b, thresholds=constant("thresholds", thresholds), first=first, falls=falls
+            yield make_op(
+                cls,
+                y,
+                a=a,
+                b=b,
+                thresholds=constant_value("thresholds", thresholds),
+                first=first,
+                falls=falls,
             )
 
 

@@ -13,7 +13,15 @@ from pillion.ir.access import Access, AxisMap
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_rank, result
 from pillion.ir.types import Array, Shape, TensorType, Value
-from pillion.ops.example_values import DEVIATION, ZERO_POINTS, center, constant_like, make, result_for, value
+from pillion.ops.example_values import (
+    DEVIATION,
+    ZERO_POINTS,
+    constant_like,
+    level_center,
+    make_op,
+    result_for,
+    value,
+)
 
 
 @op("batch_matmul")
@@ -99,7 +107,7 @@ class BatchMatmul(ScaledOp):
         sums = (a.swapaxes(1, 2) if self.adj_x else a) @ (b.swapaxes(1, 2) if self.adj_y else b)
         m = self.multiplier(arithmetic)
         scaled = numerics.requantize(sums.astype(np.int64), m.mantissa, m.shift)
-        return numerics.saturate(scaled + self.y.zero_point, self.low, self.high)
+        return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -114,10 +122,10 @@ class BatchMatmul(ScaledOp):
                 if number == 3:
                     b = constant_like(b, case)
                 product, spread = (
-                    center(a) * center(b),
-                    DEVIATION * math.hypot(DEVIATION, center(a), center(b)),
+                    level_center(a) * level_center(b),
+                    DEVIATION * math.hypot(DEVIATION, level_center(a), level_center(b)),
                 )
                 unit = a.scale * b.scale
                 y = result_for(unit * depth * product, unit * math.sqrt(depth) * spread, case)
                 bounds = {"low": -100, "high": 90} if case % 5 == 4 else {}
-                yield make(cls, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)
+                yield make_op(cls, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)

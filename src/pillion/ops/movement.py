@@ -13,7 +13,7 @@ from pillion.ir.access import Access, AxisMap, Span, identity_access
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_same_quant, result
 from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.reduce import check_axes
 
 Case = tuple[Shape, Shape, dict[str, Any]]
@@ -35,7 +35,7 @@ class Movement(Op):
         for number, (shape, out_shape, attributes) in enumerate(cls.cases):
             x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
             y = value("y", out_shape, x.scale, x.zero_point)
-            yield make(cls, y, **cls.of_one(x, attributes), **attributes)
+            yield make_op(cls, y, **cls.of_one(x, attributes), **attributes)
 
     @classmethod
     def of_one(cls, x: Value, attributes: dict[str, Any]) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from pillion.ir import numerics
 from pillion.ir.access import WHOLE, Access, identity_access
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, op, operand, optional_operand, require_dtype, result
-from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant_value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 
 Reals = NDArray[np.float64]
 
@@ -186,7 +186,7 @@ class Normalize(Op):
         parts = self._parts(x)
         sums, squares = parts.sum(axis=(1, 3)), (parts * parts).sum(axis=(1, 3))
         factors, starts = (term[:, None, :, None] for term in self.of_rows(sums, squares))
-        standard = numerics.wrap32(parts * factors + starts).reshape(self.x.shape)
+        standard = numerics.wrap_to_32_bits(parts * factors + starts).reshape(self.x.shape)
         by, plus = self.factors_and_offsets()
         levels = (numerics.high_word(standard, by) + plus) >> self.places
         return np.clip(levels, *self.bounds).astype(self.y.dtype.numpy)
@@ -213,7 +213,7 @@ class Normalize(Op):
         factors = np.where(shift > 0, root << np.maximum(shift, 0), numerics.shift_right(root, -shift))
         factors = np.where(variances > 0, factors, 0)
         starts = -((means * factors + (1 << self.mean_bits - 1)) >> self.mean_bits)
-        return factors, numerics.wrap32(starts)
+        return factors, numerics.wrap_to_32_bits(starts)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -254,12 +254,12 @@ def _norm_examples(cls: type[Op]) -> Iterator[Op]:
         channels = 1 if number == 7 else shape[-1]
         affine: dict[str, Value] = {}
         if number % 3 != 2:
-            affine["weights"] = constant("weights", rng.uniform(-1, 2, channels).astype(np.float32))
+            affine["weights"] = constant_value("weights", rng.uniform(-1, 2, channels).astype(np.float32))
         if number % 4 < 2:
-            affine["bias"] = constant("bias", rng.uniform(-2, 2, channels).astype(np.float32))
+            affine["bias"] = constant_value("bias", rng.uniform(-2, 2, channels).astype(np.float32))
         x = value("x", shape, scale, ZERO_POINTS[number % 4])
         y = value("y", (), (0.03, 2.0**-5, 0.01)[number % 3], (0, -128, 5, 127)[number % 4])
-        yield make(cls, y, x=x, **affine, **attributes)
+        yield make_op(cls, y, x=x, **affine, **attributes)
 
 
 def _wide_examples(cls: type[Op]) -> Iterator[Op]:
@@ -268,9 +268,9 @@ def _wide_examples(cls: type[Op]) -> Iterator[Op]:
         if attributes.get("groups") or number % 2:
             rng = np.random.default_rng(number)
             quant = PerTensor(scale / 256, (-(2**15), 0, 2**15 - 1, 1300)[number % 4])
-            affine = {"weights": constant("weights", rng.uniform(-1, 2, shape[-1]).astype(np.float32))}
+            affine = {"weights": constant_value("weights", rng.uniform(-1, 2, shape[-1]).astype(np.float32))}
             y = value("y", (), (0.03, 0.01)[number % 2], (5, -128, 127)[number % 3])
             x = Value("x", TensorType(shape, DType.INT16, quant))
-            yield make(cls, y, x=x, **affine, **attributes)
+            yield make_op(cls, y, x=x, **affine, **attributes)
             fine = PerTensor(y.scale / 200, (-(2**15), 700, 2**15 - 1)[number % 3])
-            yield make(cls, Value("y", TensorType((), DType.INT16, fine)), x=x, **affine, **attributes)
+            yield make_op(cls, Value("y", TensorType((), DType.INT16, fine)), x=x, **affine, **attributes)

@@ -15,7 +15,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_rank, require_same_quant, result
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
 from pillion.ops.conv import output_size
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 
 
 class Pool(Op):
@@ -95,7 +95,7 @@ class Pool(Op):
         )
         for number, (shape, options) in enumerate(cases):
             x = value("x", shape, 0.02, ZERO_POINTS[number % 4])
-            yield make(cls, value("y", (), 0.02, x.zero_point), x=x, **options)
+            yield make_op(cls, value("y", (), 0.02, x.zero_point), x=x, **options)
 
 
 @op("max_pool2d", quantization=Quantization.SHARED)
@@ -108,7 +108,7 @@ class MaxPool2d(Pool):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         largest = self.windows(operands[0].astype(np.int32), -(2**31)).max(axis=(-2, -1))
-        return numerics.saturate(largest, self.low, self.high)
+        return numerics.clamp_to_int8(largest, self.low, self.high)
 
 
 @op("avg_pool2d", quantization=Quantization.SHARED)
@@ -117,7 +117,7 @@ class AvgPool2d(Pool):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         sums, counts = self.sums(operands[0])
-        return numerics.saturate(numerics.divide_half_away(sums, counts), self.low, self.high)
+        return numerics.clamp_to_int8(numerics.divide_half_away(sums, counts), self.low, self.high)
 
 
 @op("avg_pool2d_up", quantization=Quantization.SHARED)
@@ -129,4 +129,4 @@ class AvgPool2dUp(Pool):
         sums, counts = self.sums(operands[0])
         up = (2 * sums + counts) // (2 * counts)
         means = up if arithmetic.is_tflite else numerics.divide_half_away(sums, counts)
-        return numerics.saturate(means, self.low, self.high)
+        return numerics.clamp_to_int8(means, self.low, self.high)

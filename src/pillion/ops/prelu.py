@@ -12,7 +12,7 @@ from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, require_dtype
 from pillion.ir.types import Array, Shape, Value
 from pillion.ops.elementwise import holds_only
-from pillion.ops.example_values import RATIOS, ZERO_POINTS, constant_like, make, value
+from pillion.ops.example_values import RATIOS, ZERO_POINTS, constant_like, make_op, value
 from pillion.ops.rowwise import Unary
 
 
@@ -32,10 +32,10 @@ class Prelu(Unary):
 
     def multipliers(self, arithmetic: Arithmetic) -> tuple[Multiplier, Multiplier]:
         """Returns the multipliers of non-negative elements and of the products with the slope."""
-        ratio = numerics.ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
+        ratio = numerics.scale_ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
         scales = (self.x.scale, self.slope.scale)
         return numerics.encode_multiplier(ratio), numerics.encode_multiplier(
-            numerics.ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
+            numerics.scale_ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
         )
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
@@ -68,7 +68,7 @@ class Prelu(Unary):
         plain, sloped = self.multipliers(arithmetic)
         positive = numerics.requantize(x, plain.mantissa, plain.shift)
         negative = numerics.requantize(x * slope, sloped.mantissa, sloped.shift)
-        return numerics.saturate(np.where(x >= 0, positive, negative) + self.y.zero_point, -128, 127)
+        return numerics.clamp_to_int8(np.where(x >= 0, positive, negative) + self.y.zero_point, -128, 127)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -81,7 +81,7 @@ class Prelu(Unary):
                 if number != 4:
                     slope = constant_like(slope, number)
                 y = value("y", (), x.scale / ratio, (x.zero_point, 5, -31, x.zero_point)[number % 4])
-                yield make(cls, y, x=x, slope=slope)
+                yield make_op(cls, y, x=x, slope=slope)
 
 
 PRELUS: tuple[tuple[Shape, Shape], ...] = (

@@ -15,7 +15,15 @@ from pillion.ir.access import ROWS, Access, AxisMap, ReductionRowGroup
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, require_same_quant, result
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops.example_values import DEVIATION, RATIOS, ZERO_POINTS, center, make, result_for, value
+from pillion.ops.example_values import (
+    DEVIATION,
+    RATIOS,
+    ZERO_POINTS,
+    level_center,
+    make_op,
+    result_for,
+    value,
+)
 
 SUM_BYTES = 4
 """Bytes of a running sum."""
@@ -65,10 +73,10 @@ class Reduction(Op):
             for ratio in (1.0,) if shared else RATIOS[number % 2 :: 2]:
                 x = value("x", shape, 0.0625, ZERO_POINTS[number % 4])
                 count = math.prod(shape[axis] for axis in axes)
-                middle, deviation = x.scale * count * center(x), x.scale * math.sqrt(count) * DEVIATION
+                middle, deviation = x.scale * count * level_center(x), x.scale * math.sqrt(count) * DEVIATION
                 y = result_for(middle, deviation, number)
                 y = x.like("y") if shared else value("y", (), y.scale / ratio, y.zero_point)
-                yield make(cls, y, x=x, axes=axes, keepdims=keepdims)
+                yield make_op(cls, y, x=x, axes=axes, keepdims=keepdims)
 
 
 class _SumReduction(Reduction):
@@ -112,7 +120,7 @@ class Mean(_SumReduction):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         m = self.multiplier(arithmetic)
         scaled = numerics.requantize(self.sums(operands[0]), m.mantissa, m.shift)
-        return numerics.saturate(scaled + self.y.zero_point, -128, 127)
+        return numerics.clamp_to_int8(scaled + self.y.zero_point, -128, 127)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -120,7 +128,7 @@ class Mean(_SumReduction):
             for ratio in RATIOS[number % 2 :: 2]:
                 x = value("x", shape, 0.04, ZERO_POINTS[number % 4])
                 y = value("y", (), 0.04 / ratio, ZERO_POINTS[(number + 1) % 4])
-                yield make(cls, y, x=x, axes=axes, keepdims=keepdims)
+                yield make_op(cls, y, x=x, axes=axes, keepdims=keepdims)
 
 
 @op("reduce_sum")
@@ -157,7 +165,7 @@ class ReduceSum(_SumReduction):
             scaled = numerics.multiply_once(sums, self.multiplier)
         else:
             scaled = numerics.requantize(sums, self.multiplier.mantissa, self.multiplier.shift)
-        return numerics.saturate(scaled + self.y.zero_point, -128, 127)
+        return numerics.clamp_to_int8(scaled + self.y.zero_point, -128, 127)
 
 
 class ExtremumReduction(Reduction):

@@ -110,7 +110,7 @@ def rows_made(op: Op) -> int:
     return (op.activations if op.folded_bytes else op.results)[0].shape[ROWS]
 
 
-def as_region(
+def split_into_tiles(
     graph: Graph,
     first: int,
     end: int,

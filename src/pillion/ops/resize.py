@@ -14,7 +14,7 @@ from pillion.ir.access import FIRST_ROW, ROWS, Access, AxisMap, ListedMap, Span
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, Quantization, op, operand, require_rank, require_same_quant, result
 from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 
 FRACTION_BITS = 10
 """Fraction bits of a source position."""
@@ -108,7 +108,7 @@ class Resize(Op):
             for align_corners, half_pixel in ((False, False), (True, False), (False, True)):
                 x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
                 mode = {"align_corners": align_corners, "half_pixel": half_pixel}
-                yield make(cls, x.like("y", shape=()), x=x, size=size, **mode)
+                yield make_op(cls, x.like("y", shape=()), x=x, size=size, **mode)
 
 
 @op("resize_nearest", quantization=Quantization.SHARED)

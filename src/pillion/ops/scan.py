@@ -15,7 +15,7 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, result
 from pillion.ir.types import Array, TensorType, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops.movement import Concat, Reshape, Slice
 
 LONGEST = 2**20
@@ -89,7 +89,7 @@ class Scan(Op):
             raise self.refuse("each carried value is a result", f"{len(self.ys)} results")
         self._check_types()
         self._check_makers()
-        verify(self.body)
+        verify_graph(self.body)
 
     def _check_types(self) -> None:
         """Raises if outer and inner types differ in more than the axis of steps."""

@@ -12,7 +12,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, ScaledOp, op
 from pillion.ir.types import Array, DType, PerTensor
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.rowwise import Unary
 
 INPUT_BITS = 5
@@ -108,14 +108,14 @@ class Softmax(ScaledOp, Unary):
             inverse = numerics.multiply_high(inverse, self.factor)
         shift = self.places - zeros
         probability = numerics.shift_right(numerics.multiply_high(inverse, exponential), shift)
-        return np.where(counted, numerics.saturate(probability - 128, -128, 127), -128).astype(np.int8)
+        return np.where(counted, numerics.clamp_to_int8(probability - 128, -128, 127), -128).astype(np.int8)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
         usual = ((shape, scale, OUTPUT.scale) for shape, scale in _SHAPES_AND_SCALES)
         for number, (shape, scale, step) in enumerate((*usual, *_FINER)):
             x = value("x", shape, scale, ZERO_POINTS[number % 4])
-            yield make(cls, value("y", (), step, OUTPUT.zero_point), x=x)
+            yield make_op(cls, value("y", (), step, OUTPUT.zero_point), x=x)
 
 
 def smallest_difference(multiplier: Multiplier) -> int:
@@ -151,7 +151,7 @@ def one_over_one_plus(a: Int64Array) -> Int64Array:
     x = NEWTON_48_17 + numerics.multiply_high(half_denominator, NEWTON_32_17)
     for _ in range(3):
         error = (1 << 29) - numerics.multiply_high(x, half_denominator)
-        x = numerics.wrap32(x + numerics.wrap32(numerics.multiply_high(x, error) << 2))
+        x = numerics.wrap_to_32_bits(x + numerics.wrap_to_32_bits(numerics.multiply_high(x, error) << 2))
     return np.minimum(x << 1, numerics.INT32_MAX)
 
 

@@ -12,7 +12,7 @@ from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op
 from pillion.ir.types import Array
 from pillion.ops.elementwise import Binary
-from pillion.ops.example_values import ZERO_POINTS, example_pairs, make, value
+from pillion.ops.example_values import ZERO_POINTS, example_pairs, make_op, value
 
 LEFT_SHIFT = 7
 """Headroom in bits of the operands: the square of their difference still fits 31 bits."""
@@ -45,11 +45,11 @@ class SquaredDifference(Binary):
             for x, v, m in zip(operands, (self.a, self.b), (first, second), strict=True)
         )
         squares = numerics.requantize((a - b) * (a - b), out.mantissa, out.shift)
-        return numerics.saturate(squares + self.y.zero_point, -128, 127)
+        return numerics.clamp_to_int8(squares + self.y.zero_point, -128, 127)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
         for number, a, b, _ in example_pairs():
             largest = 255 * max(a.scale, b.scale)
             y = value("y", (), largest * largest / 400, ZERO_POINTS[(number + 3) % 4])
-            yield make(cls, y, a=a, b=b)
+            yield make_op(cls, y, a=a, b=b)

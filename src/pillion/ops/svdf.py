@@ -13,8 +13,8 @@ from pillion.ir import numerics
 from pillion.ir.access import Access, identity_access
 from pillion.ir.numerics import INT16_MAX, Arithmetic, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_rank, result
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
-from pillion.ops.example_values import ZERO_POINTS, make, value
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
+from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.fixed16 import saturate16
 
 
@@ -114,8 +114,8 @@ class SvdfMemory(_SvdfBase):
             x = value("x", (batch, inputs), 0.05, ZERO_POINTS[number % 4])
             memory = _example_memory("memory", (batch, filters * length), 0.0008)
             data = rng.integers(-127, 127, (filters, inputs), endpoint=True).astype(np.int8)
-            weights = constant("weights", data, PerTensor(0.011))
-            yield make(cls, _example_memory("y", (), 0.0008), x=x, memory=memory, weights=weights)
+            weights = constant_value("weights", data, PerTensor(0.011))
+            yield make_op(cls, _example_memory("y", (), 0.0008), x=x, memory=memory, weights=weights)
 
 
 @op("svdf_output")
@@ -168,8 +168,10 @@ class SvdfOutput(_SvdfBase):
             (history * weights.astype(np.int64)).sum(axis=2).reshape(len(memory), self.units, -1).sum(axis=2)
         )
         m = self.multiplier
-        scaled = numerics.requantize(numerics.wrap32(sums + bias.astype(np.int64)), m.mantissa, m.shift)
-        return numerics.saturate(scaled + self.y.zero_point, -128, 127)
+        scaled = numerics.requantize(
+            numerics.wrap_to_32_bits(sums + bias.astype(np.int64)), m.mantissa, m.shift
+        )
+        return numerics.clamp_to_int8(scaled + self.y.zero_point, -128, 127)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -179,9 +181,11 @@ class SvdfOutput(_SvdfBase):
             reach = INT16_MAX if number == 3 else 900
             data = rng.integers(-reach, reach, (filters, length), endpoint=True).astype(np.int16)
             units = filters // (1, 2, 1, 3)[number % 4]
-            bias = constant("bias", rng.integers(-9000, 9000, units).astype(np.int32))
+            bias = constant_value("bias", rng.integers(-9000, 9000, units).astype(np.int32))
             y = value("y", (), (0.25, 0.71)[number % 2], ZERO_POINTS[number % 4])
-            yield make(cls, y, memory=memory, weights=constant("weights", data, PerTensor(0.0011)), bias=bias)
+            yield make_op(
+                cls, y, memory=memory, weights=constant_value("weights", data, PerTensor(0.0011)), bias=bias
+            )
 
 
 SIZES = ((1, 1, 1, 1), (2, 7, 10, 5), (1, 33, 16, 8), (3, 9, 6, 3), (1, 24, 17, 10))

@@ -17,10 +17,10 @@ from pillion.ops.conv import Convolution
 from pillion.ops.example_values import (
     DEVIATION,
     ZERO_POINTS,
-    center,
     conv_bias,
     conv_weights,
-    make,
+    level_center,
+    make_op,
     result_for,
     value,
 )
@@ -126,10 +126,10 @@ class TransposeConv2d(Convolution):
             sides = zip(kernel, options.get("stride", (1, 1)), strict=True)
             taps = math.prod(-(-k // s) for k, s in sides) * shape[3]
             scale = x.scale * float(weights.channel_scales.mean())
-            spread = math.sqrt(taps) * 73 * math.hypot(DEVIATION, center(x)) * scale
+            spread = math.sqrt(taps) * 73 * math.hypot(DEVIATION, level_center(x)) * scale
             y = result_for(0, spread, number)
             bounds = ({}, {"low": y.zero_point}, {"low": -100, "high": 90})[number % 3]
-            yield make(
+            yield make_op(
                 cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds
             )
 

@@ -12,9 +12,9 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import op
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops.elementwise import Binary
-from pillion.ops.example_values import BROADCASTS, make
+from pillion.ops.example_values import BROADCASTS, make_op
 
 TYPES = (DType.INT8, DType.INT16)
 Widths = tuple[int, int, int]
@@ -52,7 +52,7 @@ class WideBinary(Binary):
                     for index, (name, shape, wide, ratio) in enumerate(parts)
                 )
                 sign = {"sign": -1} if number % 3 == 2 and cls is WideAdd else {}
-                yield make(cls, y, a=a, b=b, **sign)
+                yield make_op(cls, y, a=a, b=b, **sign)
 
 
 @op("wide_add")
@@ -105,7 +105,7 @@ class WideAdd(WideBinary):
 
 def requantize_by_adding_zero(x: Value, y: Value, name: str, source: str = "") -> WideAdd:
     """Returns an op that requantizes between 8 and 16 bits: a sum with a row of zeros."""
-    zeros = constant(name, np.zeros(x.shape[-1:], np.int8), PerTensor(x.scale, 0))
+    zeros = constant_value(name, np.zeros(x.shape[-1:], np.int8), PerTensor(x.scale, 0))
     return WideAdd(a=x, b=zeros, y=y, source=source)
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, optional_operand
-from pillion.ir.types import Array, DType, TensorType, Value, constant
-from pillion.ops.example_values import make
+from pillion.ir.types import Array, DType, TensorType, Value, constant_value
+from pillion.ops.example_values import make_op
 from pillion.ops.lut import REAL, Lut, Reals
 from pillion.ops.rowwise import Unary
 from pillion.ops.unary_functions import Function
@@ -71,8 +71,8 @@ class WideLut(Unary):
             x = wide_example_value("x", (2, 3, 7), DType.INT16, number, 1.0)
             y = wide_example_value("y", (), DType.INT16, number + 1, 0.25)
             entries = np.random.default_rng(7).integers(-(2**15), 2**15, ENTRIES).astype(np.int16)
-            table = constant("table", entries) if function is Function.TABLE else None
-            yield make(cls, y, x=x, table=table, function=function)
+            table = constant_value("table", entries) if function is Function.TABLE else None
+            yield make_op(cls, y, x=x, table=table, function=function)
 
 
 def tabulate_16_bit(function: Callable[[Reals], Reals], x: Value, y: Value) -> NDArray[np.int16]:
@@ -94,4 +94,4 @@ def as_int8_table(table: NDArray[np.int16], x: Value, y: Value, of: tuple[Value,
     levels = numerics.round_half_away(
         (interpolated - wide_y.zero_point) * wide_y.scale / y.scale + y.zero_point
     )
-    return numerics.saturate(levels, *DType.INT8.bounds).astype(np.int8)
+    return numerics.clamp_to_int8(levels, *DType.INT8.bounds).astype(np.int8)

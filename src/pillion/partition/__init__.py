@@ -7,7 +7,7 @@ from pillion.partition.inline import inline_segments
 from pillion.partition.ledger import Ledger, LedgerEntry, ProcessingUnit
 from pillion.partition.loop_copies import partition_loops
 from pillion.partition.partition import Placement, all_on_cpu, partition
-from pillion.partition.restore import restore
+from pillion.partition.restore import restore_original_ops
 
 __all__ = [
     "Ledger",
@@ -18,5 +18,5 @@ __all__ = [
     "inline_segments",
     "partition",
     "partition_loops",
-    "restore",
+    "restore_original_ops",
 ]

@@ -21,7 +21,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.ir.verdict import Verdict, all_ok, failures
+from pillion.ir.verdict import Verdict, all_ok, failed_rules
 from pillion.ops import Dequantize, Quantize, Segment, op_run_counts
 from pillion.ops.movement import Movement
 from pillion.ops.scan import OpRunCount
@@ -271,7 +271,7 @@ def _make_ledger(
                 op=op,
                 unit=ProcessingUnit.NPU if op in number else ProcessingUnit.CPU,
                 segment=number.get(op),
-                deciding=(failures(verdicts) or list(verdicts[-1:]))[0],
+                deciding=(failed_rules(verdicts) or list(verdicts[-1:]))[0],
                 verdicts=verdicts,
                 flip="" if op in number else smallest_change(op, npu, verdicts),
                 crossing_bytes=crossing[op],

@@ -15,7 +15,7 @@ from pillion.partition.ledger import LedgerEntry
 from pillion.partition.partition import Placement
 
 
-def restore(original: Graph, rewritten: Graph, placed: Placement, isa: Isa) -> Placement:
+def restore_original_ops(original: Graph, rewritten: Graph, placed: Placement, isa: Isa) -> Placement:
     """Restores each original op whose replacement is entirely on the core."""
     unchanged, on_core = set(rewritten.ops), set(placed.graph.ops)
     chains = {op: _replacement_ops(op, original, rewritten) for op in original.ops if op not in unchanged}

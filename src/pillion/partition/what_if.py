@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pillion.devices.device import Device
 from pillion.ir.op import Op
-from pillion.ir.verdict import Verdict, all_ok, failures
+from pillion.ir.verdict import Verdict, all_ok, failed_rules
 
 KEPT = "user.keep_on_cpu"
 
@@ -28,7 +28,7 @@ def smallest_change(op: Op, npu: Device, verdicts: tuple[Verdict, ...]) -> str:
 
 def find_what_if(op: Op, npu: Device, verdicts: tuple[Verdict, ...]) -> WhatIf | None:
     """Returns a change that satisfies every failing rule, or None."""
-    failed = failures(verdicts)
+    failed = failed_rules(verdicts)
     words = ["leave out --keep-on-cpu"] if any(v.rule == KEPT for v in failed) else []
     changed = op
     for verdict in failed:
@@ -51,4 +51,4 @@ def _change_for_rule(op: Op, npu: Device, rule: str) -> WhatIf | None:
 
 
 def _failing_rules(op: Op, npu: Device) -> set[str]:
-    return {verdict.rule for verdict in failures(npu.judge(op))}
+    return {verdict.rule for verdict in failed_rules(npu.judge(op))}

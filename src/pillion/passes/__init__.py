@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 
 from pillion.ir.graph import Graph
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Scan, has_repeats
 from pillion.passes.canonicalize_multipliers import canonicalize_multipliers
 from pillion.passes.compose_magnitudes import compose_magnitudes
@@ -113,7 +113,7 @@ def _apply_to_loop_bodies(graph_pass: Pass, graph: Graph) -> Graph:
 
 def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Watch | None = None) -> Graph:
     """Runs passes in order and verifies the graph before and after each one."""
-    verify(graph, "import")
+    verify_graph(graph, "import")
     for graph_pass in passes:
         graph = apply(graph_pass, graph, watch)
     return graph
@@ -121,7 +121,7 @@ def run(graph: Graph, passes: tuple[Pass, ...] = PIPELINE, watch: Watch | None =
 
 def apply(one: Pass, graph: Graph, watch: Watch | None = None) -> Graph:
     """Runs a pass, also in the bodies of loops, and verifies the graph after it."""
-    graph = verify(one(_apply_to_loop_bodies(one, graph)), one.__name__)
+    graph = verify_graph(one(_apply_to_loop_bodies(one, graph)), one.__name__)
     if watch:
         watch(one.__name__, graph)
     return graph

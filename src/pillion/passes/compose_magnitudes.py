@@ -6,7 +6,7 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import Array, PerTensor, Value, constant
+from pillion.ir.types import Array, PerTensor, Value, constant_value
 from pillion.ops import Add, Function, Lut, Magnitude, Mul, Requantize
 
 LEAST = -128
@@ -40,7 +40,7 @@ def compose_magnitudes(op: Magnitude, at: Sweep) -> Replacement:
     if _is_near(expected, Requantize(x=x, y=op.y).reference(Arithmetic.CMSIS_NN, EVERY_INT8)):
         return [*squares, Add(a=first, b=second, y=op.y, source=op.source)]
     named = (Lut(x=x, table=None, y=op.y, function=function, source=op.source) for function in NAMED)
-    table = constant(at.names.fresh(f"{op.name}_table"), expected)
+    table = constant_value(at.names.fresh(f"{op.name}_table"), expected)
     by_name = next((candidate for candidate in named if _is_near(expected, candidate.double_entries())), None)
     return [*squares, total, by_name or Lut(x=x, table=table, y=op.y, source=op.source)]
 

@@ -10,7 +10,7 @@ import numpy as np
 from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     Add,
     BatchMatmul,
@@ -142,7 +142,7 @@ class _NormDecomposition:
         total = self.put(BatchMatmul, "squares", (count, 1, 1), quant, a=row, b=column)
         eps = length * self.op.eps
         if eps > quant.scale / 2:
-            epsilon = constant(
+            epsilon = constant_value(
                 self.names.fresh(f"{self.op.name}_eps"),
                 np.full((1, 1, 1), SIDE, np.int8),
                 PerTensor(eps / SIDE, 0),
@@ -183,8 +183,8 @@ class _NormDecomposition:
         levels = np.rint(real / quant.scales).astype(np.int8).reshape(1, 1, 1, channels)
         sums = PerChannel(tuple((pixels.scale * np.array(quant.scales)).tolist()), 0)
         fields = {
-            "weights": constant(self.names.fresh(f"{op.name}_weights"), levels, quant),
-            "bias": constant(
+            "weights": constant_value(self.names.fresh(f"{op.name}_weights"), levels, quant),
+            "bias": constant_value(
                 self.names.fresh(f"{op.name}_bias"), np.rint(bias / sums.scales).astype(np.int32), sums
             ),
         }

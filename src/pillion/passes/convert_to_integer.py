@@ -10,7 +10,16 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op, Quantization, operand_fields
-from pillion.ir.types import BYTES, LEAST_SCALE, DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ir.types import (
+    BYTES,
+    LEAST_SCALE,
+    DType,
+    PerChannel,
+    PerTensor,
+    TensorType,
+    Value,
+    constant_value,
+)
 from pillion.ops import (
     Add,
     Cast,
@@ -238,7 +247,7 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: UniqueNames) -> Va
     scales = np.maximum(x.scale * op.weights.channel_scales, LEAST_SCALE)
     data = numerics.quantize_bias(op.bias.constant, x.scale, op.weights.channel_scales)
     quant = PerChannel(tuple(scales.tolist()), 0) if len(scales) == len(data) else PerTensor(float(scales[0]))
-    return constant(names.fresh(f"{op.bias.name}_i32"), data, quant)
+    return constant_value(names.fresh(f"{op.bias.name}_i32"), data, quant)
 
 
 def float_ops(graph: Graph) -> list[tuple[Op, str]]:

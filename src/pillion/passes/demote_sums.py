@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pillion.ir.graph import Graph
-from pillion.ir.numerics import saturate
+from pillion.ir.numerics import clamp_to_int8
 from pillion.ir.op import Op
 from pillion.ir.state import State
-from pillion.ir.types import Array, DType, PerTensor, Value, constant
+from pillion.ir.types import Array, DType, PerTensor, Value, constant_value
 from pillion.ops import (
     Add,
     Concat,
@@ -127,7 +127,7 @@ class _Int8Demotion:
         return State(state.name, before, after, self.levels(state.initial))
 
     def narrow(self, value: Value) -> Value:
-        zero_point = int(saturate(round(value.zero_point / self.steps), *DType.INT8.bounds))
+        zero_point = int(clamp_to_int8(round(value.zero_point / self.steps), *DType.INT8.bounds))
         quant = PerTensor(value.scale * self.steps, zero_point)
         type = replace(value.type, dtype=DType.INT8, quant=quant)
         return Value(value.name, type, None if value.data is None else self.levels(value.data))
@@ -150,7 +150,7 @@ def _as_8_bit_op(op: Op, wide: Op) -> Op:
             return Lut(x=op.x, table=None, y=op.y, function=op.function, source=op.source)
         case WideLut(table=Value() as table) if isinstance(wide, WideLut):
             entries = as_int8_table(wide.entries, op.x, op.y, (wide.x, wide.y))
-            int8_table = constant(table.name, entries)
+            int8_table = constant_value(table.name, entries)
             return Lut(x=op.x, y=op.y, table=int8_table, function=Function.TABLE, source=op.source)
     return op
 

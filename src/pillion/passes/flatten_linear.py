@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import Array, PerChannel, constant
+from pillion.ir.types import Array, PerChannel, constant_value
 from pillion.ops import Linear, Reshape, Transpose
 
 
@@ -25,7 +25,7 @@ def flatten_linear(op: Linear, at: Sweep) -> Replacement:
     quant = op.weights.type.quant
     assert not isinstance(quant, PerChannel) or quant.axis == 0
     columns = _permuted_columns(op.weights.constant, move, inner)
-    weights = constant(at.names.fresh(f"{op.weights.name}_nhwc"), columns, quant)
+    weights = constant_value(at.names.fresh(f"{op.weights.name}_nhwc"), columns, quant)
     return [dataclasses.replace(flat, x=move.x, y=direct), dataclasses.replace(op, x=direct, weights=weights)]
 
 

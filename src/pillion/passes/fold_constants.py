@@ -4,7 +4,7 @@ from __future__ import annotations
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.size_limits import LARGEST
-from pillion.ir.types import PerChannel, Value, constant
+from pillion.ir.types import PerChannel, Value, constant_value
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -25,7 +25,7 @@ def fold_constants(graph: Graph) -> Graph:
                     f"what depends on no input has at most {LARGEST} bytes and products", repr(op.results[0])
                 )
             result = op.reference(graph.arithmetic, *(v.constant for v in op.operands))
-            known[op.results[0]] = constant(op.name, result, op.results[0].type.quant)
+            known[op.results[0]] = constant_value(op.name, result, op.results[0].type.quant)
         else:
             ops.append(op)
     return graph.with_ops(ops, known)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from pillion.ir.graph import Graph, UniqueNames
-from pillion.ir.numerics import saturate
+from pillion.ir.numerics import clamp_to_int8
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops import Dequantize, Quantize
 from pillion.ops.wide_add import STEPS_IN_LOOPS, requantize_by_adding_zero
@@ -28,7 +28,7 @@ def _int8_output(graph: Graph, border: Dequantize) -> tuple[Graph, Value]:
     x = border.x
     if x.dtype is not DType.INT16 or not isinstance(x.type.quant, PerTensor):
         return graph, x
-    zero_point = int(saturate(round(x.zero_point / STEPS_IN_LOOPS), *DType.INT8.bounds))
+    zero_point = int(clamp_to_int8(round(x.zero_point / STEPS_IN_LOOPS), *DType.INT8.bounds))
     quant = PerTensor(x.scale * STEPS_IN_LOOPS, zero_point)
     names = UniqueNames(graph.values)
     y = Value(names.fresh(f"{x.name}_i8"), TensorType(x.shape, DType.INT8, quant))

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import DType, PerTensor, constant
+from pillion.ir.types import DType, PerTensor, constant_value
 from pillion.ops import EmbeddingBag, Gather, Mean, ReduceSum
 
 
@@ -17,7 +17,7 @@ def legalize_embedding_bags(op: EmbeddingBag, at: Sweep) -> Replacement:
     scales = op.table.channel_scales
     quant = PerTensor(float(scales.max()))
     levels = np.round(op.table.constant.astype(np.float64) * (scales / quant.scale)[:, None])
-    table = constant(at.names.fresh(f"{op.table.name}_plain"), np.asarray(levels, np.int8), quant)
+    table = constant_value(at.names.fresh(f"{op.table.name}_plain"), np.asarray(levels, np.int8), quant)
     shape = (*op.indices.shape, op.table.shape[-1])
     rows = op.y.like(at.names.fresh(f"{op.name}_rows"), shape=shape, quant=quant)
     reduction = Mean if op.mean else ReduceSum

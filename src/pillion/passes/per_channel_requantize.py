@@ -9,7 +9,7 @@ import numpy as np
 from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import PerChannel, Value, constant
+from pillion.ir.types import PerChannel, Value, constant_value
 from pillion.ops import Concat, Conv2d, DepthwiseConv2d, Reshape
 
 FEW_CHANNELS = 8
@@ -43,7 +43,7 @@ def as_regular_conv(op: DepthwiseConv2d, names: UniqueNames) -> Op:
     quant = PerChannel(quant.scales, 0) if isinstance(quant, PerChannel) else quant
     return Conv2d(
         x=op.x,
-        weights=constant(names.fresh(f"{op.weights.name}_plain"), dense, quant),
+        weights=constant_value(names.fresh(f"{op.weights.name}_plain"), dense, quant),
         bias=op.bias,
         y=op.y,
         stride=op.stride,
@@ -78,4 +78,4 @@ def _slice_filters(value: Value, filters: slice, name: str) -> Value:
     """Slices weights or bias, with their scales, to some filters."""
     quant = value.type.quant
     quant = PerChannel(quant.scales[filters], quant.axis) if isinstance(quant, PerChannel) else quant
-    return constant(name, value.constant[..., filters], quant)
+    return constant_value(name, value.constant[..., filters], quant)

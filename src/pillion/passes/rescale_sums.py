@@ -5,7 +5,7 @@ import numpy as np
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import DType, PerTensor, constant
+from pillion.ir.types import DType, PerTensor, constant_value
 from pillion.ops import Mean, Mul, ReduceSum
 
 LARGEST = 127
@@ -21,7 +21,7 @@ def rescale_sums(op: ReduceSum, at: Sweep) -> Replacement:
         return None
     mean = op.y.like(at.names.fresh(f"{op.name}_mean"), quant=op.x.type.quant)
     levels = np.full((1,) * op.y.type.rank, LARGEST, np.int8)
-    count = constant(at.names.fresh(f"{op.name}_count"), levels, PerTensor(op.count / LARGEST))
+    count = constant_value(at.names.fresh(f"{op.name}_count"), levels, PerTensor(op.count / LARGEST))
     return [
         Mean(x=op.x, y=mean, axes=op.axes, keepdims=op.keepdims, source=op.source),
         Mul(a=mean, b=count, y=op.y, source=op.source),

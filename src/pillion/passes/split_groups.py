@@ -5,7 +5,7 @@ import dataclasses
 
 from pillion.ir.op import why_multipliers_explicit
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import PerChannel, Value, constant
+from pillion.ir.types import PerChannel, Value, constant_value
 from pillion.ops import Concat, Conv2d, Slice
 
 CHANNELS = 3
@@ -45,4 +45,4 @@ def _output_channels(value: Value, channels: slice, name: str) -> Value:
     quant = value.type.quant
     if isinstance(quant, PerChannel) and quant.axis == 0:
         quant = PerChannel(quant.scales[channels], 0)
-    return constant(name, value.constant[channels], quant)
+    return constant_value(name, value.constant[channels], quant)

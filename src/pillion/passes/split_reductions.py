@@ -16,9 +16,9 @@ def split_reductions(op: ReduceSum, at: Sweep) -> Replacement:
     axes = [axis for axis in op.axes if op.x.shape[axis] > 1]
     is_int8 = op.x.dtype is DType.INT8 and op.y.dtype is DType.INT8
     is_taken = len(op.axes) == 1 and (op.keepdims or op.axes != (op.x.type.rank - 1,))
-    if is_taken or not is_int8 or not axes or not neighbours(axes, op.x.shape):
+    if is_taken or not is_int8 or not axes or not are_neighbours(axes, op.x.shape):
         return None
-    outer, summed, inner = joined(axes, op.x.shape)
+    outer, summed, inner = joined_sizes(axes, op.x.shape)
     rows = op.x.like(at.names.fresh(f"{op.name}_rows"), shape=(outer, summed, inner))
     total = op.y.like(at.names.fresh(f"{op.name}_total"), shape=(outer, 1, inner))
     return [
@@ -28,13 +28,13 @@ def split_reductions(op: ReduceSum, at: Sweep) -> Replacement:
     ]
 
 
-def neighbours(axes: Sequence[int], shape: Shape) -> bool:
+def are_neighbours(axes: Sequence[int], shape: Shape) -> bool:
     """Whether no axis of more than one element lies between the given axes."""
     between = set(range(min(axes), max(axes))) - set(axes)
     return all(shape[axis] == 1 for axis in between)
 
 
-def joined(axes: Sequence[int], shape: Shape) -> tuple[int, int, int]:
+def joined_sizes(axes: Sequence[int], shape: Shape) -> tuple[int, int, int]:
     """Returns the number of elements before, along and behind the axes."""
     first, end = min(axes), max(axes) + 1
     return math.prod(shape[:first]), math.prod(shape[first:end]), math.prod(shape[end:])

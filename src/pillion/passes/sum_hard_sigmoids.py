@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import PerTensor, Value, constant
+from pillion.ir.types import PerTensor, Value, constant_value
 from pillion.ops import Add, Function, Lut, Mul
 from pillion.ops.lut_tflite import activation_levels
 
@@ -26,7 +26,7 @@ def sum_hard_sigmoids(op: Lut, at: Sweep) -> Replacement:
 
     def number(name: str, real: float) -> Value:
         levels = np.full((1,) * op.y.type.rank, LARGEST, np.int8)
-        return constant(at.names.fresh(f"{op.name}_{name}"), levels, PerTensor(real / LARGEST))
+        return constant_value(at.names.fresh(f"{op.name}_{name}"), levels, PerTensor(real / LARGEST))
 
     three, sixth = number("three", OFFSET), number("sixth", 1 / SPAN)
     return [

@@ -27,7 +27,7 @@ class Measurement:
     elf: ElfSizes | None = None
 
 
-def measure(subject: CompiledProgram, sample: Sequence[Array]) -> Measurement:
+def measure_on_board(subject: CompiledProgram, sample: Sequence[Array]) -> Measurement:
     """Runs a program on one sample in the emulator. Returns the reason if that is impossible."""
     board = EmulatedBoard(subject.target.board)
     verdict = board.judge(subject)

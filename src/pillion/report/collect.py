@@ -12,8 +12,8 @@ from pillion.ir.types import Array
 from pillion.ops import Segment
 from pillion.report import board_measurement, flash, quality
 from pillion.report.arena import arena_facts
-from pillion.report.op_facts import edges, op_facts, segments, tensor_facts, with_boundary_bytes
-from pillion.report.provenance import origin
+from pillion.report.op_facts import op_facts, segments, tensor_edges, tensor_facts, with_boundary_bytes
+from pillion.report.provenance import provenance_facts
 from pillion.report.report_facts import Facts, QualityFacts, StateFacts, TimeFacts
 from pillion.report.report_options import ReportOptions
 from pillion.report.report_samples import report_samples
@@ -54,7 +54,7 @@ def _assemble_facts(
     measurement: board_measurement.Measurement,
 ) -> Facts:
     graph, target, lowered = subject.graph, subject.target, subject.lowered
-    between = edges(subject)
+    between = tensor_edges(subject)
     ops = op_facts(subject, measurement.instructions)
     if subject.file is not None:
         ops = with_boundary_bytes(ops, between)
@@ -90,7 +90,7 @@ def _assemble_facts(
         code=flash.code_parts(subject, measurement.elf) if measurement.elf else (),
         measured=measurement.facts,
         quality=measured,
-        origin=origin(subject, options),
+        origin=provenance_facts(subject, options),
     )
 
 
@@ -106,8 +106,10 @@ def _measure_first_sample(
 ) -> board_measurement.Measurement:
     """Counts instructions on the first sample of the data, or on a random one."""
     if not samples:
-        return board_measurement.measure(subject, random_samples(subject.graph, 1, 0)[0])
+        return board_measurement.measure_on_board(subject, random_samples(subject.graph, 1, 0)[0])
     if subject.floats is not None:
-        return board_measurement.measure(subject, graph_inputs(subject.graph, subject.floats(samples[0])))
+        return board_measurement.measure_on_board(
+            subject, graph_inputs(subject.graph, subject.floats(samples[0]))
+        )
     inputs = [as_type(v, x) for v, x in zip(subject.graph.inputs, samples[0], strict=True)]
-    return board_measurement.measure(subject, inputs)
+    return board_measurement.measure_on_board(subject, inputs)

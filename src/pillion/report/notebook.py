@@ -7,16 +7,16 @@ from pillion.compiled_program import CompiledProgram
 from pillion.report.arena import arena_facts
 from pillion.report.op_facts import op_facts
 from pillion.report.pictures.arena_picture import draw_arena, format_size
-from pillion.report.pictures.svg import element, markup
+from pillion.report.pictures.svg import escaped_markup, svg_element
 
 
 def notebook_html(subject: CompiledProgram) -> str:
     """Returns a summary of a program as HTML."""
     ops = op_facts(subject, None)
     arena = arena_facts(subject, ops, plans=False)
-    box = element(None, "div", style="max-width:1000px;overflow-x:auto")
-    heading = element(box, "p", style="margin:0 0 4px")
-    element(heading, "strong", subject.graph.name)
+    box = svg_element(None, "div", style="max-width:1000px;overflow-x:auto")
+    heading = svg_element(box, "p", style="margin:0 0 4px")
+    svg_element(heading, "strong", subject.graph.name)
     on_npu = sum(op.unit == "npu" for op in ops)
     lowered = subject.lowered
     rows = [
@@ -31,13 +31,13 @@ def notebook_html(subject: CompiledProgram) -> str:
         ("inputs", ", ".join(map(repr, subject.graph.inputs))),
         ("outputs", ", ".join(map(repr, subject.graph.outputs))),
     ]
-    table = element(box, "table")
+    table = svg_element(box, "table")
     for what, value in rows:
-        row = element(table, "tr")
-        element(row, "th", what, style="text-align:left")
-        element(row, "td", value, style="text-align:left")
+        row = svg_element(table, "tr")
+        svg_element(row, "th", what, style="text-align:left")
+        svg_element(row, "td", value, style="text-align:left")
     picture = draw_arena(arena, links=False)
-    words = markup(box)
+    words = escaped_markup(box)
     return words.removesuffix("</div>") + picture + "</div>"
 
 

@@ -140,7 +140,7 @@ def _value_in_words(value: object) -> str:
     return words if len(words) <= LONGEST_ATTRIBUTE else f"{words[:LONGEST_ATTRIBUTE]}…"
 
 
-def edges(subject: CompiledProgram) -> tuple[EdgeFacts, ...]:
+def tensor_edges(subject: CompiledProgram) -> tuple[EdgeFacts, ...]:
     """Returns every tensor's edges, from its producer to its readers."""
     rows = expand_segments(subject)
     outer = _outer_names(subject)

@@ -22,7 +22,7 @@ MOST_BYTES = 1 << 30
 """Largest data that is hashed."""
 
 
-def origin(subject: CompiledProgram, asked: ReportOptions) -> OriginFacts:
+def provenance_facts(subject: CompiledProgram, asked: ReportOptions) -> OriginFacts:
     """Returns what is needed to reproduce the report and to recognize the program."""
     hashes = {
         what: _hash_of_path(path) for what, path in (asked.named_files or {}).items() if _is_small(path)
@@ -32,10 +32,10 @@ def origin(subject: CompiledProgram, asked: ReportOptions) -> OriginFacts:
     )
     if subject.file is not None:
         hashes["the .pte file"] = _sha256(bytes(subject.file.raw))
-    return OriginFacts(asked.command, versions(), {k: v for k, v in hashes.items() if v})
+    return OriginFacts(asked.command, package_versions(), {k: v for k, v in hashes.items() if v})
 
 
-def versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """Returns the versions of Pillion and the packages it uses."""
     by_name = {"pillion": __version__, "python": platform.python_version()}
     by_name |= {name: found for name in PACKAGES if (found := installed_version(name)) is not None}

@@ -44,14 +44,14 @@ for _executor in (
     REGISTRY.add_executor(_executor)
 
 
-def places() -> tuple[str, ...]:
+def execution_places() -> tuple[str, ...]:
     """Returns all names for `on`."""
     return (*REGISTRY.executors, *BOARDS)
 
 
 def find_executor(on: str) -> Executor:
     """Returns the executor of this name; raises if it does not exist."""
-    one_of("on", on, places())
+    one_of("on", on, execution_places())
     return REGISTRY.executors.get(on) or EmulatedBoard(on)
 
 

@@ -55,18 +55,18 @@ class FoundDifference:
     @property
     def places(self) -> Array:
         """The indices of the differing elements in memory order."""
-        return np.flatnonzero((_as_element_bytes(self.wanted) != _as_element_bytes(self.got)).any(axis=1))
+        return np.flatnonzero((_bytes_of_elements(self.wanted) != _bytes_of_elements(self.got)).any(axis=1))
 
 
 def bytes_different(some: Outputs, others: Outputs) -> int:
     """Returns the number of differing bytes of two executors' outputs."""
     return sum(
-        int(np.count_nonzero(_as_element_bytes(a) != _as_element_bytes(b)))
+        int(np.count_nonzero(_bytes_of_elements(a) != _bytes_of_elements(b)))
         for a, b in zip(some, others, strict=True)
     )
 
 
-def _as_element_bytes(array: Array) -> Array:
+def _bytes_of_elements(array: Array) -> Array:
     """[elements, bytes of one]"""
     return np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, array.itemsize)
 
@@ -123,8 +123,10 @@ def _search_first_op(
 ) -> Difference:
     graph = program.graph
     search = DifferenceSearch(program, executor, tuple(sample))
-    difference, index = search.bisect(model_difference, lambda count: prefix(graph, count), len(graph.ops))
-    if index == len(graph.ops) - 1 and search.compare(prefix(graph, len(graph.ops))) is None:
+    difference, index = search.bisect(
+        model_difference, lambda count: graph_prefix(graph, count), len(graph.ops)
+    )
+    if index == len(graph.ops) - 1 and search.compare(graph_prefix(graph, len(graph.ops))) is None:
         return _describe_difference(executor.name, None, difference, unfound=UNCHANGED)
     op = graph.ops[index]
     if isinstance(op, Segment):
@@ -191,7 +193,7 @@ def first_differing_value(values: Sequence[Value], wanted: Outputs, got: Outputs
     return None
 
 
-def prefix(graph: Graph, count: int) -> Graph:
+def graph_prefix(graph: Graph, count: int) -> Graph:
     """Returns the graph of the first ops. Outputs are the results of the last of them, then all other live
     values."""
     ops = graph.ops[:count]
@@ -202,7 +204,7 @@ def prefix(graph: Graph, count: int) -> Graph:
 
 def segment_prefix(segment: Segment, count: int) -> Graph:
     """Returns a program of the first ops of a segment."""
-    body = prefix(segment.body, count)
+    body = graph_prefix(segment.body, count)
     results = tuple(dataclasses.replace(v) for v in body.outputs)
     prefix_op = dataclasses.replace(segment, ys=results, body=body)
     return Graph(body.name, segment.xs, (prefix_op,), results)

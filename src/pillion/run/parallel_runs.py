@@ -27,7 +27,7 @@ RunChunk = Callable[[Chunk], list[Outputs]]
 MOST_WORKERS = 256
 
 
-def cores() -> int:
+def usable_core_count() -> int:
     """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -37,13 +37,13 @@ def cores() -> int:
 def check_workers(workers: int | None) -> int:
     """Returns the number of processes; by default one per core."""
     if workers is None:
-        return cores()
+        return usable_core_count()
     if not 1 <= workers <= MOST_WORKERS:
         raise PillionError(
             f"{workers} processes are not possible",
             rule=f"1 to {MOST_WORKERS}",
             here=f"{workers}",
-            help=f"--workers {cores()} uses every core of this computer",
+            help=f"--workers {usable_core_count()} uses every core of this computer",
         )
     return workers
 

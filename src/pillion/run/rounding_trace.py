@@ -42,7 +42,7 @@ def rounding_steps(
         mantissas, shifts = op.multipliers
         scaled = _requantize_steps(accumulator, int(mantissas[channel]), int(shifts[channel]))
     moved = int(scaled[-1].value) + op.y.zero_point
-    clamped = int(numerics.saturate(np.array(moved), op.low, op.high))
+    clamped = int(numerics.clamp_to_int8(np.array(moved), op.low, op.high))
     return (
         first,
         *scaled,
@@ -55,7 +55,7 @@ def _requantize_steps(accumulator: int, mantissa: int, shift: int) -> tuple[Roun
     """Returns the steps of a requantization: the multiplication rounds half up, the right shift half away
     from zero."""
     left, right = max(shift, 0), max(-shift, 0)
-    shifted = int(numerics.wrap32(np.array(accumulator << left)))
+    shifted = int(numerics.wrap_to_32_bits(np.array(accumulator << left)))
     product = int(numerics.multiply_high(shifted, mantissa))
     steps = [RoundingStep(f"shifted left by {left}", shifted)] if left else []
     steps.append(RoundingStep(f"times {mantissa} / 2^31, rounded half up", product))

@@ -45,7 +45,7 @@ class StreamSession:
         streaming = program.graph.streaming
         self._frames = FrameBuffer(program.graph, streaming) if streaming and program.graph.states else None
         self._graph, self._on = self._frames.graph_of_call if self._frames else program.graph, on
-        self._session = _session(program, executor, dataclasses.replace(options, stream=True))
+        self._session = _open_session(program, executor, dataclasses.replace(options, stream=True))
 
     def step(self, *inputs: Any) -> Outputs:
         """Runs one step, and returns its outputs as numpy arrays."""
@@ -88,7 +88,7 @@ class StreamSession:
         self.close()
 
 
-def _session(
+def _open_session(
     program: Runnable, executor: Executor, options: RunOptions
 ) -> _ReferenceSession | _HostSession | _ReplaySession:
     if executor.name == REFERENCE:

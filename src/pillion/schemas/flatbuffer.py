@@ -135,7 +135,7 @@ class _Builder(Builder):
         return self.places[key]
 
 
-def pack(root: Table, identifier: bytes, *, share: bool = False) -> bytes:
+def write_flatbuffer(root: Table, identifier: bytes, *, share: bool = False) -> bytes:
     """Returns the bytes of a file. With `share`, equal texts and vectors of numbers are stored once."""
     builder: Any = _Builder(share)
     builder.Finish(_pack_table(builder, root), file_identifier=identifier)
@@ -205,7 +205,7 @@ def _pack_offsets(builder: Any, offsets: list[int]) -> int:
 # Reading
 
 
-def unpack(cls: type[T], raw: bytes, identifier: bytes) -> T:
+def read_root_table(cls: type[T], raw: bytes, identifier: bytes) -> T:
     """Returns the root table of a file."""
     if raw[4:8] != identifier:
         raise MalformedError(f"bytes 4 to 8 are {identifier!r}, found {raw[4:8]!r}")

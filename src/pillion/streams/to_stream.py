@@ -21,7 +21,7 @@ from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.stream_io import FedInput, Streaming, StreamOutput, StreamOutputMeaning
 from pillion.ir.types import Array, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Concat, Scan, Slice
 from pillion.streams import refusals
 from pillion.streams.pixels import gathered_pixels
@@ -250,5 +250,5 @@ def to_stream_graph(graph: Graph, spec: Stream) -> Graph:
         for v, t in ((v, tracks.rows[v]) for v in graph.inputs if v in tracks.rows)
     )
     streaming = Streaming(fed, tuple(_stream_outputs(tracks, meaning)), meaning, tracks.hop // spec.frames)
-    hop = gathered_pixels(verify(hop, "streamed"))
-    return verify(hop.replace(streaming=streaming), "gathered_pixels")
+    hop = gathered_pixels(verify_graph(hop, "streamed"))
+    return verify_graph(hop.replace(streaming=streaming), "gathered_pixels")

@@ -182,7 +182,7 @@ def _load_model(job: Job) -> tuple[Any, Any, str | None]:
         from pillion.importers.torch import capture
 
         options = {k: job.option(k) for k in ("weights", "input_size")}
-        model = capture.build(job.source, **options, arguments=job.arguments)
+        model = capture.build_model(job.source, **options, arguments=job.arguments)
         while len(_MODELS) >= MOST_MODELS:
             del _MODELS[next(iter(_MODELS))]
         _MODELS[known] = model

@@ -20,7 +20,7 @@ from pillion.sweep.result_table import (
     result_table,
 )
 from pillion.sweep.runner import SweepRow
-from pillion.sweep.scatter_plot import draw
+from pillion.sweep.scatter_plot import draw_scatter_plot
 from pillion.sweep.store import Store
 from pillion.sweep.sweep_file import SearchPlan, SweepFile
 
@@ -51,7 +51,7 @@ def write_views(
             for cells, row in zip(table, rows, strict=True)
         ]
     shown = {**goals_of(metrics), **goals}
-    pictures = draw(rows, marked, shown, f"{plan.path.name}: {len(rows):,} variants")
+    pictures = draw_scatter_plot(rows, marked, shown, f"{plan.path.name}: {len(rows):,} variants")
     written = {f"{PICTURE}.{form}": content for form, content in pictures.items()}
     failed = failure_rows(rows)
     facts = {

@@ -30,7 +30,7 @@ def result_table(rows: Sequence[SweepRow], marked: Sequence[bool], names: Sequen
             "variant": number,
             "best": is_best,
             "model": row.job.model,
-            **{column(key): _plain_value(key, row.job.values.get(key)) for key in keys},
+            **{column_name(key): _plain_value(key, row.job.values.get(key)) for key in keys},
             **{name: row.result.value(name) for name in (*names, *Figures.names())},
             "seconds": round(row.result.seconds, 3),
             "left_out": "; ".join(f"{k}: {v}" for k, v in row.result.left_out.items()),
@@ -42,7 +42,7 @@ def result_table(rows: Sequence[SweepRow], marked: Sequence[bool], names: Sequen
     ]
 
 
-def column(key: str) -> str:
+def column_name(key: str) -> str:
     """Returns the column name of an axis: arguments lose their prefix unless an option has the same name."""
     bare = key.removeprefix(ARGUMENTS)
     return bare if bare not in _TAKEN else key
@@ -66,7 +66,7 @@ def _plain_value(key: str, value: Value | None) -> Any:
 
 def columns_shown(table: Sequence[Cells], rows: Sequence[SweepRow], names: Sequence[str]) -> list[str]:
     """Returns the columns for a screen: differing options, metrics, and known figures."""
-    keys = list(dict.fromkeys(column(key) for row in rows for key in row.job.values))
+    keys = list(dict.fromkeys(column_name(key) for row in rows for key in row.job.values))
     differing = [key for key in ("model", *keys) if len({repr(cells[key]) for cells in table}) > 1]
     figures = [name for name in (*names, *SHOWN) if any(cells[name] is not None for cells in table)]
     return ["variant", *differing, *figures]

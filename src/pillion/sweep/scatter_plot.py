@@ -49,7 +49,7 @@ class Dot:
         return x, y
 
 
-def draw(
+def draw_scatter_plot(
     rows: Sequence[SweepRow], marked: Sequence[bool], goals: Mapping[str, bool], title: str
 ) -> dict[str, bytes]:
     """Returns the picture in each format; none if no two figures are known."""
@@ -159,7 +159,7 @@ def _draw_panel(
     for target in styles.targets:
         own = [dot for dot in there if dot.row.job.target == target]
         colour = styles.colour(own[0].row.job) if own and len(styles.targets) > 1 else "#444444"
-        line = staircase([dot.place(names) for dot in own], goals[names[1]])
+        line = pareto_staircase([dot.place(names) for dot in own], goals[names[1]])
         ax.step(*zip(*line, strict=True) if line else ([], []), where="post", color=colour, lw=0.8, zorder=1)
     _draw_dot_numbers(ax, [dot for dot in there if dot.is_best], names)
     for number, axis in enumerate((ax.xaxis, ax.yaxis)):
@@ -190,7 +190,7 @@ def _set_up_axis(axis: Any, name: str, values: Sequence[float]) -> None:
         axis.set_major_formatter(lambda number, position: f"{number:,.0f}")
 
 
-def staircase(points: Sequence[tuple[float, float]], up_is_better: bool) -> list[tuple[float, float]]:
+def pareto_staircase(points: Sequence[tuple[float, float]], up_is_better: bool) -> list[tuple[float, float]]:
     """Returns the points that no other point beats, from left to right; x is minimized."""
     sign = -1 if up_is_better else 1
     steps: list[tuple[float, float]] = []

@@ -17,9 +17,9 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.memory import schedule
 from pillion.memory.demand import RowDemand
-from pillion.memory.events import Event, aligned, is_alias
+from pillion.memory.events import Event, align_up, is_alias
 from pillion.memory.warm_up import WarmUpPrediction, predict_from_first_steps
-from pillion.ops import Region, as_region
+from pillion.ops import Region, split_into_tiles
 from pillion.ops.region import rows_made, why_not_in_rows
 from pillion.tiling.part_keys import PartKey, PartKeys
 from pillion.tiling.stripe import Stripe
@@ -103,7 +103,7 @@ class Candidates:
         return sum(self._value_bytes(v) for v in read if self.born[v] < first and self.last[v] < end)
 
     def _value_bytes(self, value: Value) -> int:
-        return 0 if value is self.fed else aligned(value.type.size_bytes)
+        return 0 if value is self.fed else align_up(value.type.size_bytes)
 
     def _whole_op_candidate(self, i: int) -> Candidate:
         """Returns the candidate of an op that runs whole: other live values, operands, the result unless it is in
@@ -115,7 +115,7 @@ class Candidates:
         over = bool(dying) and self._value_bytes(op.results[0]) <= max(map(self._value_bytes, dying))
         operands = sum(self._value_bytes(v) for v in dict.fromkeys(op.activations) if self.last[v] == i)
         results = 0 if over or op.kind == "reshape" else sum(map(self._value_bytes, op.results))
-        return Candidate(self.live[i] + operands + results + aligned(need.scratch_bytes), 0.0)
+        return Candidate(self.live[i] + operands + results + align_up(need.scratch_bytes), 0.0)
 
     def spans(self, above: int) -> Iterator[tuple[int, int]]:
         """Yields the parts that may be a region and contain an op that needs more than `above` bytes when it runs
@@ -201,13 +201,13 @@ class Candidates:
         alike = (self._parts.of(first, end), rows, grain)
         if alike not in self._alike:
             made = self._make_region_candidate(first, end, rows, grain)
-            self._alike[alike] = made and replace(made, bytes=made.bytes - aligned(self.beside(first, end)))
+            self._alike[alike] = made and replace(made, bytes=made.bytes - align_up(self.beside(first, end)))
             return made
         found = self._alike[alike]
         if found is None or found.stripe is None:
             return None
         stripe = replace(found.stripe, first=first, end=end, fed=self._fed_name(first))
-        return Candidate(found.bytes + aligned(self.beside(first, end)), found.cost, stripe)
+        return Candidate(found.bytes + align_up(self.beside(first, end)), found.cost, stripe)
 
     def may_fit(self, first: int, end: int, rows: int, grain: int, bound: int) -> bool:
         """Whether a region fits, or was not examined yet."""
@@ -219,7 +219,7 @@ class Candidates:
         fed = self._fed_name(first)
         units = tuple(choice.kernel.row_unit for choice in self.choices[first:end])
         units = units if any(unit > 1 for unit in units) else ()
-        region = as_region(self.graph, first, end, rows, grain, fed, units)
+        region = split_into_tiles(self.graph, first, end, rows, grain, fed, units)
         if rows >= rows_made(region.body.ops[-1]):
             return None
         try:
@@ -235,7 +235,7 @@ class Candidates:
             warm_up_steps(rows),
         )
         return Candidate(
-            aligned(self.beside(first, end)) + aligned(seen.bytes),
+            align_up(self.beside(first, end)) + align_up(seen.bytes),
             self._region_cost(region, first, seen),
             Stripe(first, end, rows, grain, fed, units),
         )
@@ -284,7 +284,7 @@ class Candidates:
         if self._is_tiled_reduction(i):  # it is kept, and counted so
             return 0
         if (i, rows) not in self._scratch:
-            self._scratch[i, rows] = aligned(self.known.memory(self.costs.form(i, rows)).scratch_bytes)
+            self._scratch[i, rows] = align_up(self.known.memory(self.costs.form(i, rows)).scratch_bytes)
         return self._scratch[i, rows]
 
     def _region_cost(self, region: Region, first: int, seen: WarmUpPrediction) -> float:
@@ -376,7 +376,7 @@ class Candidates:
 
     def counted(self, one: Stripe, events: Sequence[Event] = ()) -> float:
         """Returns the instructions that a stripe adds, counted over the whole schedule instead of its first steps."""
-        events = events or schedule(as_region(self.graph, *astuple(one))).events
+        events = events or schedule(split_into_tiles(self.graph, *astuple(one))).events
         return self.costs.instructions_of_events(one.first, events)
 
     def cost(self, stripes: Sequence[Stripe]) -> float:

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ops import as_region
+from pillion.ops import split_into_tiles
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ def striped(graph: Graph, stripes: Sequence[Stripe]) -> Graph:
     at = 0
     for stripe in stripes:
         ops += graph.ops[at : stripe.first]
-        ops.append(as_region(graph, *astuple(stripe)))
+        ops.append(split_into_tiles(graph, *astuple(stripe)))
         at = stripe.end
     return graph.replace(ops=(*ops, *graph.ops[at:])) if stripes else graph

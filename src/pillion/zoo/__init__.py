@@ -154,7 +154,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def find(name: str) -> ZooModel | None:
+def find_model(name: str) -> ZooModel | None:
     """Returns the model of that name or alias, or None."""
     return _BY_ANY_NAME.get(name)
 
@@ -173,10 +173,10 @@ def build(
     factory = getattr(importlib.import_module(module), class_name)
     with torch.random.fork_rng(devices=[]):  # constructors of torch layers draw from the global generator
         model: nn.Module = factory()
-    random_weights.initialize(model, _statistics_shape(shape), seed)
+    random_weights.initialize_weights(model, _statistics_shape(shape), seed)
     return model, (
         random_weights.normal_like(
-            shape, random_weights.generator(seed, random_weights.RandomStream.EXAMPLE)
+            shape, random_weights.seeded_generator(seed, random_weights.RandomStream.EXAMPLE)
         ),
     )
 
@@ -189,13 +189,13 @@ def random_inputs(
     from pillion.zoo import random_weights
 
     shape = require_model(name).shape_for(input_size)
-    source = random_weights.generator(seed, random_weights.RandomStream.INPUTS)
+    source = random_weights.seeded_generator(seed, random_weights.RandomStream.INPUTS)
     return [(random_weights.normal_like(shape, source),) for _ in range(count)]
 
 
 def require_model(name: str) -> ZooModel:
     """Returns the model of that name or alias; raises if it does not exist."""
-    entry = find(name)
+    entry = find_model(name)
     if entry is None:
         close = difflib.get_close_matches(name, _BY_ANY_NAME, n=1)
         raise PillionError(

@@ -30,7 +30,7 @@ class RandomStream(Enum):
     INPUTS = auto()
 
 
-def generator(seed: int, stream: RandomStream) -> torch.Generator:
+def seeded_generator(seed: int, stream: RandomStream) -> torch.Generator:
     """Returns torch's CPU generator for a seed. It uses only 32 bits, so the seed is hashed."""
     digest = hashlib.blake2b(f"{seed} {stream.name}".encode(), digest_size=4).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "little"))
@@ -45,10 +45,13 @@ def normal_like(shape: tuple[int, ...], source: torch.Generator) -> Tensor:
     return normal.to(torch.float32)
 
 
-def initialize(model: nn.Module, batch_shape: tuple[int, ...], seed: int) -> None:
+def initialize_weights(model: nn.Module, batch_shape: tuple[int, ...], seed: int) -> None:
     """Draws all weights, and sets the batch norms with one batch of data and the layer named head with
     another. The second batch is independent, because the first fits its own statistics too well."""
-    weights, data = generator(seed, RandomStream.WEIGHTS), generator(seed, RandomStream.STATISTICS)
+    weights, data = (
+        seeded_generator(seed, RandomStream.WEIGHTS),
+        seeded_generator(seed, RandomStream.STATISTICS),
+    )
     with torch.no_grad(), one_thread():
         for layer in model.modules():
             _draw_weights(layer, weights)

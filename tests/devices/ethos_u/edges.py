@@ -10,7 +10,7 @@ from single_ops import SOFTMAX, Maker, bias, made, value
 
 from pillion.devices.ethos_u.rules import PAIRS, POOLS, RESIZES, SAME, SUPPORTED, WEIGHTED
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     AvgPool2d,
     BatchMatmul,
@@ -97,7 +97,7 @@ def summed(last: int, kind: type[Op] = Conv2d) -> Op:
     weights = np.full(shape, 127, np.int8)
     weights.flat[-1] = last
     of_x = (1, 256, 256, 1) if kind is DepthwiseConv2d else (1, 65536) if kind is Linear else shape
-    held = constant("w", weights, PerTensor(0.01))
+    held = constant_value("w", weights, PerTensor(0.01))
     return made(kind, Q, x=value("x", of_x, Q), weights=held, bias=bias(1))
 
 
@@ -320,7 +320,7 @@ def _computed(kind: type[Op]) -> Op:
 
 def _shifted(kind: type[Op]) -> Op:
     op = TYPES[kind]
-    held = constant("w", op.weights.constant, PerTensor(0.01, 1))  # type: ignore[attr-defined]  # of a kind with weights
+    held = constant_value("w", op.weights.constant, PerTensor(0.01, 1))  # type: ignore[attr-defined]  # of a kind with weights
     return replace(op, weights=held)
 
 

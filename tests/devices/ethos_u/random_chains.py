@@ -13,9 +13,9 @@ import numpy as np
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Shape, Value, constant
+from pillion.ir.types import PerTensor, Shape, Value, constant_value
 from pillion.ops import Add, Concat, Conv2d, DepthwiseConv2d, MaxPool2d, ResizeNearest
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 
 CHANNELS = (1, 3, 8, 16, 17, 24, 32, 33, 40, 48, 64, 80)
 KERNELS = ((3, 3), (3, 3), (5, 5), (1, 3), (2, 2), (7, 7))
@@ -41,7 +41,7 @@ class ChainBuilder:
             if keeps_scale
             else value(name, (), 0.05, self.random.choice([0, 3]))
         )
-        self.ops.append(make(kind, y, **fields))  # type: ignore[arg-type]  # an op's class
+        self.ops.append(make_op(kind, y, **fields))  # type: ignore[arg-type]  # an op's class
         self.values.append(self.ops[-1].results[0])
 
     def weights(self, shape: Shape, results: int) -> dict[str, Value]:
@@ -49,8 +49,8 @@ class ChainBuilder:
         bias = self.data.integers(-99, 99, results).astype(np.int32)
         number = len(self.ops)
         return {
-            "weights": constant(f"w{number}", data, PerTensor(0.01)),
-            "bias": constant(f"b{number}", bias, PerTensor(0.0005)),
+            "weights": constant_value(f"w{number}", data, PerTensor(0.01)),
+            "bias": constant_value(f"b{number}", bias, PerTensor(0.0005)),
         }
 
     def convolution(self, kernel: tuple[int, int]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pillion.errors import PillionError
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant
+from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     Add,
     AvgPool2d,
@@ -89,7 +89,7 @@ class Maker:
     def weights(self, shape: Shape) -> Value:
         seed = self.random.randrange(1 << 20)
         data = np.random.default_rng(seed).integers(-127, 128, shape, dtype=np.int8)
-        return constant("w", data, PerTensor(0.01))
+        return constant_value("w", data, PerTensor(0.01))
 
 
 def value(name: str, shape: Shape, quant: PerTensor) -> Value:
@@ -97,7 +97,7 @@ def value(name: str, shape: Shape, quant: PerTensor) -> Value:
 
 
 def bias(count: int) -> Value:
-    return constant("b", np.arange(count, dtype=np.int32), PerTensor(0.001))
+    return constant_value("b", np.arange(count, dtype=np.int32), PerTensor(0.001))
 
 
 def made(cls: type[Op], quant: PerTensor, **fields: object) -> Op:

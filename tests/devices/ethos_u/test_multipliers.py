@@ -15,10 +15,10 @@ from pillion.compiler import compile_graph
 from pillion.devices.ethos_u import ETHOS_U
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import PerChannel, constant
-from pillion.ir.verify import verify
+from pillion.ir.types import PerChannel, constant_value
+from pillion.ir.verify import verify_graph
 from pillion.ops import Conv2d, DepthwiseConv2d
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.targets import find_target
 
 SIZES = ("ethos-u55-32", "ethos-u55-256", "ethos-u65-256", "ethos-u85-256")
@@ -29,19 +29,21 @@ def net(channels: int, multiplier: int, side: int = 24, **more: object) -> Graph
     rng = np.random.default_rng([channels, multiplier])
     out = channels * multiplier
     scales = tuple(rng.uniform(0.002, 0.02, out))
-    weights = constant("w", rng.integers(-127, 128, (1, 3, 3, out)).astype(np.int8), PerChannel(scales, 3))
-    bias = constant(
+    weights = constant_value(
+        "w", rng.integers(-127, 128, (1, 3, 3, out)).astype(np.int8), PerChannel(scales, 3)
+    )
+    bias = constant_value(
         "b", rng.integers(-999, 999, out).astype(np.int32), PerChannel(tuple(s * 0.05 for s in scales), 0)
     )
     x = value("x", (1, side, side + 1, channels), 0.05, -128)
-    op = make(DepthwiseConv2d, value("y", (), 0.2, 5), x=x, weights=weights, bias=bias, **more)
-    return verify(Graph("g", op.activations, (op,), op.results, Arithmetic.TFLITE))
+    op = make_op(DepthwiseConv2d, value("y", (), 0.2, 5), x=x, weights=weights, bias=bias, **more)
+    return verify_graph(Graph("g", op.activations, (op,), op.results, Arithmetic.TFLITE))
 
 
 def rewritten(graph: Graph, npu: str) -> Graph:
     for one in ETHOS_U[npu].rewrites:
         graph = one(graph)
-    return verify(graph)
+    return verify_graph(graph)
 
 
 @pytest.mark.parametrize("npu", SIZES)

@@ -33,9 +33,9 @@ from pillion.emitters import tflite
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Conv2d, Lut, Softmax
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.unary_functions import Function
 
@@ -76,8 +76,8 @@ def test_tables_of_bytes_and_of_32_bits_lie_beside_each_other(accelerator: str) 
     )
     first = Lut(x=x, y=g, function=Function.TANH, table=None)
     second = Lut(x=g, y=h, function=Function.SIGMOID, table=None)
-    top = make(Softmax, value("y", (), 1 / 256, -128), x=h)
-    graph = verify(Graph("g", (x,), (first, second, top), top.results, ARITHMETIC))
+    top = make_op(Softmax, value("y", (), 1 / 256, -128), x=h)
+    graph = verify_graph(Graph("g", (x,), (first, second, top), top.results, ARITHMETIC))
     assert (
         differing(graph, compiled(tflite.emit(graph.replace(arithmetic=Arithmetic.TFLITE)), accelerator), 6)
         == 0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     Add,
     AvgPool2d,
@@ -52,11 +52,11 @@ def value(name: str, shape: Shape, quant: Quant | None = Q, dtype: DType = DType
 
 
 def weights(shape: Shape, quant: Quant | None = None) -> Value:
-    return constant("w", np.ones(shape, np.int8), quant or PerTensor(0.01))
+    return constant_value("w", np.ones(shape, np.int8), quant or PerTensor(0.01))
 
 
 def bias(count: int) -> Value:
-    return constant("b", np.zeros(count, np.int32), PerTensor(0.001))
+    return constant_value("b", np.zeros(count, np.int32), PerTensor(0.001))
 
 
 def made(cls: type[Op], quant: Quant = Q, **fields: object) -> Op:
@@ -121,7 +121,9 @@ def resize(cls: type[Op], height: int, width: int, image: Shape = IMAGE, **mode:
 
 
 def prelu() -> Op:
-    return made(Prelu, OTHER, x=value("x", IMAGE), slope=constant("s", np.ones(3, np.int8), PerTensor(0.01)))
+    return made(
+        Prelu, OTHER, x=value("x", IMAGE), slope=constant_value("s", np.ones(3, np.int8), PerTensor(0.01))
+    )
 
 
 def reduction(cls: type[Op]) -> Op:
@@ -213,7 +215,7 @@ def with_result(op: Op, quant: Quant) -> Op:
 
 def zero_point_of_weights(op: Op) -> Op:
     held = op.weights  # type: ignore[attr-defined]  # ops with weights
-    return op.substitute({held: constant("w", held.constant, PerTensor(0.01, 1))})
+    return op.substitute({held: constant_value("w", held.constant, PerTensor(0.01, 1))})
 
 
 def computed(op: Op, name: str) -> Op:

@@ -11,9 +11,9 @@ import pytest
 from pillion.devices.neutron import N1_16, N3_64
 from pillion.devices.neutron.estimate import BYTES_PER_CYCLE
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Value, constant
+from pillion.ir.types import PerTensor, Value, constant_value
 from pillion.ops import ALL_OPS, BatchMatmul, Conv2d, DepthwiseConv2d, Linear, Segment
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.ops.transpose_conv import TransposeConv2d
 
 SIZES = [(N3_64, 8, 8), (N1_16, 4, 4)]
@@ -37,16 +37,16 @@ def test_no_op_is_faster_than_the_hardware(cls: type[Op], npu: Any, pipelines: i
 
 
 def weighted(cls: type[Op], x: Value, shape: tuple[int, ...], out: int, **fields: Any) -> Op:
-    weights = constant("w", np.ones(shape, np.int8), PerTensor(0.1))
-    bias = constant("b", np.zeros(out, np.int32), PerTensor(0.01))
-    return make(cls, value("y", ()), x=x, weights=weights, bias=bias, **fields)
+    weights = constant_value("w", np.ones(shape, np.int8), PerTensor(0.1))
+    bias = constant_value("b", np.zeros(out, np.int32), PerTensor(0.01))
+    return make_op(cls, value("y", ()), x=x, weights=weights, bias=bias, **fields)
 
 
 BUSY = {
     "conv2d": weighted(Conv2d, value("x", (1, 9, 9, 64)), (64, 3, 3, 64), 64),
     "linear": weighted(Linear, value("x", (128, 256)), (256, 256), 256),
     "transpose_conv2d": weighted(TransposeConv2d, value("x", (1, 9, 9, 64)), (64, 3, 3, 64), 64, stride=(2, 2)),
-    "batch_matmul": make(
+    "batch_matmul": make_op(
         BatchMatmul, value("y", ()), a=value("a", (4, 128, 256)), b=value("b", (4, 256, 128)), adj_x=False, adj_y=False
     ),
 }  # fmt: skip

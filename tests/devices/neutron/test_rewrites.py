@@ -18,7 +18,7 @@ from pillion.compile_options import PlacementOptions
 from pillion.devices.neutron import N3_64
 from pillion.ir.graph import Graph
 from pillion.ir.verdict import all_ok
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Segment
 from pillion.ops.example_values import value
 
@@ -34,7 +34,7 @@ from pillion.ops.example_values import value
 def test_the_npu_takes_what_it_refused(graph: Graph) -> None:
     assert not all(all_ok(N3_64.judge(op)) for op in graph)
     for rewrite in N3_64.rewrites:
-        graph = verify(rewrite(graph))
+        graph = verify_graph(rewrite(graph))
     assert all(all_ok(N3_64.judge(op)) for op in graph)
 
 

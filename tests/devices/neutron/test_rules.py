@@ -26,7 +26,7 @@ from pillion.emitters.tflite import emit
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op, op, operand, result
 from pillion.ir.types import DType, TensorType, Value
-from pillion.ir.verdict import Verdict, all_ok, failures
+from pillion.ir.verdict import Verdict, all_ok, failed_rules
 from pillion.ops import ALL_OPS, Add, Function, Quantize
 
 CASES = {**LIMITS, **RULES}
@@ -34,7 +34,7 @@ UNSUPPORTED = [cls for cls in ALL_OPS if cls not in N3_64.ops]
 
 
 def refusals(op: Op, npu: Device = N3_64) -> list[str]:
-    return [verdict.rule for verdict in failures(npu.judge(op))]
+    return [verdict.rule for verdict in failed_rules(npu.judge(op))]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -99,7 +99,7 @@ def test_verdicts_say_what_was_wanted_and_what_was_found(npu: Device) -> None:
 def test_real_numbers_are_refused_without_a_crash(cls: type[Op]) -> None:
     for example in cls.examples():
         verdicts = N3_64.judge(with_types(example, dtype=DType.FLOAT32, quant=None))
-        assert f"{cls.kind}.dtype" in [v.rule for v in failures(verdicts)]
+        assert f"{cls.kind}.dtype" in [v.rule for v in failed_rules(verdicts)]
 
 
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)

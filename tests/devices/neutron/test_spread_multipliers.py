@@ -12,11 +12,11 @@ from pillion.emitters.tflite import emit
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import PerChannel, PerTensor, constant
+from pillion.ir.types import PerChannel, PerTensor, constant_value
 from pillion.ir.verdict import all_ok
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.ops import Clamp, DepthwiseConv2d, Linear, Reshape, ResizeNearest, Softmax
-from pillion.ops.example_values import conv_bias, conv_weights, make, random_like, value
+from pillion.ops.example_values import conv_bias, conv_weights, make_op, random_like, value
 from pillion.passes import legalize_nearest, per_channel_requantize
 from pillion.passes.per_channel_requantize import FEW_CHANNELS
 
@@ -27,14 +27,16 @@ def multiplied(channels: int, multiplier: int, *, per_channel: bool = True, **mo
     out = channels * multiplier
     data = rng.integers(-127, 128, (1, 3, 2, out)).astype(np.int8)
     scales = rng.uniform(0.002, 0.02, out)
-    weights = constant("w", data, PerChannel(tuple(scales), 3) if per_channel else PerTensor(0.01))
-    bias = constant("b", rng.integers(-999, 999, out).astype(np.int32), PerChannel(tuple(scales * 0.05), 0))
+    weights = constant_value("w", data, PerChannel(tuple(scales), 3) if per_channel else PerTensor(0.01))
+    bias = constant_value(
+        "b", rng.integers(-999, 999, out).astype(np.int32), PerChannel(tuple(scales * 0.05), 0)
+    )
     x = value("x", (2, 7, 5, channels), 0.05, -128)
-    return make(DepthwiseConv2d, value("y", (), 0.2, 5), x=x, weights=weights, bias=bias, **more)
+    return make_op(DepthwiseConv2d, value("y", (), 0.2, 5), x=x, weights=weights, bias=bias, **more)
 
 
 def graph_of(op: Op, arithmetic: Arithmetic = Arithmetic.TFLITE) -> Graph:
-    return verify(Graph("g", op.activations, (op,), op.results, arithmetic))
+    return verify_graph(Graph("g", op.activations, (op,), op.results, arithmetic))
 
 
 @pytest.mark.parametrize("arithmetic", Arithmetic)
@@ -44,7 +46,7 @@ def graph_of(op: Op, arithmetic: Arithmetic = Arithmetic.TFLITE) -> Graph:
 )
 def test_the_bytes_stay(channels: int, multiplier: int, per_channel: bool, arithmetic: Arithmetic) -> None:
     graph = graph_of(multiplied(channels, multiplier, per_channel=per_channel), arithmetic)
-    made = verify(per_channel_requantize(graph))
+    made = verify_graph(per_channel_requantize(graph))
     x = random_like(graph.inputs[0], multiplier)
     np.testing.assert_array_equal(made.reference(x)[0], graph.reference(x)[0])
     assert [op for op in made if getattr(op, "depth_multiplier", 1) > 1] == []
@@ -74,7 +76,7 @@ def test_the_npu_takes_it_then(npu: pillion.devices.device.Device, channels: int
     graph = graph_of(multiplied(channels, 4))
     assert not all(all_ok(npu.judge(op)) for op in graph)
     for rewrite in npu.rewrites:
-        graph = verify(rewrite(graph))
+        graph = verify_graph(rewrite(graph))
     assert all(all_ok(npu.judge(op)) for op in graph)
 
 
@@ -83,15 +85,17 @@ def spotter() -> Graph:
     x = value("x", (1, 49, 40, 1), 0.1, -128)
     weights, y = conv_weights((1, 10, 8, 8), 3, 1), value("y", (), 0.2, -128)
     window = {"stride": (2, 2), "padding": (4, 3, 5, 3), "low": -128}
-    conv = make(DepthwiseConv2d, y, x=x, weights=weights, bias=conv_bias(x, weights, 8, 1), **window)
-    rows = make(Reshape, value("rows", (1, 25 * 20 * 8), 0.2, -128), x=conv.results[0])
-    matrix = constant(
+    conv = make_op(DepthwiseConv2d, y, x=x, weights=weights, bias=conv_bias(x, weights, 8, 1), **window)
+    rows = make_op(Reshape, value("rows", (1, 25 * 20 * 8), 0.2, -128), x=conv.results[0])
+    matrix = constant_value(
         "m", np.random.default_rng(2).integers(-127, 128, (4, 4000)).astype(np.int8), PerTensor(0.01)
     )
-    bias = constant("mb", np.zeros(4, np.int32), PerTensor(0.002))
-    linear = make(Linear, value("z", (), 3.0), x=rows.results[0], weights=matrix, bias=bias)
-    answer = make(Softmax, value("p", (), 1 / 256, -128), x=linear.results[0])
-    return verify(Graph("spotter", (x,), (conv, rows, linear, answer), answer.results, Arithmetic.TFLITE))
+    bias = constant_value("mb", np.zeros(4, np.int32), PerTensor(0.002))
+    linear = make_op(Linear, value("z", (), 3.0), x=rows.results[0], weights=matrix, bias=bias)
+    answer = make_op(Softmax, value("p", (), 1 / 256, -128), x=linear.results[0])
+    return verify_graph(
+        Graph("spotter", (x,), (conv, rows, linear, answer), answer.results, Arithmetic.TFLITE)
+    )
 
 
 @pytest.mark.turns(2)
@@ -109,7 +113,7 @@ def test_a_keyword_spotter_of_one_channel_runs_on_the_npu(target: str, tmp_path:
 
 def resized(size: tuple[int, int], **mode: bool) -> Graph:
     x = value("x", (2, 5, 3, 4), 0.1, 3)
-    op = make(ResizeNearest, value("y", (), 0.1, 3), x=x, size=size, **mode)
+    op = make_op(ResizeNearest, value("y", (), 0.1, 3), x=x, size=size, **mode)
     return graph_of(op)
 
 
@@ -127,7 +131,7 @@ def test_a_mode_that_chooses_the_same_pixels_is_dropped(
     size: tuple[int, int], mode: str, drops: bool
 ) -> None:
     graph = resized(size, **{mode: True})
-    made = verify(legalize_nearest(graph))
+    made = verify_graph(legalize_nearest(graph))
     (op,) = made.ops
     assert isinstance(op, ResizeNearest)
     assert (op.half_pixel or op.align_corners) == (not drops)
@@ -137,5 +141,5 @@ def test_a_mode_that_chooses_the_same_pixels_is_dropped(
 
 def test_others_are_left_alone() -> None:
     x = value("x", (1, 2, 2, 3))
-    graph = graph_of(make(Clamp, value("y", (1, 2, 2, 3)), x=x, low=-3, high=9))
+    graph = graph_of(make_op(Clamp, value("y", (1, 2, 2, 3)), x=x, low=-3, high=9))
     assert per_channel_requantize(graph).ops == legalize_nearest(graph).ops == graph.ops

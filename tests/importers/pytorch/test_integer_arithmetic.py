@@ -16,9 +16,9 @@ import pillion
 from pillion.errors import PillionError
 from pillion.importers.torch.rewrite.integer_arithmetic import integer_calculation
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import DType, TensorType, Value, constant
+from pillion.ir.types import DType, TensorType, Value, constant_value
 from pillion.ops import Calculation, IntegerArithmetic
-from pillion.ops.example_values import make
+from pillion.ops.example_values import make_op
 
 pytestmark = [pytest.mark.torch]
 ON = ("reference", "host") if shutil.which("cc") else ("reference",)
@@ -104,7 +104,9 @@ def test_what_calibration_computes_is_what_the_program_computes() -> None:
             np.int32
         )
         y = Value("y", TensorType((), DType.INT32))
-        op = make(IntegerArithmetic, y, a=constant("a", a), b=constant("b", b), calculation=calculation)
+        op = make_op(
+            IntegerArithmetic, y, a=constant_value("a", a), b=constant_value("b", b), calculation=calculation
+        )
         found = integer_calculation(torch.from_numpy(a), torch.from_numpy(b), calculation.value)
         assert np.array_equal(op.reference(Arithmetic.CMSIS_NN, a, b), found.numpy()), calculation
 

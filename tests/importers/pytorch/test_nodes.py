@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from pillion.importers.torch.fx_nodes import argument, module_of
+from pillion.importers.torch.fx_nodes import argument_of, module_of
 
 pytestmark = pytest.mark.torch
 
@@ -31,6 +31,6 @@ def test_arguments_that_an_operator_has_not_have_their_default() -> None:
     relu = graph.call_function(torch.ops.aten.relu.default, (x,))
     softmax = graph.call_function(torch.ops.aten.softmax.int, (x,), {"dim": 2})
     item = graph.call_function(operator.getitem, (x,))
-    assert [argument(node, 0) for node in (relu, softmax, item)] == [x, x, x]
-    assert [argument(node, 1, "none") for node in (relu, softmax, item)] == ["none", 2, "none"]
-    assert argument(softmax, 2, "none") is None
+    assert [argument_of(node, 0) for node in (relu, softmax, item)] == [x, x, x]
+    assert [argument_of(node, 1, "none") for node in (relu, softmax, item)] == ["none", 2, "none"]
+    assert argument_of(softmax, 2, "none") is None

@@ -26,7 +26,7 @@ from pillion.importers.torch.quantize.ptq import ptq
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.to_graph import import_program
-from pillion.importers.torch.train.batch_norm_calls import scale_weight, unscale
+from pillion.importers.torch.train.batch_norm_calls import scale_weight, undo_weight_scaling
 from pillion.importers.torch.train.folded_norms import fold_trained_norms, simulate_folding
 from pillion.importers.torch.train.qat import finish_training, prepare_qat
 from pillion.importers.torch.train.qat_module import QatModule
@@ -42,7 +42,7 @@ INTEGER = sorted(set(LAYERS) - IN_FLOAT)
 
 def simulated(module: QatModule) -> int:
     """How many layers have their norm simulated."""
-    return sum(node.target is unscale for node in module.rounding.graph.nodes)
+    return sum(node.target is undo_weight_scaling for node in module.rounding.graph.nodes)
 
 
 def assert_same(got: Any, want: Any, tolerance: float) -> None:

@@ -198,7 +198,7 @@ def test_functions_are_tables(name: str) -> None:
 @pytest.mark.parametrize("name", part_of(zoo.MODELS, 4))
 def test_zoo(name: str) -> None:
     entry = zoo.MODELS[name]
-    source = capture.load(name, input_size=64 if entry.resizable else None)
+    source = capture.load_model(name, input_size=64 if entry.resizable else None)
     program = ptq(source.exported, source.example_inputs)
     check_graph(program)
     assert program.float_ops == ()

@@ -23,9 +23,9 @@ from pillion.importers.torch.quantize.outlier_clipping import (
     BINS,
     KEPT,
     HistogramRange,
-    _errors,
     _least_error,
-    _percentile,
+    _percentile_range,
+    _squared_errors,
     choose_ranges,
 )
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
@@ -264,7 +264,7 @@ def test_the_least_error_is_no_larger_than_that_of_all_values(symmetric: bool, s
     found = _least_error(counted, low, high)
     assert low <= found[0] <= 0 <= found[1] <= high
     ends = torch.tensor([[low, found[0]], [high, found[1]]], dtype=torch.float64)
-    errors = _errors(counted, ends[0], ends[1])
+    errors = _squared_errors(counted, ends[0], ends[1])
     assert float(errors[1]) <= float(errors[0])
     if shape == "bell" and not symmetric:
         assert found[1] < high
@@ -274,13 +274,13 @@ def test_percentiles_hold_what_they_say() -> None:
     x = torch.randn(200_000, generator=torch.Generator().manual_seed(1))
     counted = observer()
     counted(x)
-    low, high = _percentile(counted, float(x.min()), float(x.max()))
+    low, high = _percentile_range(counted, float(x.min()), float(x.max()))
     outside = float(((x < low) | (x > high)).float().mean())
     assert outside <= 1 - KEPT
     assert high < float(x.max())
     one_sided = observer()
     one_sided(x.relu())
-    assert _percentile(one_sided, 0.0, float(x.max()))[0] == 0.0
+    assert _percentile_range(one_sided, 0.0, float(x.max()))[0] == 0.0
 
 
 def test_a_generator_is_gone_through_once_and_wholly() -> None:

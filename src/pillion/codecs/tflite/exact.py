@@ -22,7 +22,7 @@ from pillion.ir.types import (
     Sides,
     TensorType,
     Value,
-    constant,
+    constant_value,
 )
 from pillion.ops.conv import Convolution
 from pillion.ops.linear import Linear
@@ -66,7 +66,7 @@ def symmetric_weights(op: Op, weights: Value) -> Value:
 
 def scaled_bias(op: Convolution | Linear) -> Value:
     """Returns the bias with the accumulator's scale."""
-    return constant(op.bias.name, op.bias.constant, accumulator_quantization(op.x, op.weights))
+    return constant_value(op.bias.name, op.bias.constant, accumulator_quantization(op.x, op.weights))
 
 
 def accumulator_quantization(x: Value, weights: Value) -> Quant:
@@ -127,7 +127,7 @@ def bounds_as_min_max(op: Any, x: Value, y: Value) -> list[Node]:
     for number, (code, side, level) in enumerate(steps):
         result = y if number == len(steps) - 1 else Value(f"{op.name}/{side}", y.type)
         # A bound with an axis would add one to a scalar result.
-        bound = constant(f"{op.name}/{side}_bound", np.full(y.shape and (1,), level, np.int8), y.quant)
+        bound = constant_value(f"{op.name}/{side}_bound", np.full(y.shape and (1,), level, np.int8), y.quant)
         nodes.append(Node(code, (x, bound), (result,), MaximumMinimumOptions()))
         x = result
     return nodes

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pillion.ir.types import Value, constant
+from pillion.ir.types import Value, constant_value
 from pillion.schemas.flatbuffer import Table
 
 
@@ -40,4 +40,4 @@ Writing = Callable[[Any], list[Node]]
 
 def int32_constant(name: str, numbers: ArrayLike) -> Value:
     """Returns an int32 constant for axes, sizes or paddings."""
-    return constant(name, np.asarray(numbers, np.int32))
+    return constant_value(name, np.asarray(numbers, np.int32))

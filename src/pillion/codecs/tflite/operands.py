@@ -12,7 +12,7 @@ from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.size_limits import check_sizes
-from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant_value
 from pillion.ops.elementwise import AddOrSub
 from pillion.ops.squared_difference import SquaredDifference
 
@@ -51,7 +51,7 @@ def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels:
         raise call.refuse("weights have at least one element", repr(weights))
     if call.is_float:
         named = call.optional(number) is not None
-        bias = call.constant(number) if named else constant("", np.zeros(channels, np.float32))
+        bias = call.constant(number) if named else constant_value("", np.zeros(channels, np.float32))
         if bias.shape != (channels,):
             raise call.refuse(f"there are {channels} biases", list(bias.shape))
         return bias
@@ -68,12 +68,12 @@ def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels:
     quant = accumulator_quantization(x, weights)
     operand = call.optional(number)
     if operand is None:
-        return constant(call.fresh(f"{call.result.name}/bias"), np.zeros(channels, np.int32), quant)
+        return constant_value(call.fresh(f"{call.result.name}/bias"), np.zeros(channels, np.int32), quant)
     _require_bias_scale(call, operand, x, weights)
     data, name = call.constant(number).constant, operand.name
     if operand.type.quant is not None:
         name = call.fresh(name)  # shared by operators with different scales
-    bias = constant(name, data, quant)
+    bias = constant_value(name, data, quant)
     call.bind(operand, bias)
     return bias
 

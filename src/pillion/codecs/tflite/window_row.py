@@ -25,7 +25,7 @@ from pillion.codecs.tflite.operands import bias_of, require_int8, with_axes
 from pillion.codecs.tflite.operator_row import Row
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, TensorType, Value, constant
+from pillion.ir.types import PerTensor, TensorType, Value, constant_value
 from pillion.ops.conv import zero_dead_channel_biases
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Padding
@@ -125,7 +125,7 @@ def pad_node(
     zero = x.zero_point if isinstance(x.type.quant, PerTensor) else 0
     if level == zero:
         return Node("PAD", (x, paddings), (y,), tflite.PadOptions())
-    fill = constant(f"{name}/fill", np.full(1, level, x.dtype.numpy), x.type.quant)
+    fill = constant_value(f"{name}/fill", np.full(1, level, x.dtype.numpy), x.type.quant)
     return Node("PADV2", (x, paddings, fill), (y,), tflite.PadV2Options())
 
 

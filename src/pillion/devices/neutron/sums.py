@@ -14,10 +14,10 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
-from pillion.ir.types import DType, PerTensor, Shape, Value, constant
+from pillion.ir.types import DType, PerTensor, Shape, Value, constant_value
 from pillion.ir.verdict import all_ok
 from pillion.ops import DepthwiseConv2d, Linear, ReduceSum, Reshape
-from pillion.passes.split_reductions import joined, neighbours
+from pillion.passes.split_reductions import are_neighbours, joined_sizes
 
 ONE = PerTensor(1.0, 0)
 
@@ -33,9 +33,9 @@ def layers_for_sums(rules: Sequence[NpuRule]) -> Callable[[Graph], Graph]:
         axes = [axis for axis in op.axes if op.x.shape[axis] > 1]
         if at.graph.arithmetic is not Arithmetic.CMSIS_NN or not is_int8 or not axes:
             return None
-        if not neighbours(axes, op.x.shape):
+        if not are_neighbours(axes, op.x.shape):
             return None
-        ops = _Sum(op, *joined(axes, op.x.shape), last=op.x.shape[max(axes)], names=at.names).ops()
+        ops = _Sum(op, *joined_sizes(axes, op.x.shape), last=op.x.shape[max(axes)], names=at.names).ops()
         return (
             ops
             if all_ok(rule.judge(new) for new in ops for rule in rules if isinstance(new, rule.op))
@@ -67,8 +67,8 @@ class _Sum:
         ones = np.ones((1, self.summed) if is_linear else (1, *window, self.inner), np.int8)
         layer = (Linear if is_linear else DepthwiseConv2d)(
             x=x,
-            weights=constant(self.names.fresh(f"{self.op.name}_ones"), ones, ONE),
-            bias=constant(self.names.fresh(f"{self.op.name}_bias"), np.zeros(self.inner, np.int32)),
+            weights=constant_value(self.names.fresh(f"{self.op.name}_ones"), ones, ONE),
+            bias=constant_value(self.names.fresh(f"{self.op.name}_bias"), np.zeros(self.inner, np.int32)),
             y=y,
             source=self.op.source,
         )

@@ -52,7 +52,7 @@ class OutputChannels:
     @property
     def wrapped_bias(self) -> Int32Array:
         """The bias modulo 2^32. Partial sums wrap, too; the complete sum fits 32 bits."""
-        return numerics.wrap32(self.bias.astype(np.int64)).astype(np.int32)
+        return numerics.wrap_to_32_bits(self.bias.astype(np.int64)).astype(np.int32)
 
     def bounds(self) -> tuple[Int64Array, Int64Array]:
         """Returns the smallest and the largest possible sum of each channel."""

@@ -13,7 +13,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.verdict import Verdict, all_ok, failures
+from pillion.ir.verdict import Verdict, all_ok, failed_rules
 from pillion.ops import Scan, Segment
 from pillion.option_values import Optimize
 from pillion.registry import REGISTRY
@@ -154,7 +154,7 @@ def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) ->
             return _choose_cheaper_kernel(
                 KernelChoice(op, kernel, tuple(passed_over)), arithmetic, candidates
             )
-        passed_over += [(kernel.name, verdict) for verdict in failures(verdicts)]
+        passed_over += [(kernel.name, verdict) for verdict in failed_rules(verdicts)]
     raise PillionError(
         f"{op.kind} `{op.name}` has no C kernel",
         rule="; ".join(str(verdict) for _, verdict in passed_over) or f"no kernel for {op.kind}",

@@ -21,7 +21,7 @@ from pillion.emitters.c.sliding_moves import sliding_buffer_moves
 from pillion.emitters.c.stream_entry import StreamEntry, stream_entry
 from pillion.emitters.c.tile_variants import OpVariants, RegionVariants
 from pillion.ir.access import ROWS, row_bytes
-from pillion.ir.graph import Graph, UniqueNames, identifier, shortened
+from pillion.ir.graph import Graph, UniqueNames, c_identifier, shorten_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.state import State
@@ -191,7 +191,7 @@ class _Constants:
         # The hash is of the array's own bytes: no copy is made.
         key = (data.dtype.name, hashlib.sha256(data.reshape(-1).view(np.uint8).data).digest())
         if key not in self.by_content:
-            clean = shortened(identifier(f"{self.prefix}_{preferred}"), LONGEST_IDENTIFIER)
+            clean = shorten_name(c_identifier(f"{self.prefix}_{preferred}"), LONGEST_IDENTIFIER)
             self.by_content[key] = Constant(self.names.fresh(clean), data)
         return self.by_content[key].name
 

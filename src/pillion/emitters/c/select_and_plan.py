@@ -13,7 +13,7 @@ from pillion.emitters.c.scan_calls import repeat_memory
 from pillion.emitters.c.sliding_moves import choices_without_kernel
 from pillion.emitters.c.tile_variants import RegionVariants, VariantCache, memory_of
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph, identifier, require_computed_outputs
+from pillion.ir.graph import Graph, c_identifier, require_computed_outputs
 from pillion.ir.op import Op
 from pillion.ir.size_limits import LARGEST
 from pillion.ir.workspace import Workspace
@@ -63,7 +63,7 @@ def select_and_plan(
     same ops; `workspaces` are the memory of the NPU segments."""
     require_computed_outputs(graph)
     _require_single_row_reader(graph)
-    graph = copy_new_states(graph.replace(name=identifier(graph.name)))
+    graph = copy_new_states(graph.replace(name=c_identifier(graph.name)))
     known = VariantCache() if known is None or optimize == "size" else known
     regions: dict[Op, RegionVariants] = {
         op: RegionVariants(op, known) for op in graph.ops if isinstance(op, Region)

@@ -52,7 +52,7 @@ def single_rounding_constants(op: Linear) -> Int32Array | None:
         offsets[now] = np.clip(offsets, least, most)[now]
         missing &= ~now
     words = [multipliers, offsets & 0xFFFFFFFF, offsets >> 32, fraction_bits - 32]
-    return None if missing.any() else numerics.wrap32(np.stack(words, axis=1)).astype(np.int32)
+    return None if missing.any() else numerics.wrap_to_32_bits(np.stack(words, axis=1)).astype(np.int32)
 
 
 def _distinguishing_sums(op: Linear, bounds: Int64Array) -> Int64Array | None:

@@ -14,7 +14,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.stream_io import FedInput, Streaming
 from pillion.ir.types import Value
 from pillion.memory import MemoryPlan
-from pillion.memory.events import aligned
+from pillion.memory.events import align_up
 
 COUNTERS = 8
 """The size of two counters: runs since the reset, saturated, and calls since the last run."""
@@ -44,12 +44,12 @@ def stream_entry(graph: Graph, memory: MemoryPlan) -> StreamEntry | None:
     if graph.streaming is None or not graph.states:
         return None
     counters = memory.state_bytes
-    at, waiting = counters + aligned(COUNTERS), {}
+    at, waiting = counters + align_up(COUNTERS), {}
     names = {fed.name for fed in graph.streaming.inputs}
     for value in graph.inputs if graph.streaming.calls > 1 else ():
         if value.name in names:
             waiting[value] = at
-            at += aligned(value.type.size_bytes)
+            at += align_up(value.type.size_bytes)
     return StreamEntry(graph.streaming, graph.inputs, counters, waiting, at)
 
 

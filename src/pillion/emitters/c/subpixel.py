@@ -16,7 +16,7 @@ from pillion.emitters.c.kernel import Call, Kernel, Params
 from pillion.emitters.c.kernel_conditions import LAYER, all_of, short_circuit
 from pillion.emitters.c.kernel_library import Library
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.types import TensorType, Value, constant
+from pillion.ir.types import TensorType, Value, constant_value
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.transpose_conv import TransposeConv2d
@@ -61,8 +61,8 @@ def _subpixel_row_conv(op: TransposeConv2d, first: int) -> Conv2d:
     y_shape = (op.y.shape[0], 1, op.y.shape[2] // stride_w, channels)
     return Conv2d(
         x=op.x,
-        weights=constant(f"{op.name}_weights_{first}", weights.reshape(channels, *shape[2:])),
-        bias=constant(f"{op.name}_bias", np.tile(op.bias.constant, stride_w)),
+        weights=constant_value(f"{op.name}_weights_{first}", weights.reshape(channels, *shape[2:])),
+        bias=constant_value(f"{op.name}_bias", np.tile(op.bias.constant, stride_w)),
         y=Value(f"{op.name}_row", TensorType(y_shape, op.y.dtype, op.y.type.quant)),
         padding=(-top, -left, 0, 0),
         low=op.low,

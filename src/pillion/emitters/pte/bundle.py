@@ -11,7 +11,7 @@ import numpy as np
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.schemas import bundled, pte
-from pillion.schemas.flatbuffer import Table, pack, unpack
+from pillion.schemas.flatbuffer import Table, read_root_table, write_flatbuffer
 
 METHOD = "forward"
 MOST_BYTES = 64 << 20
@@ -24,7 +24,7 @@ def in_bundle(
     """Returns the bundle; sizes and dim orders are those of the program's inputs and outputs."""
     _require_room(samples, expected)
     _, _, size, _, _ = pte.HEADER.unpack_from(program, 8)
-    plan = unpack(pte.Program, program[:size], pte.IDENTIFIER).execution_plan[0]
+    plan = read_root_table(pte.Program, program[:size], pte.IDENTIFIER).execution_plan[0]
     taken = [_tensor_of(plan, number) for number in plan.inputs]
     output_tensors = [_tensor_of(plan, number) for number in plan.outputs]
     cases = [
@@ -36,7 +36,9 @@ def in_bundle(
     ]
     suite = bundled.MethodSuite(METHOD, cases)
     program_bytes = np.frombuffer(program, np.uint8)
-    return pack(bundled.BundledProgram(bundled.VERSION, [suite], program_bytes), bundled.IDENTIFIER)
+    return write_flatbuffer(
+        bundled.BundledProgram(bundled.VERSION, [suite], program_bytes), bundled.IDENTIFIER
+    )
 
 
 def _require_room(samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]) -> None:

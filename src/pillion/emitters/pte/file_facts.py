@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pillion.schemas import pte
-from pillion.schemas.flatbuffer import unpack
+from pillion.schemas.flatbuffer import read_root_table
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class PteFacts:
 def facts_of(file: bytes) -> PteFacts:
     """Returns size, memory, calls and operators of a file that `emit` wrote."""
     _, _, size, _, _ = pte.HEADER.unpack_from(file, 8)
-    plan = unpack(pte.Program, file[:size], pte.IDENTIFIER).execution_plan[0]
+    plan = read_root_table(pte.Program, file[:size], pte.IDENTIFIER).execution_plan[0]
     calls = [instruction.instr_args for chain in plan.chains for instruction in chain.instructions]
     return PteFacts(
         len(file),

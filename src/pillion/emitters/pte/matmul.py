@@ -26,7 +26,7 @@ from pillion.emitters.pte.node import (
     scratch_argument,
     temporary_tensor,
 )
-from pillion.ir.numerics import requantize, saturate
+from pillion.ir.numerics import clamp_to_int8, requantize
 from pillion.ir.types import Value
 from pillion.ops import BatchMatmul, Div, Prelu
 
@@ -93,7 +93,7 @@ def prelu(op: Prelu, settings: PteSettings) -> list[KernelCall]:
     levels = LEVELS.astype(np.int64) - op.x.zero_point
     nonnegative = requantize(np.maximum(levels, 0), plain_m.mantissa, plain_m.shift) + op.y.zero_point
     calls = [
-        lookup(contiguous_view(op.x), saturate(nonnegative, -128, 127), positive),
+        lookup(contiguous_view(op.x), clamp_to_int8(nonnegative, -128, 127), positive),
         lookup(contiguous_view(op.x), np.minimum(LEVELS, op.x.zero_point), negative),
     ]
     first, a, b, y = channel_broadcast_operands(

@@ -16,7 +16,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, Shape, Value, constant
+from pillion.ir.types import Array, DType, Shape, Value, constant_value
 from pillion.schemas.pte import CHANNELS_LAST
 
 Order = tuple[int, ...]
@@ -137,7 +137,7 @@ def scratch_argument(nbytes: int) -> NodeView:
 
 def constant_view(array: Array) -> NodeView:
     """Returns a constant that is not in the graph."""
-    return contiguous_view(constant("", array))
+    return contiguous_view(constant_value("", array))
 
 
 def int_vector(numbers: object) -> NodeView:

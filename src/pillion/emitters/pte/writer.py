@@ -13,7 +13,7 @@ from pillion.ir.state import State
 from pillion.ir.types import Array, Value
 from pillion.memory import MemoryLocation
 from pillion.schemas import pte
-from pillion.schemas.flatbuffer import Table, pack
+from pillion.schemas.flatbuffer import Table, write_flatbuffer
 from pillion.schemas.pte import ALIGNMENT, ScalarType
 from pillion.schemas.pte_record import ProgramRecord
 
@@ -221,7 +221,7 @@ def assemble_file(
         mutable_data_segments=[pte.SubsegmentOffsets(1, entry.offsets) for entry in initial] or None,
         named_data=[pte.NamedData(pte.RECORD_KEY, len(segments))],
     )
-    buffer = pack(program, pte.IDENTIFIER, share=True)
+    buffer = write_flatbuffer(program, pte.IDENTIFIER, share=True)
     size = len(buffer) + HEADER_ROOM
     base = -(-size // SEGMENT_ALIGNMENT) * SEGMENT_ALIGNMENT
     root = int.from_bytes(buffer[:4], "little") + HEADER_ROOM

@@ -8,7 +8,7 @@ import numpy as np
 from pillion.codecs.tflite.exact import inexact_op_error, int8_only
 from pillion.codecs.tflite.node import Node, int32_constant
 from pillion.codecs.tflite.rows import require_few_axes
-from pillion.ir.types import DType, TensorType, Value, constant
+from pillion.ir.types import DType, TensorType, Value, constant_value
 from pillion.ops.compare_select import ArgExtremum, TopK, TopPlaces, Where
 from pillion.ops.indexing import Cast, Gather
 from pillion.schemas import tflite
@@ -47,7 +47,7 @@ def top_k(op: TopK) -> list[Node]:
     indices = Value(f"{op.name}/places", TensorType(op.y.shape, DType.INT32))
     values = Value(f"{op.name}/values", TensorType(op.y.shape, DType.INT8, op.x.type.quant))
     results = (values, op.y) if isinstance(op, TopPlaces) else (op.y, indices)
-    k = constant(f"{op.name}/k", np.array(op.k, np.int32))
+    k = constant_value(f"{op.name}/k", np.array(op.k, np.int32))
     return [Node("TOPK_V2", (op.x, k), results)]
 
 
@@ -58,7 +58,7 @@ def gather(op: Gather) -> list[Node]:
     indices = op.indices
     if indices.is_constant:
         clipped = np.clip(indices.constant, 0, op.x.shape[op.axis] - 1).astype(np.int32)
-        indices = constant(indices.name, clipped)
+        indices = constant_value(indices.name, clipped)
     return [Node("GATHER", (op.x, indices), (op.y,), options)]
 
 

@@ -15,7 +15,7 @@ from pillion.codecs.tflite.node import Node
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op, Quantization, op, operand, result
 from pillion.ir.state import State
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops.lstm import GATE_SCALE, LstmCell, LstmGates, LstmOutput
 from pillion.ops.movement import Reshape
 from pillion.ops.scan import Scan
@@ -172,10 +172,10 @@ def _gate_tensors(half: LstmGates) -> Iterator[tuple[Value, Value, Value]]:
     for gate in range(half.gates):
         rows = slice(gate * half.cells, (gate + 1) * half.cells)
         weights = [
-            constant(f"{v.name}/{gate}", v.constant[rows], PerTensor(v.channel_scales[rows.start]))
+            constant_value(f"{v.name}/{gate}", v.constant[rows], PerTensor(v.channel_scales[rows.start]))
             for v in (half.input_weights, half.recurrent_weights)
         ]
-        bias = constant(f"{half.bias.name}/{gate}", np.ascontiguousarray(half.bias.constant[rows]))
+        bias = constant_value(f"{half.bias.name}/{gate}", np.ascontiguousarray(half.bias.constant[rows]))
         yield weights[0], weights[1], bias
 
 

@@ -29,7 +29,7 @@ from pillion.emitters.tflite.uint8 import between_uint8, convolution_in_uint8
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, why_multipliers_explicit
-from pillion.ir.types import Value, constant
+from pillion.ir.types import Value, constant_value
 from pillion.ops.conv import Convolution
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
 from pillion.schemas import tflite
@@ -81,7 +81,7 @@ def _lut_nodes(op: ops.Lut) -> list[Node]:
         case ops.Function.CLAMP:
             return _clamp_nodes(as_clamp(op))
         case ops.Function.NEG:
-            zero = constant(f"{op.name}/zero", np.full(1, op.x.zero_point, np.int8), op.x.quant)
+            zero = constant_value(f"{op.name}/zero", np.full(1, op.x.zero_point, np.int8), op.x.quant)
             return [Node("SUB", (zero, op.x), (op.y,), tflite.SubOptions(pot_scale_int16=False))]
         case ops.Function.SQUARE:
             return [Node("MUL", (op.x, op.x), (op.y,), tflite.MulOptions())]

@@ -13,7 +13,7 @@ import numpy as np
 from pillion.codecs.tflite.exact import UNSIGNED_BY, as_uint8
 from pillion.codecs.tflite.node import Node
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Value, constant
+from pillion.ir.types import PerTensor, Value, constant_value
 from pillion.ops.conv import Convolution
 from pillion.schemas import tflite
 
@@ -29,7 +29,7 @@ def convolution_in_uint8(op: Convolution, nodes: list[Node]) -> list[Node]:
 
 def _node_in_uint8(op: Convolution, node: Node) -> list[Node]:
     levels = (op.weights.constant.astype(np.int16) + UNSIGNED_BY).astype(np.uint8)
-    weights = constant(f"{op.name}/weights_uint8", levels, PerTensor(op.weights.scale, UNSIGNED_BY))
+    weights = constant_value(f"{op.name}/weights_uint8", levels, PerTensor(op.weights.scale, UNSIGNED_BY))
     return between_uint8(op, node, {op.weights: weights})
 
 

@@ -14,7 +14,7 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Unscaled, Value
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import Table, pack
+from pillion.schemas.flatbuffer import Table, write_flatbuffer
 from pillion.schemas.tflite import ElementType
 
 MAX_RANK = 8
@@ -69,7 +69,7 @@ class _SharedFileTables:
             description="pillion",
             buffers=self.buffers,
         )
-        return pack(model, tflite.IDENTIFIER)
+        return write_flatbuffer(model, tflite.IDENTIFIER)
 
 
 class _SubgraphWriter:

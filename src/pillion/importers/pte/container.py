@@ -10,7 +10,7 @@ import numpy as np
 
 from pillion.errors import PillionError
 from pillion.schemas import pte
-from pillion.schemas.flatbuffer import Bytes, MalformedError, unpack
+from pillion.schemas.flatbuffer import Bytes, MalformedError, read_root_table
 from pillion.schemas.pte import DelegateDataLocation
 from pillion.schemas.pte_record import OpenedRecord, open_record
 
@@ -25,7 +25,7 @@ class Container:
     def __init__(self, raw: bytes, name: str) -> None:
         self.raw, self.name = raw, name
         self.tables, self.base = self.split()
-        self.program = unpack(pte.Program, self.tables, pte.IDENTIFIER)
+        self.program = read_root_table(pte.Program, self.tables, pte.IDENTIFIER)
         self.plan = self.only_plan()
 
     def split(self) -> tuple[bytes, int]:

@@ -124,7 +124,7 @@ def _binary_as_lookup(call: ReadCall, a: ReadTensor, b: ReadTensor, numbers: Num
     return y
 
 
-def activation(call: ReadCall) -> None:
+def read_table_lookup(call: ReadCall) -> None:
     """Reads a lookup in a table of 256 entries."""
     call.require_same_dim_order(call.view("x"))
     x, table = call.int8(call.view("x").tensor), call.constant("table", DType.INT8)
@@ -202,7 +202,7 @@ def add(call: ReadCall) -> None:
             for q, zero, m in ((x, zeros[0], first), (y, zeros[1], second))
         )
         total = numerics.requantize(sum(parts), out.mantissa, out.shift)
-        return numerics.saturate(total + zeros[2], bounds["low"], bounds["high"])
+        return numerics.clamp_to_int8(total + zeros[2], bounds["low"], bounds["high"])
 
     result = _binary_as_lookup(call, a, b, numbers)
     if result is not None:
@@ -222,7 +222,7 @@ def mul(call: ReadCall) -> None:
 
     def numbers(x: Int64Array, y: Int64Array) -> Any:
         product = numerics.requantize((x - zeros[0]) * (y - zeros[1]), m.mantissa, m.shift)
-        return numerics.saturate(product + out_zero, -128, 127)
+        return numerics.clamp_to_int8(product + out_zero, -128, 127)
 
     result = _binary_as_lookup(call, a, b, numbers)
     if result is not None:

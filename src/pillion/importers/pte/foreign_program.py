@@ -18,7 +18,7 @@ from pillion.importers.pte.steps import Delegated, GraphCollector
 from pillion.importers.pte.table import TABLE
 from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams
 from pillion.ir.graph import Graph, model_name
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.schemas import pte
 from pillion.schemas.flatbuffer import MalformedError, Table
 from pillion.schemas.ir_payload import is_ir
@@ -125,7 +125,7 @@ class PteReader(ProgramState):
         collected = Graph(
             model_name(self.container.name), taken, tuple(out.ops), tuple(out.values[y] for y in outputs)
         )
-        return verify(collected.without_dead_ops())
+        return verify_graph(collected.without_dead_ops())
 
 
 def with_unique_names(body: Graph, source: str) -> Graph:

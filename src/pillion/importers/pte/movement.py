@@ -35,10 +35,10 @@ def _non_negative_axis(call: ReadCall, rank: int, axis: int | None = None) -> in
     return axis % rank
 
 
-def viewed(call: ReadCall) -> None:
+def read_view(call: ReadCall) -> None:
     """Reads a reshape."""
     _require_result_sizes(call, call.integers("sizes"))
-    copy_memory(call)
+    read_memory_copy(call)
 
 
 def _require_result_sizes(call: ReadCall, declared: tuple[int, ...]) -> None:
@@ -48,23 +48,23 @@ def _require_result_sizes(call: ReadCall, declared: tuple[int, ...]) -> None:
         raise call.refuse(f"the result has sizes {sizes}", declared)
 
 
-def squeezed(call: ReadCall) -> None:
+def read_squeeze(call: ReadCall) -> None:
     """Reads a reshape that drops axes of size 1."""
     sizes = call.view("x").sizes
     gone = {_non_negative_axis(call, len(sizes), axis) for axis in call.integers("axes")}
     _require_result_sizes(call, tuple(d for axis, d in enumerate(sizes) if axis not in gone or d != 1))
-    copy_memory(call)
+    read_memory_copy(call)
 
 
-def unsqueezed(call: ReadCall) -> None:
+def read_unsqueeze(call: ReadCall) -> None:
     """Reads a reshape that adds an axis of size 1."""
     sizes = call.view("x").sizes
     at = _non_negative_axis(call, len(sizes) + 1)
     _require_result_sizes(call, (*sizes[:at], 1, *sizes[at:]))
-    copy_memory(call)
+    read_memory_copy(call)
 
 
-def copy_memory(call: ReadCall) -> None:
+def read_memory_copy(call: ReadCall) -> None:
     """Reads a copy of memory."""
     x = call.view("x").tensor
     if x.is_constant:

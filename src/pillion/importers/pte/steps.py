@@ -13,7 +13,7 @@ import numpy as np
 from pillion.importers.pte.tensor import ReadTensor, Table
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Quant, TensorType, Unscaled, Value, constant
+from pillion.ir.types import DType, PerTensor, Quant, TensorType, Unscaled, Value, constant_value
 from pillion.ops import Function, Linear, Lut, Segment
 from pillion.ops.conv import Convolution, zero_dead_channel_biases
 
@@ -64,10 +64,10 @@ class GraphCollector:
         """Returns a tensor with other parameters: a new constant, or the result of an identity table."""
         name = self.names.fresh(tensor.name)
         if tensor.data is not None:
-            return constant(name, tensor.data, quant)
+            return constant_value(name, tensor.data, quant)
         assert base is not None, tensor.name  # steps are in execution order
         y = Value(name, TensorType(tensor.shape, tensor.dtype, quant))
-        table = constant(self.names.fresh(f"{name}_table"), LEVELS)
+        table = constant_value(self.names.fresh(f"{name}_table"), LEVELS)
         self.ops.append(Lut(x=base, table=table, y=y, function=Function.TABLE, source=source))
         return y
 

@@ -26,7 +26,7 @@ from pillion.ops.conv import output_size
 from pillion.ops.softmax import OUTPUT, smallest_difference
 
 
-def sides(
+def padding_sides(
     call: ReadCall, before: Pair, x: Shape, y: Shape, kernel: Pair, stride: Pair, dilation: Pair
 ) -> Sides:
     """Returns the padding of all sides: the kernel has the top and left ones, the size of the result
@@ -76,7 +76,7 @@ def _record_convolution(
     """Records a convolution."""
     stride, before, dilation = map(call.pair, ("stride", "padding", "dilation"))
     kernel, shape = (weights.shape[1], weights.shape[2]), call.out_image
-    padding = sides(call, before, x.shape, shape, kernel, stride, dilation)
+    padding = padding_sides(call, before, x.shape, shape, kernel, stride, dilation)
     fields |= {"stride": stride, "dilation": dilation, "padding": padding}
     _record_weighted_op(call, make, x, weights, axis, fields)
 
@@ -166,7 +166,7 @@ def max_pool2d(call: ReadCall) -> None:
 def _record_pool(call: ReadCall, make: Any, fields: dict[str, Any]) -> None:
     x, shape = call.image("x"), call.out_image
     kernel, stride, before = map(call.pair, ("kernel", "stride", "padding"))
-    padding = sides(call, before, x.shape, shape, kernel, stride, (1, 1))
+    padding = padding_sides(call, before, x.shape, shape, kernel, stride, (1, 1))
     y = call.make(shape, DType.INT8, x.label)
     geometry = {"kernel": kernel, "stride": stride, "padding": padding}
     call.reader.add(SameScaleStep(call.source, make, ("x",), (x,), y, {**geometry, **fields}))

@@ -20,14 +20,14 @@ from pillion.importers.tflite.loop_analysis import subgraphs_of_loops
 from pillion.importers.tflite.model import TfliteReader
 from pillion.importers.tflite.table import ROWS, ops_of
 from pillion.importers.tflite.uint8 import Uint8Boundary
-from pillion.importers.tflite.variables import CODES, Key, assigned_values, initializers
+from pillion.importers.tflite.variables import CODES, Key, assigned_values, initializer_subgraphs
 from pillion.importers.tflite.while_loops import all_ops
 from pillion.ir.graph import Graph, clean_name, model_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import MalformedError, unpack
+from pillion.schemas.flatbuffer import MalformedError, read_root_table
 
 READ = (*ROWS, *CODES)
 """The supported operators, on int8."""
@@ -91,7 +91,7 @@ def open_file(source: str | os.PathLike[str] | bytes, compiled: Mapping[str, str
     else:
         raw, name, location = read_whole(Path(source), ".tflite"), Path(source).stem, str(source)
     try:
-        model = unpack(tflite.Model, raw, tflite.IDENTIFIER)
+        model = read_root_table(tflite.Model, raw, tflite.IDENTIFIER)
         resolve_buffers(model, raw)
         return OpenedTflite(model, name, location, raw, compiled)
     except MalformedError as error:
@@ -126,7 +126,7 @@ def _read_graph(model: tflite.Model, name: str) -> Graph:
     if not model.subgraphs:
         raise MalformedError("there is no subgraph")
     main = model.subgraphs[0]
-    first = initializers(model, main) | subgraphs_of_loops(model)
+    first = initializer_subgraphs(model, main) | subgraphs_of_loops(model)
     others = [s for number, s in enumerate(model.subgraphs) if number and number not in first]
     if others:  # `explained` describes them
         raise PillionError(
@@ -149,7 +149,9 @@ def _read_graph(model: tflite.Model, name: str) -> Graph:
             raise MalformedError("the subgraph of CALL_ONCE has inputs or outputs")
         initial |= assigned_values(initializer.variables, all_ops(initializer, ops_of))
     states = reader.variables.states(initial)
-    return verify(Graph(name, inputs, (*ops, *last), outputs, Arithmetic.TFLITE, states).without_dead_ops())
+    return verify_graph(
+        Graph(name, inputs, (*ops, *last), outputs, Arithmetic.TFLITE, states).without_dead_ops()
+    )
 
 
 __all__ = ["OpenedTflite", "open_file", "read"]

@@ -14,7 +14,7 @@ from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.op_chain import OpChain, as_constant
 from pillion.ir.op import Op
 from pillion.ir.size_limits import LARGEST
-from pillion.ir.types import DType, TensorType, Value, constant
+from pillion.ir.types import DType, TensorType, Value, constant_value
 from pillion.ops.compare_select import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
 from pillion.ops.indexing import SOURCES, Cast, Gather
 from pillion.ops.movement import Reshape
@@ -25,7 +25,9 @@ def logical_not(call: ReadOperator) -> list[Op]:
     """Reads a negation as a comparison with false."""
     x = call.operand(0)
     require_one_of(call, x, DType.BOOL)
-    no = constant(call.fresh(f"{call.result.name}/false"), np.zeros((1,) * min(x.type.rank, 1), np.bool_))
+    no = constant_value(
+        call.fresh(f"{call.result.name}/false"), np.zeros((1,) * min(x.type.rank, 1), np.bool_)
+    )
     return [Compare(a=x, b=no, y=call.result, relation=Relation.EQUAL, source=call.source)]
 
 
@@ -40,7 +42,7 @@ def select(call: ReadOperator) -> list[Op]:
         column = (*condition.shape, *(1,) * (a.type.rank - 1))
         if condition.is_constant:
             values = condition.constant.reshape(column)
-            condition = constant(call.fresh(f"{y.name}/condition"), values)
+            condition = constant_value(call.fresh(f"{y.name}/condition"), values)
         else:
             condition = chain.reshape(condition, column, "condition")
     return [*chain.ops, Where(condition=condition, a=a, b=b, y=y, source=call.source)]
@@ -179,7 +181,7 @@ def one_hot(call: ReadOperator) -> list[Op]:
     chain = OpChain(call)
     column = chain.reshape(numbers, shape, "column")
     if numbers.is_constant:
-        chain.ops, column = [], constant(column.name, numbers.constant.reshape(shape))
+        chain.ops, column = [], constant_value(column.name, numbers.constant.reshape(shape))
     positions = chain.numbers(np.arange(depth[0]).reshape(-1, *(1,) * (rank - 1 - axis)), "places")
     is_there = Value(call.fresh(f"{y.name}/is_there"), TensorType(y.shape, DType.BOOL))
     chain.add(Compare, is_there, y.shape, numbers, a=column, b=positions, relation=Relation.EQUAL)
@@ -190,7 +192,9 @@ def one_hot(call: ReadOperator) -> list[Op]:
 def _as_scalar(value: Value) -> Value:
     """Returns a one-element constant as a scalar, because the result may have no axes."""
     return (
-        value if value.type.rank == 0 else constant(value.name, value.constant.reshape(()), value.type.quant)
+        value
+        if value.type.rank == 0
+        else constant_value(value.name, value.constant.reshape(()), value.type.quant)
     )
 
 

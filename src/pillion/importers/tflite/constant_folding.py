@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Value, constant
+from pillion.ir.types import Array, Value, constant_value
 from pillion.ops.scan import Scan
 
 MOST_BYTES = 2**16
@@ -22,7 +22,7 @@ def fold_constant_ops(call: ReadOperator, ops: list[Op]) -> list[Op]:
     if not results or not all(y.name in results for y in call.outputs):
         return ops
     for y, data in (results[y.name] for y in call.outputs):
-        call.bind(y, constant(y.name, data, y.type.quant))
+        call.bind(y, constant_value(y.name, data, y.type.quant))
     return []
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops.detections import Detections, parts
 from pillion.ops.formats import Dequantize
 from pillion.ops.movement import Reshape, Slice
@@ -69,7 +69,9 @@ def _float_anchors(call: ReadOperator) -> Value:
     if anchors.dtype is not boxes.dtype or not isinstance(anchors.type.quant, PerTensor):
         raise call.refuse("anchors are float32 as boxes are, or uint8 with one scale as those", repr(anchors))
     levels = anchors.constant.astype(np.int32) - anchors.zero_point
-    return constant(call.fresh(f"{anchors.name}/real"), levels.astype(np.float32) * np.float32(anchors.scale))
+    return constant_value(
+        call.fresh(f"{anchors.name}/real"), levels.astype(np.float32) * np.float32(anchors.scale)
+    )
 
 
 def _result_slices(call: ReadOperator, combined: Value, most: int) -> list[Op]:

@@ -82,14 +82,14 @@ class Diagnosis:
     def users(self, tensors: Sequence[tflite.Tensor]) -> str:
         """Returns the operators that read or write these tensors, with their counts."""
         ids = {id(tensor) for tensor in tensors}
-        return counted(
+        return count_names(
             code
             for code, operator in zip(self.codes, self.graph.operators, strict=True)
             if any(id(t) in ids for t in self.tensors((*operator.inputs, *operator.outputs)))
         )
 
 
-def counted(codes: Iterator[str] | Sequence[str]) -> str:
+def count_names(codes: Iterator[str] | Sequence[str]) -> str:
     """Returns names with their counts, the most frequent first."""
     return ", ".join(f"{count} × {code}" for code, count in Counter(codes).most_common())
 
@@ -108,7 +108,7 @@ def compiled_already(file: Diagnosis) -> PillionError | None:
             return PillionError(
                 f"`{file.name}` was compiled for {whose} already",
                 rule="a .tflite holds layers; a compiler for an NPU puts code of that NPU in their place",
-                here=f"custom operator `{custom}`, {counted(file.codes)}",
+                here=f"custom operator `{custom}`, {count_names(file.codes)}",
                 help="use the .tflite from before that step: Pillion compiles it for chips with and without NPU (`pillion targets`)",
             )
     return None
@@ -122,7 +122,7 @@ def control_flow(file: Diagnosis) -> PillionError | None:
     return PillionError(
         f"`{file.name}` branches or loops",
         rule="what is computed does not depend on data",
-        here=f"{counted(codes)}, in {len(file.model.subgraphs)} subgraphs",
+        here=f"{count_names(codes)}, in {len(file.model.subgraphs)} subgraphs",
         help=f"convert a net whose loops are unrolled: a Python loop with a fixed number of steps, or {OTHER_WAY}",
     )
 
@@ -147,7 +147,7 @@ BOUNDARY = ("QUANTIZE", "DEQUANTIZE", "CAST", "CUSTOM TFLite_Detection_PostProce
 """Operators between float and int8, including the detectors' last operator."""
 
 
-def floating(file: Diagnosis) -> PillionError | None:
+def computes_in_float(file: Diagnosis) -> PillionError | None:
     """Recognizes operators that compute in float, with weights of 8, 16 or 32 bits."""
     tensors = file.activations_of_type(ElementType.FLOAT32, ElementType.FLOAT16, quantized=False)
     ids = {id(tensor) for tensor in tensors}
@@ -162,7 +162,7 @@ def floating(file: Diagnosis) -> PillionError | None:
     inside = file.activations_of_type(ElementType.INT8, ElementType.UINT8)
     read = (t for _, operator in computing for t in file.tensors(operator.inputs))
     constants = [t for t in read if is_constant(file.model, t)]
-    ops = counted([code for code, _ in computing])
+    ops = count_names([code for code, _ in computing])
     if any(t.type in (ElementType.INT8, ElementType.UINT8) and has_scale(t) for t in constants):
         what, rule = (
             "has int8 weights and float activations (dynamic range quantization)",
@@ -192,7 +192,7 @@ def unknown_operators(file: Diagnosis) -> PillionError | None:
     return PillionError(
         f"`{file.name}` has operators that are not read",
         rule=f"operators are among the {len(set(file.known))} that are read: docs/reference/tflite.md lists them",
-        here=f"{counted(unknown)}, of {len(file.codes)} operators",
+        here=f"{count_names(unknown)}, of {len(file.codes)} operators",
         help="\n".join(advice),
     )
 
@@ -206,7 +206,7 @@ def _operator_advice(code: str) -> str:
 KINDS: tuple[Callable[[Diagnosis], PillionError | None], ...] = (
     control_flow,
     sixteen_bits,
-    floating,
+    computes_in_float,
     unknown_operators,
 )
 """The recognizers, in the order of the message."""

@@ -31,17 +31,17 @@ STATEFUL = (
 
 def computes_in_float(model: tflite.Model) -> bool:
     """Whether a file's operators have float results and no quantized ones."""
-    is_quantized, is_float = arithmetics(model)
+    is_quantized, is_float = number_formats(model)
     return is_float and not is_quantized
 
 
 def is_partly_float(model: tflite.Model) -> bool:
     """Whether some operators of a file compute in float, and others on quantized tensors; none remembers."""
     names = {operator_name(model, code) for code in range(len(model.operator_codes))}
-    return all(arithmetics(model)) and names.isdisjoint(STATEFUL)
+    return all(number_formats(model)) and names.isdisjoint(STATEFUL)
 
 
-def arithmetics(model: tflite.Model) -> tuple[bool, bool]:
+def number_formats(model: tflite.Model) -> tuple[bool, bool]:
     """Whether operators of a file have quantized results, and whether some have float ones."""
     tensors = _computed_with(model, lambda operator: operator.outputs)
     is_quantized = any(t.type in INTEGERS and has_scale(t) for t in tensors)

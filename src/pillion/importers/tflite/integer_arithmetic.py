@@ -13,7 +13,7 @@ from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.file_diagnosis import OTHER_WAY
 from pillion.importers.tflite.op_chain import OpChain, as_constant
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Shape, Value, constant
+from pillion.ir.types import DType, Shape, Value, constant_value
 from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
 from pillion.schemas import tflite
 
@@ -47,7 +47,7 @@ class _Calculations(OpChain):
         """Adds a shift along an axis that fills with zeros, and returns its result."""
         size = x.shape[axis]
         if places >= size:
-            return constant(self.call.fresh(f"{x.name}/zeros"), np.zeros(x.shape, np.int32))
+            return constant_value(self.call.fresh(f"{x.name}/zeros"), np.zeros(x.shape, np.int32))
         none = (0,) * x.type.rank
         before = tuple(places if i == axis else 0 for i in range(x.type.rank))
         return self.pad(self.cut(x, axis, 0, size - places), before, none, "moved")

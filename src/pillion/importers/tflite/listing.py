@@ -59,7 +59,7 @@ class Listed:
     note: str
 
 
-def operators() -> Iterator[Listed]:
+def list_operators() -> Iterator[Listed]:
     """Yields all operators of the format and the supported custom ones, by name."""
     known = {*ROWS, *CODES}
     for name in sorted({*tflite.OPERATORS, *ROWS} - {"PLACEHOLDER_FOR_GREATER_OP_CODES", "DELEGATE"}):

@@ -61,8 +61,8 @@ def loop_of(call: ReadOperator) -> tuple[WhileLoop, TfliteReader]:
     """Returns the loop of a WHILE, and the reader of its step's tensors."""
     options = call.options_as(tflite.WhileOptions)
     assert call.part is not None
-    cond = call.part(subgraph(call, options.cond_subgraph_index), "of the condition of a loop")
-    body = call.part(subgraph(call, options.body_subgraph_index), "of the body of a loop")
+    cond = call.part(subgraph_of(call, options.cond_subgraph_index), "of the condition of a loop")
+    body = call.part(subgraph_of(call, options.body_subgraph_index), "of the body of a loop")
     borders = (call.inputs, call.outputs, cond.subgraph.inputs, body.subgraph.inputs, body.subgraph.outputs)
     if len({*map(len, borders)}) != 1 or len(cond.subgraph.outputs) != 1:
         found = [*map(len, borders)]
@@ -77,7 +77,7 @@ def loop_of(call: ReadOperator) -> tuple[WhileLoop, TfliteReader]:
     return _with_constants(call, while_loop, reader), reader
 
 
-def subgraph(call: ReadOperator, number: int) -> tflite.SubGraph:
+def subgraph_of(call: ReadOperator, number: int) -> tflite.SubGraph:
     """Returns a subgraph that an operator runs."""
     assert call.part is not None
     model = call.part(tflite.SubGraph(), "").model

@@ -7,9 +7,9 @@ import numpy as np
 
 from pillion.codecs.tflite.operands import require_int8
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
-from pillion.ir.numerics import Int64Array, saturate
+from pillion.ir.numerics import Int64Array, clamp_to_int8
 from pillion.ir.op import Op
-from pillion.ir.types import constant
+from pillion.ir.types import constant_value
 from pillion.ops.lut import Lut
 from pillion.ops.lut_tflite import Floats, exp32, tabulated_float32
 from pillion.ops.unary_functions import Function
@@ -28,7 +28,7 @@ def _elu(x: Floats) -> Floats:
     return np.where(x < 0, exp32(x) - np.float32(1), x)
 
 
-def negated(call: ReadOperator) -> list[Op]:
+def read_negation(call: ReadOperator) -> list[Op]:
     """Reads a NEG as LiteRT computes it: it negates the stored integers regardless of zero points, and keeps
     -128."""
     require_int8(call)
@@ -37,9 +37,11 @@ def negated(call: ReadOperator) -> list[Op]:
 
 
 def _lut_op(call: ReadOperator, entries: Int64Array) -> Op:
-    table = constant(call.fresh(f"{call.result.name}/table"), saturate(entries, -128, 127).astype(np.int8))
+    table = constant_value(
+        call.fresh(f"{call.result.name}/table"), clamp_to_int8(entries, -128, 127).astype(np.int8)
+    )
     return Lut(x=call.operand(0), y=call.result, table=table, source=call.source)
 
 
-ROWS: dict[str, Reading] = {"ELU": elu, "NEG": negated}
+ROWS: dict[str, Reading] = {"ELU": elu, "NEG": read_negation}
 """The readers of this file, by operator name."""

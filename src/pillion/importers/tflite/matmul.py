@@ -11,7 +11,7 @@ from pillion.codecs.tflite.operands import require_int8
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
-from pillion.ir.types import Shape, Value, constant
+from pillion.ir.types import Shape, Value, constant_value
 from pillion.ops.matmul import BatchMatmul
 from pillion.schemas import tflite
 
@@ -53,4 +53,4 @@ def _as_batch(chain: OpChain, x: Value, outer: Shape) -> Value:
     if math.prod(own) == math.prod(outer):
         return flat
     numbers = np.broadcast_to(np.arange(math.prod(own), dtype=np.int32).reshape(own), outer).reshape(-1)
-    return chain.gather(flat, constant(chain.call.fresh(f"{x.name}/batches"), numbers), "batches")
+    return chain.gather(flat, constant_value(chain.call.fresh(f"{x.name}/batches"), numbers), "batches")

@@ -88,7 +88,7 @@ class TfliteReader:
         for number in operator.inputs if code not in STATEFUL else ():
             if number != -1 and self.subgraph.tensors[number].is_variable:
                 rule = f"tensors that live between runs are those of {' and '.join(STATEFUL)}"
-                raise unreadable(self.subgraph.tensors[number], rule)
+                raise unreadable_tensor_error(self.subgraph.tensors[number], rule)
 
     def intermediate(self, number: int) -> PerTensor | None:
         """Returns the quantization of an intermediate tensor."""
@@ -147,15 +147,15 @@ class TfliteReader:
         if math.prod(shape) > MAX_ELEMENTS:
             raise MalformedError(f"tensors have at most {MAX_ELEMENTS} elements, found {shape}")
         if tensor.is_sparse:
-            raise unreadable(tensor, "tensors are not sparse")
+            raise unreadable_tensor_error(tensor, "tensors are not sparse")
         if tensor.type == ElementType.INT64 and data is not None:
             wide = data.view("<i8")
             if np.abs(wide).max(initial=0) >= 2**31:
-                raise unreadable(tensor, "int64 constants fit 32 bits")
+                raise unreadable_tensor_error(tensor, "int64 constants fit 32 bits")
             data = wide.astype("<i4").view(np.uint8)
         type_ = TensorType(shape, dtype, quant_of(tensor, dtype, shape))
         name = self.names.fresh(clean_name(tensor.name))
-        return Value(name, type_, None if data is None else typed(data, type_))
+        return Value(name, type_, None if data is None else typed_elements(data, type_))
 
     def data(self, tensor: tflite.Tensor) -> Array | None:
         """Returns the bytes of a constant, or None."""
@@ -163,7 +163,9 @@ class TfliteReader:
             raise MalformedError(f"buffer {tensor.buffer} of {len(self.model.buffers)}")
         buffer = self.model.buffers[tensor.buffer]
         if tensor.external_buffer:
-            raise unreadable(tensor, "data lie inside the file", "convert without external weights")
+            raise unreadable_tensor_error(
+                tensor, "data lie inside the file", "convert without external weights"
+            )
         if buffer.data is None or not buffer.data.size:
             return None
         return buffer.data ^ np.uint8(UNSIGNED_BY) if is_unsigned(tensor) else buffer.data
@@ -191,7 +193,7 @@ def has_open_size(tensor: tflite.Tensor) -> bool:
     return -1 in (tensor.shape_signature or ())
 
 
-def unreadable(tensor: tflite.Tensor, rule: str, help: str = "") -> PillionError:
+def unreadable_tensor_error(tensor: tflite.Tensor, rule: str, help: str = "") -> PillionError:
     """Returns the error that a tensor cannot be read."""
     here = f"{type_name(tensor)}{tensor.shape[:MAX_RANK]}"
     return PillionError(f"tensor `{clean_name(tensor.name)}` cannot be read", rule=rule, here=here, help=help)
@@ -234,7 +236,7 @@ def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:
     dtype = DTYPES.get(tensor.type)
     is_wide = dtype is DType.INT16 and not is_held
     if dtype is None or (is_wide and tensor.quantization is not None):
-        raise unreadable(
+        raise unreadable_tensor_error(
             tensor,
             "activations and weights are int8 or uint8, biases int32, borders int8, uint8 or float32",
             "convert with int8 for inputs, outputs and all operators",
@@ -249,7 +251,7 @@ def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
     if quant is None or not quant.scale or dtype not in (DType.INT8, DType.INT16):
         return None
     if quant.details_type:
-        raise unreadable(
+        raise unreadable_tensor_error(
             tensor,
             "quantization is by scales and zero points",
             "quantize with a scale for each tensor or channel",
@@ -258,15 +260,15 @@ def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
         zero_point = quant.zero_point[0] if quant.zero_point else 0
         return PerTensor(quant.scale[0], zero_point - UNSIGNED_BY * is_unsigned(tensor))
     if is_unsigned(tensor):
-        raise unreadable(
+        raise unreadable_tensor_error(
             tensor, "uint8 tensors have one scale", "convert with int8 weights, or with one scale"
         )
     if any(quant.zero_point):
-        raise unreadable(tensor, "tensors with several scales have zero points 0")
+        raise unreadable_tensor_error(tensor, "tensors with several scales have zero points 0")
     return PerChannel(tuple(quant.scale), 0 if len(shape) == 1 else quant.quantized_dimension)
 
 
-def typed(data: Array, type_: TensorType) -> Array:
+def typed_elements(data: Array, type_: TensorType) -> Array:
     """Returns the bytes of a constant as its elements, without a copy."""
     if data.size != type_.size_bytes:
         raise MalformedError(f"{type_.size_bytes} bytes of data are wanted, found {data.size}")

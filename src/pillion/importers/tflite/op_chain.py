@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
-from pillion.ir.types import Array, PerTensor, Shape, Value, constant
+from pillion.ir.types import Array, PerTensor, Shape, Value, constant_value
 from pillion.ops.indexing import Gather
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 
@@ -34,7 +34,7 @@ class OpChain:
     def numbers(self, numbers: ArrayLike, name: str = "numbers") -> Value:
         """Returns an int32 constant."""
         fresh = self.call.fresh(f"{self.call.outputs[0].name}/{name}")
-        return constant(fresh, np.asarray(numbers, np.int32))
+        return constant_value(fresh, np.asarray(numbers, np.int32))
 
     def reshape(self, x: Value, shape: Shape, y: Value | str | None = None) -> Value:
         """Changes the shape; without `y`, only if it differs."""
@@ -78,7 +78,7 @@ class OpChain:
 def as_constant(call: ReadOperator, data: Array) -> list[Op]:
     """Binds an operator's result to a constant of this shape, and returns no ops."""
     y = call.result_of_shape(data.shape)
-    call.bind(y, constant(y.name, data, y.type.quant))
+    call.bind(y, constant_value(y.name, data, y.type.quant))
     return []
 
 

@@ -14,7 +14,7 @@ from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import INT16_MAX, Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant_value
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.movement import Reshape, Transpose
 from pillion.ops.scan import Scan
@@ -156,7 +156,7 @@ def _concat_gates(call: ReadOperator, gates: tuple[int, ...], name: str) -> dict
         if bias.type.rank != 1 or bias.dtype is not DType.INT32:
             raise call.refuse("biases are int32 vectors", repr(bias))
     data = np.concatenate([bias.constant for bias in biases])
-    return {**both, "bias": constant(call.fresh(f"{call.result.name}/{name}/bias"), data)}
+    return {**both, "bias": constant_value(call.fresh(f"{call.result.name}/{name}/bias"), data)}
 
 
 def _concat_weights(call: ReadOperator, weights: list[Value], name: str) -> Value:
@@ -166,7 +166,7 @@ def _concat_weights(call: ReadOperator, weights: list[Value], name: str) -> Valu
             raise call.refuse("weights of gates are int8 matrices of one size, each with one scale", repr(w))
     scales = tuple(w.scale for w in weights for _ in range(w.shape[0]))
     data = np.concatenate([w.constant for w in weights])
-    return constant(call.fresh(f"{call.result.name}/{name}"), data, PerChannel(scales, 0))
+    return constant_value(call.fresh(f"{call.result.name}/{name}"), data, PerChannel(scales, 0))
 
 
 def _lstm_scan(
@@ -224,7 +224,7 @@ def svdf(call: ReadOperator) -> list[Op]:
     operand = call.optional(3)
     units = feature.shape[0] // options.rank
     bias = (
-        constant(call.fresh(f"{y.name}/bias"), np.zeros(units, np.int32))
+        constant_value(call.fresh(f"{y.name}/bias"), np.zeros(units, np.int32))
         if operand is None
         else call.constant(3)
     )

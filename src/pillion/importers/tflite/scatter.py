@@ -13,7 +13,7 @@ from pillion.codecs.tflite.operands import require_one_of
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
-from pillion.ir.types import DType, constant
+from pillion.ir.types import DType, constant_value
 from pillion.ops.compare_select import Where
 from pillion.schemas import tflite
 
@@ -40,7 +40,9 @@ def scatter_nd(call: ReadOperator) -> list[Op]:
     chain = OpChain(call)
     rows = chain.reshape(x, (count, *inner))
     zero = -UNSIGNED_BY if call.is_unsigned else 0
-    empty = constant(call.fresh(f"{y.name}/empty"), np.full((1, *inner), zero, x.dtype.numpy), x.type.quant)
+    empty = constant_value(
+        call.fresh(f"{y.name}/empty"), np.full((1, *inner), zero, x.dtype.numpy), x.type.quant
+    )
     both = chain.concat((rows, empty), 0, "rows")
     chain.reshape(chain.gather(both, chain.numbers(source), "placed"), y.shape, y)
     return chain.ops
@@ -86,7 +88,7 @@ def update_slice(call: ReadOperator) -> list[Op]:
     after = tuple(d - p - b for b, (_, d, p) in zip(before, sizes, strict=True))
     inside = np.zeros(x.shape, np.bool_)
     inside[tuple(slice(b, b + p) for b, p in zip(before, part.shape, strict=True))] = True
-    where, chain = constant(call.fresh(f"{y.name}/inside"), inside), OpChain(call)
+    where, chain = constant_value(call.fresh(f"{y.name}/inside"), inside), OpChain(call)
     chain.add(Where, y, y.shape, x, condition=where, a=chain.pad(part, before, after, "part"), b=x)
     return chain.ops
 

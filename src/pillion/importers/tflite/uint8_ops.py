@@ -12,9 +12,9 @@ import numpy as np
 from pillion.codecs.tflite.exact import UNSIGNED_BY
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.weight_zero_points import WEIGHTED, lower_weight_zero_points
-from pillion.ir.numerics import Arithmetic, round_half_away, saturate
+from pillion.ir.numerics import Arithmetic, clamp_to_int8, round_half_away
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Value, constant
+from pillion.ir.types import Array, Value, constant_value
 from pillion.ops.conv import Convolution
 from pillion.ops.formats import Requantize
 from pillion.ops.lut import Lut
@@ -90,7 +90,7 @@ def _requantize_or_lookup(call: ReadOperator, x: Value, y: Value) -> Op:
     expected = _rescaled_numbers(x, y)
     if np.array_equal(requantize.reference(Arithmetic.TFLITE, numbers), expected):
         return requantize
-    table = constant(call.fresh(f"{x.name}/table"), expected)
+    table = constant_value(call.fresh(f"{x.name}/table"), expected)
     return Lut(x=x, table=table, y=y, function=Function.TABLE, source=call.source)
 
 
@@ -99,7 +99,7 @@ def _rescaled_numbers(x: Value, y: Value) -> Array:
     scale = np.float32(x.scale) * (np.float32(1) / np.float32(y.scale))
     shifted = np.arange(256).astype(np.float32) * scale + -np.float32(x.zero_point + UNSIGNED_BY) * scale
     levels = round_half_away(shifted.astype(np.float64)) + y.zero_point
-    return np.asarray(saturate(levels, -128, 127), np.int8)
+    return np.asarray(clamp_to_int8(levels, -128, 127), np.int8)
 
 
 def _with_uint8_multiplier(op: Op) -> Op:

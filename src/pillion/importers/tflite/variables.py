@@ -131,7 +131,7 @@ def _variable_state(variable: _Variable, initial: Array | None) -> State:
     return State(variable.name, before, after, initial)
 
 
-def initializers(model: tflite.Model, subgraph: tflite.SubGraph) -> set[int]:
+def initializer_subgraphs(model: tflite.Model, subgraph: tflite.SubGraph) -> set[int]:
     """Returns the indices of the subgraphs that CALL_ONCE runs."""
     options = (operator.options for operator in subgraph.operators)
     return {option.init_subgraph_index for option in options if isinstance(option, tflite.CallOnceOptions)}

@@ -11,7 +11,7 @@ import numpy as np
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
-from pillion.ir.types import Array, PerTensor, Value, constant
+from pillion.ir.types import Array, PerTensor, Value, constant_value
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.schemas import tflite
 
@@ -46,7 +46,7 @@ def _with_operands(call: ReadOperator, changed: dict[int, Value]) -> ReadOperato
 
 
 def _weight_constant(call: ReadOperator, weights: Value, data: Array) -> Value:
-    return constant(call.fresh(weights.name), data, PerTensor(weights.scale))
+    return constant_value(call.fresh(weights.name), data, PerTensor(weights.scale))
 
 
 def _int8_weight_parts(weights: Value) -> list[Array]:

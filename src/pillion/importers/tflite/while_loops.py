@@ -12,13 +12,13 @@ import numpy as np
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.file_diagnosis import combined_error
-from pillion.importers.tflite.loop_analysis import Element, LoopRows, WhileLoop, loop_of, subgraph
+from pillion.importers.tflite.loop_analysis import Element, LoopRows, WhileLoop, loop_of, subgraph_of
 from pillion.importers.tflite.model import TfliteReader, has_open_size, tensor_of
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Shape, Value, constant
+from pillion.ir.types import Array, Shape, Value, constant_value
 from pillion.ops.scan import Scan
 from pillion.schemas import tflite
 
@@ -71,7 +71,7 @@ def loop(body_of: BodyOf) -> Reading:
 def _with_shapes(call: ReadOperator) -> ReadOperator:
     """Returns the loop with results of the shapes that the body returns; where the body leaves them open, of those of the
     operands."""
-    body = subgraph(call, call.options_as(tflite.WhileOptions).body_subgraph_index)
+    body = subgraph_of(call, call.options_as(tflite.WhileOptions).body_subgraph_index)
     if not len(body.outputs) == len(call.inputs) == len(call.outputs):
         raise call.refuse(
             "a loop hands on as much as it takes", f"{len(call.inputs)} and {len(body.outputs)}"
@@ -136,7 +136,7 @@ class _LoopConversion(OpChain):
     def reshaped(self, x: Value, shape: Shape) -> Value:
         """Returns a value in another shape."""
         if x.is_constant and x.shape != shape:
-            return constant(self.call.fresh(x.name), x.constant.reshape(shape), x.type.quant)
+            return constant_value(self.call.fresh(x.name), x.constant.reshape(shape), x.type.quant)
         return self.reshape(x, shape)
 
     def result_of(self, value: Value, is_row: bool) -> Value:
@@ -154,7 +154,7 @@ class _LoopConversion(OpChain):
         for number in (*loop.carried, *loop.same):
             self.reshape(lasts[loop.same.get(number, number)], outputs[number].shape, outputs[number])
         for number, values in loop.counted.items():
-            self.call.bind(outputs[number], constant(outputs[number].name, values))
+            self.call.bind(outputs[number], constant_value(outputs[number].name, values))
         for number in loop.kept:
             self.call.rename(outputs[number], self.call.operand(number))
 

@@ -19,7 +19,7 @@ from pillion.importers.tflite.file_diagnosis import (
     unknown_operators,
 )
 from pillion.importers.tflite.loop_analysis import subgraphs_of_loops
-from pillion.importers.tflite_float.float_module import PREFIX, ROWS, FloatModule, check_shapes, examples
+from pillion.importers.tflite_float.float_module import PREFIX, ROWS, FloatModule, check_shapes, random_inputs
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
 from pillion.importers.torch.export import export
@@ -32,7 +32,7 @@ def float_module(opened: OpenedTflite) -> tuple[nn.Module, tuple[Tensor, ...]]:
     with opened.reading():
         module = FloatModule(FloatReader(opened.model, opened.model.subgraphs[0]))
         check_shapes(module)
-        return module, examples(module.inputs)
+        return module, random_inputs(module.inputs)
 
 
 def _require_supported_operators(opened: OpenedTflite) -> None:
@@ -56,12 +56,12 @@ def float_program(opened: OpenedTflite) -> tuple[ExportedProgram | StatefulModul
     module, inputs = float_module(opened)
     stateful = as_stateful(module, inputs)
     if stateful is None:
-        return captured(module, inputs, opened.name), inputs
-    stateful.exported = captured(stateful, (*inputs, *stateful.first), opened.name)
+        return export_module(module, inputs, opened.name), inputs
+    stateful.exported = export_module(stateful, (*inputs, *stateful.first), opened.name)
     return stateful, inputs
 
 
-def captured(module: nn.Module, inputs: tuple[Tensor, ...], name: str) -> ExportedProgram:
+def export_module(module: nn.Module, inputs: tuple[Tensor, ...], name: str) -> ExportedProgram:
     """Returns the exported program of a module of a file with this name."""
     exported = export(module, inputs)
     for node in exported.graph.nodes:

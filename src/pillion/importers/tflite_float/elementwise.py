@@ -18,7 +18,7 @@ from pillion.ir.types import DType
 from pillion.schemas import tflite
 
 
-def unary(compute: Callable[[Tensor], Tensor]) -> Reading:
+def unary_reader(compute: Callable[[Tensor], Tensor]) -> Reading:
     """Returns the reader of an elementwise function."""
 
     def row(call: ReadOperator) -> FloatCall:
@@ -27,7 +27,7 @@ def unary(compute: Callable[[Tensor], Tensor]) -> Reading:
     return row
 
 
-def binary(compute: Callable[[Tensor, Tensor], Tensor]) -> Reading:
+def binary_reader(compute: Callable[[Tensor, Tensor], Tensor]) -> Reading:
     """Returns the reader of a binary operator; either operand may be a constant."""
 
     def row(call: ReadOperator) -> FloatCall:
@@ -47,7 +47,7 @@ def with_options(cls: type[Any], compute: Callable[[Tensor, Any], Tensor]) -> Re
 
     def row(call: ReadOperator) -> FloatCall:
         options = call.options_as(cls)
-        return unary(lambda x: compute(x, options))(call)
+        return unary_reader(lambda x: compute(x, options))(call)
 
     return row
 
@@ -89,23 +89,23 @@ def cast(call: ReadOperator) -> FloatCall:
     to = TORCH.get(call.result.dtype)
     if to is None:
         raise call.refuse("the result is float32, int32, uint8 or bool", repr(call.result))
-    return unary(lambda x: x.to(to))(call)
+    return unary_reader(lambda x: x.to(to))(call)
 
 
 SAME_NAMES = ("EXP", "LOG", "SQRT", "RSQRT", "ABS", "NEG", "SQUARE", "SIN", "COS", "FLOOR", "CEIL", "ROUND")
 """Functions of one tensor with PyTorch's names."""
 ROWS: dict[str, Reading] = {
-    **{name: unary(compute) for name, compute in ACTIVATIONS.items() if name != "NONE"},
-    **{name: unary(getattr(torch, name.lower())) for name in SAME_NAMES},
+    **{name: unary_reader(compute) for name, compute in ACTIVATIONS.items() if name != "NONE"},
+    **{name: unary_reader(getattr(torch, name.lower())) for name in SAME_NAMES},
     **{
-        name: binary(getattr(torch, name.lower()))
+        name: binary_reader(getattr(torch, name.lower()))
         for name in ("ADD", "SUB", "MUL", "DIV", "MINIMUM", "MAXIMUM", "POW")
     },
-    "LOGISTIC": unary(torch.sigmoid),
-    "HARD_SWISH": unary(F.hardswish),
-    "ELU": unary(F.elu),
-    "LOG_SOFTMAX": unary(lambda x: F.log_softmax(x, -1)),
-    "DEQUANTIZE": unary(lambda x: x),
+    "LOGISTIC": unary_reader(torch.sigmoid),
+    "HARD_SWISH": unary_reader(F.hardswish),
+    "ELU": unary_reader(F.elu),
+    "LOG_SOFTMAX": unary_reader(lambda x: F.log_softmax(x, -1)),
+    "DEQUANTIZE": unary_reader(lambda x: x),
     "LEAKY_RELU": with_options(tflite.LeakyReluOptions, lambda x, options: F.leaky_relu(x, options.alpha)),
     "GELU": with_options(
         tflite.GeluOptions,
@@ -114,7 +114,7 @@ ROWS: dict[str, Reading] = {
     "SOFTMAX": with_options(
         tflite.SoftmaxOptions, lambda x, options: F.softmax(x if options.beta == 1 else x * options.beta, -1)
     ),
-    "SQUARED_DIFFERENCE": binary(lambda a, b: torch.square(a - b)),
+    "SQUARED_DIFFERENCE": binary_reader(lambda a, b: torch.square(a - b)),
     "BATCH_MATMUL": batch_matmul,
     "FLOOR_MOD": floor_mod,
     "CAST": cast,

@@ -20,9 +20,9 @@ from pillion.importers.tflite_float import elementwise, layers, op_functions, re
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.tflite_float.readings import FloatCall, Reading, as_tensor
-from pillion.ir.graph import UniqueNames, identifier
+from pillion.ir.graph import UniqueNames, c_identifier
 from pillion.ir.size_limits import LARGEST
-from pillion.ir.types import DType, Value, constant
+from pillion.ir.types import DType, Value, constant_value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
 
@@ -89,9 +89,9 @@ class FloatModule(nn.Module):
         operands = tuple(call.operand(n) for n in made.operands)
         self._require_made(operands)
         if all(v.is_constant for v in operands):
-            fold(call, made, operands)
+            fold_constant_operands(call, made, operands)
             return
-        name, module = f"{PREFIX}{number}_{identifier(call.code)}", FloatOperator(made)
+        name, module = f"{PREFIX}{number}_{c_identifier(call.code)}", FloatOperator(made)
         for index, value in enumerate(operands):
             if value.is_constant:
                 module.register_buffer(f"constant_{index}", as_tensor(value.constant))
@@ -121,7 +121,7 @@ class FloatModule(nn.Module):
         """Returns the forward function whose inputs have the file's names."""
         fresh = UniqueNames()
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter(fresh.fresh(identifier(v.name)), kind) for v in self.inputs]
+        parameters = [inspect.Parameter(fresh.fresh(c_identifier(v.name)), kind) for v in self.inputs]
 
         def forward(*given: Tensor) -> Any:
             known: dict[Value, Tensor] = dict(zip(self.inputs, given, strict=True))
@@ -163,13 +163,13 @@ def check_shapes(module: FloatModule) -> None:
                 known[value] = tensor
 
 
-def fold(call: ReadOperator, made: FloatCall, operands: Sequence[Value]) -> None:
+def fold_constant_operands(call: ReadOperator, made: FloatCall, operands: Sequence[Value]) -> None:
     """Binds the results of constant operands to constants."""
     with torch.no_grad():
         computed = made.forward(*(as_tensor(v.constant) for v in operands))
     results = computed if isinstance(computed, (tuple, list)) else (computed,)
     for old, result in zip(made.results, results, strict=True):
-        call.bind(old, constant(old.name, result.contiguous().numpy()))
+        call.bind(old, constant_value(old.name, result.contiguous().numpy()))
 
 
 def _loop_step_module(call: ReadOperator, reader: TfliteReader, step: tflite.SubGraph) -> FloatModule:
@@ -209,7 +209,7 @@ def read_operator(call: ReadOperator) -> FloatCall:
     return row(call)
 
 
-def examples(inputs: Sequence[Value]) -> tuple[Tensor, ...]:
+def random_inputs(inputs: Sequence[Value]) -> tuple[Tensor, ...]:
     """Returns random inputs; only their shapes and types matter."""
     source = torch.Generator().manual_seed(0)
     return tuple(_example_input(value, source) for value in inputs)

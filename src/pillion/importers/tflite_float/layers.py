@@ -15,10 +15,10 @@ from pillion.importers.tflite_float.readings import (
     Parts,
     Reading,
     activation,
+    as_parameter,
     float_call,
-    nchw,
-    nhwc,
-    parameter,
+    to_nchw,
+    to_nhwc,
 )
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Padding
@@ -36,16 +36,16 @@ def transpose_conv(call: ReadOperator) -> FloatCall:
     if min(cut) < 0 or weights.shape[3] != image.shape[3]:
         raise call.refuse("the result lies within what the filters reach", f"{full_size} to {list(y.shape)}")
     bias = bias_of(call, 3, image, weights, weights.shape[0])
-    filters = parameter(weights.constant.transpose(3, 0, 1, 2))
-    parts: Parts = {"weight": filters, "bias": parameter(bias.constant)}
+    filters = as_parameter(weights.constant.transpose(3, 0, 1, 2))
+    parts: Parts = {"weight": filters, "bias": as_parameter(bias.constant)}
     after, first = activation(call), [c // 2 for c in cut]
 
     def forward(x: Tensor) -> Tensor:
-        result = F.conv_transpose2d(nchw(x), parts["weight"], parts["bias"], stride)
+        result = F.conv_transpose2d(to_nchw(x), parts["weight"], parts["bias"], stride)
         if any(cut):
             rows, columns = (slice(f, f + n) for f, n in zip(first, y.shape[1:3], strict=True))
             result = result[:, :, rows, columns]
-        return nhwc(after(result))
+        return to_nhwc(after(result))
 
     return float_call(call, forward, parts=parts, operands=(2,))
 
@@ -67,8 +67,8 @@ def linear(call: ReadOperator) -> FloatCall:
             call, lambda x, w: after(x.reshape(-1, features) @ w.T).reshape(shape), operands=(0, 1)
         )
         return replace(product, results=(y,))
-    bias = parameter(bias_of(call, 2, operand, weights, out).constant)
-    parts: Parts = {"weight": parameter(weights.constant), "bias": bias}
+    bias = as_parameter(bias_of(call, 2, operand, weights, out).constant)
+    parts: Parts = {"weight": as_parameter(weights.constant), "bias": bias}
 
     def forward(x: Tensor) -> Tensor:
         rows = x if x.shape[-1] == features and x.ndim > 1 else x.reshape(-1, features)
@@ -84,7 +84,7 @@ def prelu(call: ReadOperator) -> FloatCall:
     channels = call.operand(0).shape[-1]
     if slope.type.elements not in (1, channels) or slope.shape[-1:] not in ((), (1,), (channels,)):
         raise call.refuse("there is one slope, or one for each channel", repr(slope))
-    parts: Parts = {"weight": parameter(slope.constant.reshape(-1))}
+    parts: Parts = {"weight": as_parameter(slope.constant.reshape(-1))}
     rank = call.operand(0).type.rank
     order = (0, rank - 1, *range(1, rank - 1))
     back = (0, *range(2, rank), 1)

@@ -18,10 +18,10 @@ from pillion.importers.tflite_float.readings import (
     FloatCall,
     Reading,
     activation,
+    as_parameter,
     as_tensor,
-    nchw,
-    nhwc,
-    parameter,
+    to_nchw,
+    to_nhwc,
     without_activation,
 )
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED, new_loop
@@ -73,8 +73,8 @@ def in_torch(reading: Int8Reading) -> Reading:
             known = {call.operand(n).name: x for n, x in zip(numbers, operands, strict=True)}
             for op in ops:
                 if type(op) in IMAGES:
-                    image, weights = nchw(known[op.x.name]), parts.values()
-                    known[op.name] = nhwc(after(IMAGES[type(op)](op, image, *weights)))
+                    image, weights = to_nchw(known[op.x.name]), parts.values()
+                    known[op.name] = to_nhwc(after(IMAGES[type(op)](op, image, *weights)))
                     continue
                 xs = (known[v.name] if v.name in known else as_tensor(v.constant) for v in op.operands)
                 made = after(FUNCTIONS[type(op)](op, *xs))
@@ -92,7 +92,7 @@ def _parameters_or_step(ops: list[Any]) -> dict[str, nn.Parameter | nn.Module]:
     for op in ops:
         if type(op) in WEIGHTS:
             weights = op.weights.constant.transpose(WEIGHTS[type(op)])
-            return {"weight": parameter(weights), "bias": parameter(op.bias.constant)}
+            return {"weight": as_parameter(weights), "bias": as_parameter(op.bias.constant)}
         if isinstance(op, Scan):
             return {"step": op.body}  # type: ignore[dict-item]  # a module in files that compute in float
     return {}

@@ -19,9 +19,9 @@ from pillion.importers.tflite.model import TfliteReader
 from pillion.importers.tflite.table import ops_of
 from pillion.importers.tflite.uint8 import Uint8Boundary
 from pillion.importers.tflite.while_loops import all_ops
-from pillion.importers.tflite_float import captured
+from pillion.importers.tflite_float import export_module
 from pillion.importers.tflite_float.elementwise import TORCH
-from pillion.importers.tflite_float.float_module import FloatModule, check_shapes, examples
+from pillion.importers.tflite_float.float_module import FloatModule, check_shapes, random_inputs
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.tflite_float.readings import as_tensor
 from pillion.importers.torch.quantize.ptq import all_samples, no_calibration_data
@@ -30,7 +30,7 @@ from pillion.ir.graph import Graph, model_name
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
-from pillion.ir.verify import verify
+from pillion.ir.verify import verify_graph
 from pillion.schemas import tflite
 
 Quantize = Callable[[ExportedProgram, tuple[Tensor, ...], list[tuple[Tensor, ...]]], Graph]
@@ -88,9 +88,9 @@ class _PartlyFloat:
                 results = module(*sample)
                 results = results if isinstance(results, tuple) else (results,)
                 values.update(zip(part.outputs, (y.numpy() for y in results), strict=True))
-        inputs = examples(module.inputs)
+        inputs = random_inputs(module.inputs)
         self._append_quantized_part(
-            self.quantize(captured(module, inputs, self.opened.name), inputs, samples), part
+            self.quantize(export_module(module, inputs, self.opened.name), inputs, samples), part
         )
 
     def _constant_operators(self, end: int) -> list[tflite.Operator]:
@@ -140,7 +140,7 @@ def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantiz
         outputs, after = boundary.after()
     ops = (*conversion.ops, *after)
     name = model_name(opened.name)
-    return verify(Graph(name, inputs, ops, outputs, Arithmetic.TFLITE).without_dead_ops())
+    return verify_graph(Graph(name, inputs, ops, outputs, Arithmetic.TFLITE).without_dead_ops())
 
 
 def _sample_tensors(inputs: Sequence[Value], samples: Batches) -> list[tuple[Tensor, ...]]:

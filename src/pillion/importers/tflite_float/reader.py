@@ -7,8 +7,8 @@ import dataclasses
 
 import numpy as np
 
-from pillion.importers.tflite.model import TfliteReader, unreadable
-from pillion.ir.types import Array, Value, constant
+from pillion.importers.tflite.model import TfliteReader, unreadable_tensor_error
+from pillion.ir.types import Array, Value, constant_value
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType
 
@@ -20,7 +20,7 @@ class FloatReader(TfliteReader):
 
     def make_value(self, tensor: tflite.Tensor) -> Value:
         if tensor.is_sparse:
-            raise unreadable(
+            raise unreadable_tensor_error(
                 tensor, "weights are stored whole", "convert without the sparse form of pruned weights"
             )
         if tensor.type == ElementType.FLOAT16 and tensor.buffer:
@@ -28,7 +28,7 @@ class FloatReader(TfliteReader):
         value = super().make_value(tensor)
         if not value.is_constant or not value.is_quantized:
             return value
-        return constant(value.name, dequantized(value))
+        return constant_value(value.name, dequantize_constant(value))
 
     def _float16_as_float32(self, tensor: tflite.Tensor) -> Value:
         """Returns a float16 constant as float32."""
@@ -42,7 +42,7 @@ class FloatReader(TfliteReader):
         return super().make_value(wide)
 
 
-def dequantized(value: Value) -> Array:
+def dequantize_constant(value: Value) -> Array:
     """Returns the real numbers of a quantized constant."""
     levels = value.constant.astype(np.float32)
     quant = value.type.quant

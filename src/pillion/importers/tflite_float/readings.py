@@ -49,17 +49,17 @@ def as_tensor(array: Array) -> Tensor:
     return torch.from_numpy(np.array(array))
 
 
-def parameter(array: Array) -> nn.Parameter:
+def as_parameter(array: Array) -> nn.Parameter:
     """Returns an array as a parameter, copied."""
     return nn.Parameter(torch.from_numpy(np.array(array, np.float32)), requires_grad=False)
 
 
-def nchw(x: Tensor) -> Tensor:
+def to_nchw(x: Tensor) -> Tensor:
     """Returns an NHWC image as NCHW."""
     return x.permute(0, 3, 1, 2)
 
 
-def nhwc(x: Tensor) -> Tensor:
+def to_nhwc(x: Tensor) -> Tensor:
     """Returns an NCHW image as NHWC."""
     return x.permute(0, 2, 3, 1)
 

@@ -16,7 +16,7 @@ from pillion.importers.tflite.recurrent import (
     RECURRENT_WEIGHTS,
     require_plain,
 )
-from pillion.importers.tflite_float.readings import FloatCall, Parts, Reading, parameter
+from pillion.importers.tflite_float.readings import FloatCall, Parts, Reading, as_parameter
 from pillion.ir.types import Array, DType
 
 GATES = range(4)
@@ -43,9 +43,9 @@ def lstm(call: ReadOperator) -> FloatCall:
         raise call.refuse("input and states are float32, and states are no constants", f"{x!r}, {h!r}, {c!r}")
     cells = h.shape[1]
     parts: Parts = {
-        "input_weights": parameter(_concatenate_gates(call, INPUT_WEIGHTS, (cells, x.shape[2]))),
-        "recurrent_weights": parameter(_concatenate_gates(call, RECURRENT_WEIGHTS, (cells, cells))),
-        "bias": parameter(_concatenate_gates(call, BIASES, (cells,))),
+        "input_weights": as_parameter(_concatenate_gates(call, INPUT_WEIGHTS, (cells, x.shape[2]))),
+        "recurrent_weights": as_parameter(_concatenate_gates(call, RECURRENT_WEIGHTS, (cells, cells))),
+        "bias": as_parameter(_concatenate_gates(call, BIASES, (cells,))),
     }
     nothing = torch.zeros(len(GATES) * cells)
 

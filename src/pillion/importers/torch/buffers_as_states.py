@@ -19,7 +19,7 @@ from torch.utils import _pytree
 from pillion.errors import PillionError
 from pillion.importers.torch.export import in_mode
 from pillion.importers.torch.layout import NHWC
-from pillion.ir.graph import Graph, UniqueNames, clean_name, identifier
+from pillion.ir.graph import Graph, UniqueNames, c_identifier, clean_name
 from pillion.ir.state import State
 from pillion.ir.types import Array
 
@@ -45,7 +45,7 @@ class StatefulModule(nn.Module):
         fresh = UniqueNames()
         names = (*_forward_argument_names(self.module, self.count), *self.names)
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter(fresh.fresh(identifier(name)), kind) for name in names]
+        parameters = [inspect.Parameter(fresh.fresh(c_identifier(name)), kind) for name in names]
 
         def forward(*given: Tensor) -> tuple[Tensor, ...]:
             inputs, states = given[: self.count], given[self.count :]

@@ -20,7 +20,7 @@ from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.call_arguments import accepted_arguments, require_accepted
 from pillion.host_io.user_code import MOST_NAMES, UserFile, names_of, open_file, run_user_code, split_spec
-from pillion.importers.torch.export import check_static, export, quiet, user_input_nodes
+from pillion.importers.torch.export import check_static, export, quiet_torch, user_input_nodes
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.tensor_sizes import check_tensors
 from pillion.importers.torch.user_inputs import as_inputs
@@ -48,7 +48,7 @@ class CapturedSource:
     name: str
 
 
-def load(
+def load_model(
     spec: str,
     *,
     input_size: InputSize = None,
@@ -59,11 +59,11 @@ def load(
     .npz. `trust_pickle` lets torch execute pickled objects of a `.pt2`."""
     if suffix_of(spec) == ".pt2":
         return _load_pt2(Path(spec), input_size, weights, trust_pickle)
-    module, inputs, name = build(spec, input_size=input_size, weights=weights)
+    module, inputs, name = build_model(spec, input_size=input_size, weights=weights)
     return CapturedSource(module, export(module, inputs), inputs, name)
 
 
-def build(
+def build_model(
     spec: str,
     *,
     input_size: InputSize = None,
@@ -100,7 +100,7 @@ def _load_pt2(
             here=f"{'--weights' if weights is not None else '--input-size'} with a .pt2",
             help="export the module with these weights and inputs of this size",
         )
-    with quiet():
+    with quiet_torch():
         exported = load_pt2(path, trust_pickle=trust_pickle)
     check_static(exported)
     check_tensors(exported)

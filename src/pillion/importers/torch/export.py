@@ -45,7 +45,7 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
     try:
         with (
             stage(f"capturing {type(module).__name__}"),
-            quiet(),
+            quiet_torch(),
             without_mask_detection(),
             in_mode(module, training),
             redirect_stderr(stderr),
@@ -74,7 +74,7 @@ def in_mode(module: nn.Module, training: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_torch() -> Iterator[None]:
     """Suppresses warnings and log messages of torch and torchao."""
     loggers = [logging.getLogger(name) for name in NOISY_LOGGERS]
     levels = [logger.level for logger in loggers]
@@ -244,7 +244,7 @@ def specialize_sizes(exported: ExportedProgram, inputs: Sequence[Tensor]) -> Exp
     )
     if not fits:
         return exported
-    with quiet():
+    with quiet_torch():
         return torch.export.export(exported.module(check_guards=False), tuple(inputs), strict=False)
 
 

@@ -16,11 +16,11 @@ from torch.fx import GraphModule
 
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
-from pillion.importers.torch.export import export, quiet
+from pillion.importers.torch.export import export, quiet_torch
 from pillion.importers.torch.fixed_arguments import fix_arguments
 from pillion.importers.torch.fx_nodes import calls
 from pillion.importers.torch.input_types import cast_to_model
-from pillion.importers.torch.loop_nodes import has_loops, run
+from pillion.importers.torch.loop_nodes import has_loops, run_with_loops
 from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.train.qat_module import QatModule
 from pillion.importers.torch.user_inputs import require_model
@@ -64,7 +64,7 @@ class TorchModel:
 
     def module(self) -> GraphModule:
         """Returns a new copy of the model as a graph module."""
-        with quiet():
+        with quiet_torch():
             return self.exported.module(check_guards=False)
 
     def _run(self, inputs: Sequence[Tensor]) -> tuple[Array, ...]:
@@ -77,7 +77,7 @@ class TorchModel:
             own = cast_to_model(self._runs[0].graph, inputs)
             # `forward` is not a call, which would want the batch of the example.
             graph = self._runs[0]
-            outputs = run(graph, *own) if has_loops(graph.graph) else graph.forward(*own)
+            outputs = run_with_loops(graph, *own) if has_loops(graph.graph) else graph.forward(*own)
         some = (
             outputs.values()
             if isinstance(outputs, dict)
@@ -137,7 +137,9 @@ def float_model(
 ) -> TorchModel:
     """Returns the float model of a name, a module or an exported program."""
     if isinstance(model, (str, Path)):
-        source = capture.load(str(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle)
+        source = capture.load_model(
+            str(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle
+        )
         module, exported, inputs, name = source.module, source.exported, source.example_inputs, source.name
     else:
         module, inputs, _ = fix_arguments(require_model(model), example_inputs)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.export import quiet
+from pillion.importers.torch.export import quiet_torch
 from pillion.importers.torch.fx_nodes import fake_result
 from pillion.importers.torch.input_types import cast_to_model
 from pillion.importers.torch.layout import Order
@@ -37,7 +37,7 @@ def copy_module(module: GraphModule) -> GraphModule | None:
     LARGEST_COPY."""
     if sum(p.numel() * p.element_size() for p in (*module.parameters(), *module.buffers())) > LARGEST_COPY:
         return None
-    with quiet():
+    with quiet_torch():
         return copy.deepcopy(module)
 
 

@@ -16,7 +16,7 @@ from pillion.importers.torch.float_model import TorchModel
 from pillion.importers.torch.loop_nodes import LoopInterpreter, LoopNodes, compute_node, in_execution_order
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.ir.constraints import QuantizationConstraints
-from pillion.ir.graph import identifier
+from pillion.ir.graph import c_identifier
 from pillion.ir.types import Array
 
 Values = dict[Node, Any]
@@ -33,7 +33,7 @@ class FloatTensors:
         self._places = {node: index for index, nodes in enumerate(item_nodes) for node in nodes}
         self._last = self.module.graph.output_node()
         self._named = {
-            identifier(node.name): node
+            c_identifier(node.name): node
             for node in self._places
             if node.op in ("placeholder", "call_function")
         }

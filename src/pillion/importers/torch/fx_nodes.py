@@ -14,18 +14,18 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from pillion.ir.graph import printable
+from pillion.ir.graph import without_control_characters
 
 aten = torch.ops.aten
 Target = Callable[..., Any]
 
 
-def operators(names: str, overload: str = "default") -> tuple[Any, ...]:
+def torch_operators(names: str, overload: str = "default") -> tuple[Any, ...]:
     """Returns torch's operators with the given names, which spaces separate."""
     return tuple(getattr(getattr(aten, name), overload) for name in names.split())
 
 
-CONVOLUTIONS = (*operators("conv1d conv2d conv_transpose1d"), aten.conv_transpose2d.input)
+CONVOLUTIONS = (*torch_operators("conv1d conv2d conv_transpose1d"), aten.conv_transpose2d.input)
 """The convolutions of signals and images."""
 CLAMPS = (aten.relu.default, aten.clamp.default)
 """The clamps that a layer's range absorbs."""
@@ -137,14 +137,16 @@ def source_line(node: Node) -> str:
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     own = [frame for frame in frames if not frame[0].startswith((_TORCH, "<"))]
     if own:
-        return printable(f"{own[-1][0].rpartition('/')[2]}:{own[-1][1]}")
+        return without_control_characters(f"{own[-1][0].rpartition('/')[2]}:{own[-1][1]}")
     return f"module {module_of(node)}" if module_of(node) else ""
 
 
 def source_description(node: Node) -> str:
     """Returns the text for `Op.source`: source line and module path, as `model.py:41 features.3.conv`."""
     line, module = source_line(node), module_of(node)
-    return printable(f"{line} {module}" if module and not line.startswith("module ") else line)
+    return without_control_characters(
+        f"{line} {module}" if module and not line.startswith("module ") else line
+    )
 
 
 def operator_name(node: Node) -> str:
@@ -160,7 +162,7 @@ def module_of(node: Node) -> str:
     return path.replace("L['self'].", "").replace("L['self']", "")
 
 
-def argument(node: Node, position: int, default: Any = None) -> Any:
+def argument_of(node: Node, position: int, default: Any = None) -> Any:
     """Returns an argument by its position in the schema, whether it was passed by position, by name or by default."""
     if position < len(node.args):
         return node.args[position]
@@ -174,7 +176,7 @@ def argument(node: Node, position: int, default: Any = None) -> Any:
 def named_argument(node: Node, name: str) -> Any:
     """Returns an argument by its name in the schema."""
     names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
-    return argument(node, names.index(name))
+    return argument_of(node, names.index(name))
 
 
 def per_axis(given: int | Sequence[int], rank: int) -> list[int]:
@@ -195,12 +197,12 @@ def call(before: Node, target: Target, *args: Any, **kwargs: Any) -> Node:
     return call_like(before, evaluate(before.graph, target, args, kwargs), target, *args, **kwargs)
 
 
-def permuted(before: Node, x: Node, order: Sequence[int]) -> Node:
+def insert_permutation(before: Node, x: Node, order: Sequence[int]) -> Node:
     """Inserts a permutation, unless it would keep the order."""
     return x if list(order) == list(range(len(order))) else call(before, aten.permute.default, x, list(order))
 
 
-def inverse(order: Sequence[int]) -> list[int]:
+def inverse_permutation(order: Sequence[int]) -> list[int]:
     """Returns the permutation that undoes another one."""
     return [order.index(axis) for axis in range(len(order))]
 

@@ -14,7 +14,7 @@ from pillion.importers.torch.fx_nodes import shape_of, source_line
 from pillion.importers.torch.layout import Builder, LayoutValue, from_logical_order
 from pillion.importers.torch.loop_nodes import ELEMENT, STACKED, LoopNodes
 from pillion.ir.graph import Graph
-from pillion.ir.types import TensorType, Value, constant
+from pillion.ir.types import TensorType, Value, constant_value
 from pillion.ops import Dequantize, Scan
 
 
@@ -97,7 +97,7 @@ def _initial_state_input(importer: Importer, node: Node) -> _LoopInput:
     outer, shape = _quantized_source(importer, node.args[0]), shape_of(node)
     if outer.is_constant:
         name, quant = importer.builder.names.fresh(f"{node.name}_first"), outer.type.quant
-        outer = constant(name, np.ascontiguousarray(np.broadcast_to(outer.constant, shape)), quant)
+        outer = constant_value(name, np.ascontiguousarray(np.broadcast_to(outer.constant, shape)), quant)
     return _LoopInput(node, outer, Value(importer.builder.names.fresh(node.name), outer.type))
 
 

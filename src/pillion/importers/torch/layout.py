@@ -16,7 +16,7 @@ import numpy as np
 
 from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, Quant, Shape, TensorType, Value, constant
+from pillion.ir.types import DType, PerChannel, Quant, Shape, TensorType, Value, constant_value
 from pillion.ops import Reshape, Transpose
 
 Order = tuple[int, ...]
@@ -103,7 +103,7 @@ class Builder:
             return x.value
         permutation = tuple(x.order.index(axis) for axis in order)
         if x.value.is_constant:
-            return self.constant(transposed(x.value, permutation))
+            return self.constant(transpose_constant(x.value, permutation))
         return self._emit_move(Transpose, x.value, f"{x.value.name}_moved", order=permutation)
 
     def plain(self, x: LayoutValue) -> Value:
@@ -115,7 +115,7 @@ class Builder:
         if value.shape == shape:
             return value
         if value.is_constant and not isinstance(value.type.quant, PerChannel):
-            return self.constant(constant(value.name, value.constant.reshape(shape), value.type.quant))
+            return self.constant(constant_value(value.name, value.constant.reshape(shape), value.type.quant))
         return self._emit_move(Reshape, value, f"{value.name}_shaped", shape=shape)
 
     def _emit_move(self, cls: type[Op], x: Value, name: str, **fields: Any) -> Value:
@@ -126,9 +126,9 @@ class Builder:
         return dataclasses.replace(value, name=self.names.fresh(value.name))
 
 
-def transposed(value: Value, permutation: Order) -> Value:
+def transpose_constant(value: Value, permutation: Order) -> Value:
     """Transposes a constant's data and the axis of its channel scales."""
     quant = value.type.quant
     if isinstance(quant, PerChannel):
         quant = PerChannel(quant.scales, permutation.index(quant.axis))
-    return constant(value.name, np.ascontiguousarray(value.constant.transpose(permutation)), quant)
+    return constant_value(value.name, np.ascontiguousarray(value.constant.transpose(permutation)), quant)

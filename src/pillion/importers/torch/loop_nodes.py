@@ -208,7 +208,7 @@ def compute_node(module: GraphModule, node: Node, value_of: Callable[[Node], Any
     return function(*args, **kwargs)  # type: ignore[operator]  # a function
 
 
-def run(module: GraphModule, *inputs: Tensor) -> Any:
+def run_with_loops(module: GraphModule, *inputs: Tensor) -> Any:
     """Runs a module, including all steps of its loops."""
     return LoopInterpreter(module).run(*inputs) if has_loops(module.graph) else module(*inputs)
 

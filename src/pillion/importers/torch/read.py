@@ -59,7 +59,7 @@ def read(
     the ranges."""
     if isinstance(model, (str, os.PathLike)):
         _require_no_inputs(os.fspath(model), example_inputs)
-        source = capture.load(
+        source = capture.load_model(
             os.fspath(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle
         )
         is_trained = isinstance(source.module, QatModule)

@@ -27,7 +27,7 @@ def number_reference(held: Tensor) -> tuple[str, float]:
     return (NUMBER, float(held.detach()))
 
 
-def expression(x: Tensor, steps: tuple[Step, ...]) -> Tensor:
+def evaluate_steps(x: Tensor, steps: tuple[Step, ...]) -> Tensor:
     """Evaluates the steps in order and returns the last result."""
     results = [x]
     for name, args, kwargs in steps:
@@ -36,23 +36,23 @@ def expression(x: Tensor, steps: tuple[Step, ...]) -> Tensor:
     return results[-1]
 
 
-def magnitude(a: Tensor, b: Tensor, steps: tuple[Step, ...]) -> Tensor:
+def evaluate_on_squares(a: Tensor, b: Tensor, steps: tuple[Step, ...]) -> Tensor:
     """Evaluates the steps on a² + b²."""
     total = a * a + b * b
-    return expression(total, steps) if steps else total
+    return evaluate_steps(total, steps) if steps else total
 
 
 def operator_of(name: str) -> Any:
     """Returns the operator named like `add.Tensor`."""
-    if name == expression.__name__:
-        return expression
+    if name == evaluate_steps.__name__:
+        return evaluate_steps
     packet, _, overload = name.partition(".")
     return getattr(getattr(aten, packet), overload)
 
 
 def name_of(target: Any) -> str:
     """Returns the name that `operator_of` resolves."""
-    return expression.__name__ if target is expression else str(target).removeprefix("aten.")
+    return evaluate_steps.__name__ if target is evaluate_steps else str(target).removeprefix("aten.")
 
 
 def _resolve_argument(argument: Any, results: list[Tensor]) -> Any:

@@ -20,8 +20,8 @@ from pillion.importers.torch.input_types import input_dtype
 from pillion.importers.torch.layout import NHWC, Builder, LayoutValue, from_logical_order
 from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
 from pillion.importers.torch.rows import ROWS
-from pillion.ir.graph import Graph, UniqueNames, identifier
-from pillion.ir.types import BYTES, DType, PerChannel, PerTensor, Quant, TensorType, Value, constant
+from pillion.ir.graph import Graph, UniqueNames, c_identifier
+from pillion.ir.types import BYTES, DType, PerChannel, PerTensor, Quant, TensorType, Value, constant_value
 from pillion.ops import Dequantize, Quantize
 
 DEFAULT_HELP = "write this line of the model so that the rule holds, or leave it outside the model"
@@ -47,7 +47,7 @@ def import_with_origins(
         else:
             importer.visit(item)
     graph = Graph(
-        identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs)
+        c_identifier(name), tuple(importer.inputs), tuple(importer.builder.ops), tuple(importer.outputs)
     )
     return graph.without_dead_ops(), importer.origins
 
@@ -66,7 +66,7 @@ class _Importer:
 
     def visit(self, node: Node) -> None:
         self.builder.node = node
-        self.builder.hint, self.builder.source = identifier(_value_name(node)), source_description(node)
+        self.builder.hint, self.builder.source = c_identifier(_value_name(node)), source_description(node)
         self.import_one(node)
         imported = self.known.get(node)
         if isinstance(imported, LayoutValue) and not imported.value.is_constant:
@@ -98,7 +98,7 @@ class _Importer:
         order = NHWC if is_image else tuple(range(len(shape)))
         dtype = input_dtype(node)
         value = Value(
-            self.builder.names.fresh(identifier(node.name)),
+            self.builder.names.fresh(c_identifier(node.name)),
             TensorType(tuple(shape[a] for a in order), dtype, UNIT_SCALE if dtype in BYTES else None),
         )
         self.inputs.append(value)
@@ -117,7 +117,7 @@ class _Importer:
             array = array.astype(np.int32)
         if array.dtype.name not in {d.value for d in DType}:
             return attribute
-        return from_logical_order(constant(self.builder.names.fresh(identifier(node.name)), array))
+        return from_logical_order(constant_value(self.builder.names.fresh(c_identifier(node.name)), array))
 
     def output(self, node: Node) -> None:
         results = node.args[0]
@@ -141,7 +141,7 @@ class _Importer:
                 scales = tuple(_as_numpy_array(args[1]).astype(float).tolist())
                 return self.dequantize(args[0], PerChannel(scales, int(args[3])))
         if node.target not in ROWS:
-            raise unsupported(node)
+            raise no_row_error(node)
         try:
             return ROWS[node.target](self.builder, *args, **kwargs)
         except TypeError as error:
@@ -180,11 +180,11 @@ class _Importer:
         by_quant = self.read_as.setdefault(integers, {})
         if quant not in by_quant:
             name = self.builder.names.fresh(integers.name) if by_quant else integers.name
-            by_quant[quant] = from_logical_order(constant(name, integers.constant, quant))
+            by_quant[quant] = from_logical_order(constant_value(name, integers.constant, quant))
         return by_quant[quant]
 
 
-def unsupported(node: Node) -> PillionError:
+def no_row_error(node: Node) -> PillionError:
     """Returns the error for an operator that has no row."""
     return PillionError(
         f"operator {operator_name(node)} is not supported",

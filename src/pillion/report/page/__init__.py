@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import write_whole
-from pillion.report.page.summary import grade, key_conclusions, tiles
+from pillion.report.page.summary import grade, key_conclusions, summary_tiles
 from pillion.report.pictures.arena_picture import draw_arena
-from pillion.report.pictures.histogram import histogram
+from pillion.report.pictures.histogram import histogram_picture
 from pillion.report.pictures.network import draw_network
-from pillion.report.pictures.shares import measures, shares
-from pillion.report.pictures.svg import clean
+from pillion.report.pictures.shares import cost_shares_picture, known_costs
+from pillion.report.pictures.svg import clean_text
 from pillion.report.report_facts import Facts, PartFacts, TensorQuality
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ def render(facts: Facts) -> str:
 
     environment = _jinja_environment()
     script = _package_file("report.js")
-    shown = measures(facts)
+    shown = known_costs(facts)
     return environment.get_template("report.html").render(
         facts=facts,
-        tiles=list(tiles(facts)),
+        tiles=list(summary_tiles(facts)),
         measures=shown,
-        shares={measure.key: Markup(shares(facts, measure)) for measure in shown},
+        shares={measure.key: Markup(cost_shares_picture(facts, measure)) for measure in shown},
         network=Markup(draw_network(facts)),
         memory=Markup(draw_arena(facts.arena, facts.shown)),
-        histograms=[Markup(histogram(q.histogram, q.tensor)) for q in facts.quality.tensors],
+        histograms=[Markup(histogram_picture(q.histogram, q.tensor)) for q in facts.quality.tensors],
         flash_tables=[
             (title, _bytes_by_group(parts), parts)
             for title, parts in (("Constants", facts.constants), ("Code", facts.code))
@@ -89,7 +89,7 @@ def _clean_text(data: Any) -> Any:
     """Returns the data with all text made safe for a page."""
     match data:
         case str():
-            return clean(data)
+            return clean_text(data)
         case dict():
             return {key: _clean_text(value) for key, value in data.items()}
         case list() | tuple():
@@ -105,7 +105,7 @@ def _jinja_environment() -> Environment:
     loader = PackageLoader("pillion.report", "page")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, lstrip_blocks=True)
     environment.filters.update(
-        clean=lambda text: clean(str(text)),
+        clean=lambda text: clean_text(str(text)),
         n=lambda count: f"{count:,}",
         shape=lambda sizes: "×".join(map(str, sizes)) or "scalar",
         percent=lambda part: "–" if part is None else f"{part:.2%}".removesuffix("%"),
@@ -152,6 +152,6 @@ def _with_code(text: str, shown: Callable[[str], str]) -> Markup:
 
     pieces = text.split("`")
     return Markup().join(
-        Markup("<code>{}</code>").format(clean(shown(piece))) if i % 2 else escape(clean(piece))
+        Markup("<code>{}</code>").format(clean_text(shown(piece))) if i % 2 else escape(clean_text(piece))
         for i, piece in enumerate(pieces)
     )

@@ -77,7 +77,7 @@ def _quality_conclusions(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "bad", f"Bad quality: the output has {ratio:.1f} dB signal to noise, {words}."
 
 
-def tiles(facts: Facts) -> Iterator[FigureTile]:
+def summary_tiles(facts: Facts) -> Iterator[FigureTile]:
     """Yields the key figures of a program."""
     on_cpu = len(facts.ops) - facts.on_npu
     if facts.npu or facts.on_npu:

@@ -7,7 +7,14 @@ import math
 from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
-from pillion.report.pictures.svg import PLAIN, drawing, element, fitting, markup, op_link
+from pillion.report.pictures.svg import (
+    PLAIN,
+    empty_picture,
+    escaped_markup,
+    op_link,
+    shorten_to_width,
+    svg_element,
+)
 from pillion.report.report_facts import ArenaFacts, ResidentFacts, shorten_name
 
 WIDTH, HEIGHT = 1000.0, 300.0
@@ -23,15 +30,15 @@ def draw_arena(arena: ArenaFacts, shown: Callable[[str], str] = shorten_name, *,
     ops."""
     steps, top = max(len(arena.step_names), 1), max(arena.arena_bytes, 1)
     label = f"an arena of {arena.arena_bytes:,} bytes over {steps} steps; the peak is at {arena.peak.op_name}"
-    picture = drawing(WIDTH, HEIGHT, label, class_="arena", font_size=11)
+    picture = empty_picture(WIDTH, HEIGHT, label, class_="arena", font_size=11)
     _draw_scale(picture, top)
     labels = _LabelPlacer(shown)
     for resident in arena.residents:
         _draw_resident(picture, resident, steps, top, links, labels)
     _draw_peak(picture, arena, steps, links, shown)
     words = f"{steps} steps in running order"
-    element(picture, "text", words, x=LEFT, y=HEIGHT - 10, class_="dim", fill="currentColor")
-    return markup(picture)
+    svg_element(picture, "text", words, x=LEFT, y=HEIGHT - 10, class_="dim", fill="currentColor")
+    return escaped_markup(picture)
 
 
 class _LabelPlacer:
@@ -66,7 +73,7 @@ def _draw_scale(picture: Element, top: int) -> None:
     for size in tick_sizes(top):
         y = _y_of_address(size, top)
         line = f"M{LEFT:.0f} {y:.1f}H{WIDTH - RIGHT:.0f}"
-        element(picture, "path", d=line, class_="line", stroke=PLAIN, stroke_opacity=0.35)
+        svg_element(picture, "path", d=line, class_="line", stroke=PLAIN, stroke_opacity=0.35)
         attributes = {
             "x": LEFT - 8,
             "y": y + 4,
@@ -74,7 +81,7 @@ def _draw_scale(picture: Element, top: int) -> None:
             "class_": "dim",
             "fill": "currentColor",
         }
-        element(picture, "text", format_size(size), **attributes)
+        svg_element(picture, "text", format_size(size), **attributes)
 
 
 def tick_sizes(top: int) -> list[int]:
@@ -107,15 +114,15 @@ def _draw_resident(
     )
     group = op_link(picture, resident.made_by if links else -1, title, f"resident {resident.what}")
     colour = COLOURS[resident.what]
-    element(
+    svg_element(
         group, "rect",
         x=x + 0.5, y=y, width=max(width - 1, 0.8), height=max(height - 0.6, 0.6), rx=2,
         fill=colour, fill_opacity=0.55, stroke=colour, stroke_width=0.6,
     )  # fmt: skip
-    words = fitting(labels.shown(resident.name), width - 8) if height > 14 and width > 34 else ""
+    words = shorten_to_width(labels.shown(resident.name), width - 8) if height > 14 and width > 34 else ""
     line = labels.place(words, x + 5, y, height) if words else None
     if line is not None:
-        element(group, "text", words, x=x + 5, y=line, fill="currentColor")
+        svg_element(group, "text", words, x=x + 5, y=line, fill="currentColor")
 
 
 def _draw_peak(
@@ -125,14 +132,14 @@ def _draw_peak(
     x, wide = _x_of_step(peak.step, steps), _x_of_step(peak.step + 1, steps) - _x_of_step(peak.step, steps)
     title = f"the peak: {peak.op_name}, {peak.bytes:,} bytes in use"
     group = op_link(picture, peak.op if links else -1, title, "peak")
-    element(
+    svg_element(
         group, "rect",
         x=x, y=TOP - 6, width=wide, height=HEIGHT - TOP - BOTTOM + 6, fill="none", stroke="#dc2626",
         stroke_width=1.5, stroke_dasharray="4 3",
     )  # fmt: skip
     middle, is_right = x + wide / 2, x > WIDTH * 0.6
-    words = f"peak: {peak.bytes:,} bytes at {fitting(shown(peak.op_name), 330, 12)}"
-    element(
+    words = f"peak: {peak.bytes:,} bytes at {shorten_to_width(shown(peak.op_name), 330, 12)}"
+    svg_element(
         group,
         *("text", words),
         **{"x": middle, "y": TOP - 14, "text_anchor": "end" if is_right else "start", "fill": "#dc2626"},

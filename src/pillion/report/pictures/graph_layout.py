@@ -50,7 +50,7 @@ class _Graph:
         return WIDTH if node < self.count else PASSING
 
 
-def layout(count: int, edges: Iterable[tuple[int, int]]) -> GraphLayout:
+def place_nodes(count: int, edges: Iterable[tuple[int, int]]) -> GraphLayout:
     """Places nodes 0 to count-1 of an acyclic graph."""
     pairs = list(dict.fromkeys(edges))
     graph = _Graph(count, _assign_layers(count, pairs))

@@ -6,19 +6,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pillion.report.pictures.svg import PLAIN, drawing, element, markup
+from pillion.report.pictures.svg import PLAIN, empty_picture, escaped_markup, svg_element
 from pillion.report.report_facts import HistogramFacts
 
 WIDTH, HEIGHT = 132.0, 30.0
 
 
-def histogram(values: HistogramFacts, name: str) -> str:
+def histogram_picture(values: HistogramFacts, name: str) -> str:
     """Draws how often values occur, with square-root heights so that rare values show."""
     label = f"values of {name} from {values.low:.4g} to {values.high:.4g}"
-    picture = drawing(WIDTH, HEIGHT, label, class_="histogram", role="img", width=WIDTH, height=HEIGHT)
+    picture = empty_picture(WIDTH, HEIGHT, label, class_="histogram", role="img", width=WIDTH, height=HEIGHT)
     most = max((*values.integers, *values.floats), default=0) or 1
     outline = _histogram_path(values.integers, most)
-    element(
+    svg_element(
         picture,
         "path",
         d=f"M0 {HEIGHT:.0f}{outline}L{WIDTH:.0f} {HEIGHT:.0f}Z",
@@ -28,8 +28,8 @@ def histogram(values: HistogramFacts, name: str) -> str:
     )
     if values.floats:
         line = "M" + _histogram_path(values.floats, most)[1:]
-        element(picture, "path", d=line, class_="floats", fill="none", stroke="#dc2626", stroke_width=1.1)
-    return markup(picture)
+        svg_element(picture, "path", d=line, class_="floats", fill="none", stroke="#dc2626", stroke_width=1.1)
+    return escaped_markup(picture)
 
 
 def _histogram_path(counts: Sequence[int], most: int) -> str:

@@ -7,8 +7,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from xml.etree.ElementTree import Element
 
-from pillion.report.pictures.graph_layout import HEIGHT, PITCH, WIDTH, GraphLayout, Point, layout
-from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, markup, op_link
+from pillion.report.pictures.graph_layout import HEIGHT, PITCH, WIDTH, GraphLayout, Point, place_nodes
+from pillion.report.pictures.svg import (
+    PLAIN,
+    UNIT_COLOURS,
+    empty_picture,
+    escaped_markup,
+    op_link,
+    shorten_to_width,
+    svg_element,
+)
 from pillion.report.report_facts import EdgeFacts, Facts, OpFacts, TensorFacts, shorten_name
 
 CORNER = 6.0
@@ -28,13 +36,13 @@ def draw_network(facts: Facts) -> str:
     ]
     node_of = {(n < len(sources), t.name): len(facts.ops) + n for n, (t, _) in enumerate(boundary)}
     pairs = [(edge, *_edge_nodes(edge, node_of)) for edge in facts.edges]
-    placed = layout(len(facts.ops) + len(boundary), [(a, b) for _, a, b in pairs])
+    placed = place_nodes(len(facts.ops) + len(boundary), [(a, b) for _, a, b in pairs])
     label = f"{len(facts.ops)} ops, {facts.on_npu} on the NPU"
-    picture = drawing(placed.width, placed.height, label, class_="network", id="network")
-    lines = element(picture, "g", class_="edges", fill="none", stroke=PLAIN, stroke_width=1.4)
+    picture = empty_picture(placed.width, placed.height, label, class_="network", id="network")
+    lines = svg_element(picture, "g", class_="edges", fill="none", stroke=PLAIN, stroke_width=1.4)
     for edge, a, b in pairs:
         _draw_edge(lines, edge, placed.routes[a, b])
-    boxes = element(picture, "g", class_="nodes", font_size=12)
+    boxes = svg_element(picture, "g", class_="nodes", font_size=12)
     heaviest = max((op.estimated_cycles for op in facts.ops), default=0) or 1
     for op in facts.ops:
         box = _draw_op(boxes, op, placed, op.estimated_cycles / heaviest)
@@ -42,7 +50,7 @@ def draw_network(facts: Facts) -> str:
             _draw_segment_number(box, op.segment, placed.nodes[op.number])
     for number, (tensor, what) in enumerate(boundary):
         _draw_input_or_output(boxes, tensor, what, placed.nodes[len(facts.ops) + number])
-    return markup(picture)
+    return escaped_markup(picture)
 
 
 def _edge_nodes(edge: EdgeFacts, node_of: dict[tuple[bool, str], int]) -> tuple[int, int]:
@@ -53,10 +61,10 @@ def _edge_nodes(edge: EdgeFacts, node_of: dict[tuple[bool, str], int]) -> tuple[
 
 def _draw_edge(parent: Element, edge: EdgeFacts, pieces: Sequence[Sequence[Point]]) -> None:
     border = " border" if edge.is_border else ""
-    path = element(parent, "path", d=" ".join(map(_svg_path, pieces)), class_=f"edge{border}")
+    path = svg_element(parent, "path", d=" ".join(map(_svg_path, pieces)), class_=f"edge{border}")
     path.attrib.update({"data-from": str(edge.maker), "data-to": str(edge.reader)})
     crossing = ", crosses between CPU and NPU" if edge.is_border else ""
-    element(path, "title", f"{edge.tensor}: {edge.bytes:,} bytes{crossing}")
+    svg_element(path, "title", f"{edge.tensor}: {edge.bytes:,} bytes{crossing}")
 
 
 def _svg_path(points: Sequence[Point]) -> str:
@@ -93,7 +101,7 @@ def _point_towards(at: Point, target: Point) -> Point:
 def _draw_segment_number(box: Element, segment: int, at: Point) -> None:
     """Writes the segment number of an op if there are several segments."""
     words = {"text_anchor": "end", "font_size": 10, "class_": "dim", "fill": "currentColor"}
-    element(box, "text", f"segment {segment}", x=at[0] + WIDTH / 2 - 7, y=at[1] + 32, **words)
+    svg_element(box, "text", f"segment {segment}", x=at[0] + WIDTH / 2 - 7, y=at[1] + 32, **words)
 
 
 def _draw_op(parent: Element, op: OpFacts, placed: GraphLayout, share: float) -> Element:
@@ -102,24 +110,33 @@ def _draw_op(parent: Element, op: OpFacts, placed: GraphLayout, share: float) ->
     group = op_link(parent, op.number, title, f"op {op.unit}")
     bounds = {"x": x, "y": y, "width": WIDTH, "height": HEIGHT}
     colour = {"fill": UNIT_COLOURS[op.unit]}
-    element(group, "rect", rx=7, class_="box", fill_opacity=0.14, **bounds, **colour)
-    element(group, "rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="mark", **colour)
+    svg_element(group, "rect", rx=7, class_="box", fill_opacity=0.14, **bounds, **colour)
+    svg_element(group, "rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="mark", **colour)
     shape = "×".join(map(str, op.makes[0].shape)) if op.makes else ""
     words = {"x": x + 12, "fill": "currentColor"}
     below = f"{op.kind} {shape}" if op.module else shape
-    element(group, "text", fitting(op.module or op.kind, WIDTH - 20, 12), y=y + 17, font_weight=600, **words)
-    element(group, "text", fitting(below, WIDTH - 20), y=y + 32, font_size=11, class_="dim", **words)
+    svg_element(
+        group,
+        "text",
+        shorten_to_width(op.module or op.kind, WIDTH - 20, 12),
+        y=y + 17,
+        font_weight=600,
+        **words,
+    )
+    svg_element(
+        group, "text", shorten_to_width(below, WIDTH - 20), y=y + 32, font_size=11, class_="dim", **words
+    )
     if share > LEAST_SHARE:
         size = {"width": (WIDTH - 16) * share, "height": 2.5}
-        element(group, "rect", x=x + 8, y=y + HEIGHT - 4, rx=1, class_="mark", **size, **colour)
+        svg_element(group, "rect", x=x + 8, y=y + HEIGHT - 4, rx=1, class_="mark", **size, **colour)
     return group
 
 
 def _draw_input_or_output(parent: Element, tensor: TensorFacts, what: str, at: Point) -> None:
-    group = element(parent, "g", class_="end")
-    element(group, "title", f"{what} {tensor.name}: {tensor.dtype}{list(tensor.shape)}")
+    group = svg_element(parent, "g", class_="end")
+    svg_element(group, "title", f"{what} {tensor.name}: {tensor.dtype}{list(tensor.shape)}")
     x, y = at[0] - WIDTH / 2, at[1]
-    element(
+    svg_element(
         group,
         "rect",
         x=x,
@@ -131,14 +148,14 @@ def _draw_input_or_output(parent: Element, tensor: TensorFacts, what: str, at: P
         fill_opacity=0.14,
         class_="box",
     )
-    name = fitting(f"{what} {shorten_name(tensor.name)}", WIDTH - 20, 12)
-    element(
+    name = shorten_to_width(f"{what} {shorten_name(tensor.name)}", WIDTH - 20, 12)
+    svg_element(
         group, "text", name, x=at[0], y=y + 17, text_anchor="middle", font_weight=600, fill="currentColor"
     )
     words = f"{tensor.dtype} {'×'.join(map(str, tensor.shape))}"
-    element(
+    svg_element(
         group,
-        *("text", fitting(words, WIDTH - 20)),
+        *("text", shorten_to_width(words, WIDTH - 20)),
         **{
             "x": at[0],
             "y": y + 32,

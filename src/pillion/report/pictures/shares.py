@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from pillion.report.pictures.svg import PLAIN, UNIT_COLOURS, drawing, element, fitting, markup, op_link
+from pillion.report.pictures.svg import (
+    PLAIN,
+    UNIT_COLOURS,
+    empty_picture,
+    escaped_markup,
+    op_link,
+    shorten_to_width,
+    svg_element,
+)
 from pillion.report.report_facts import Facts, OpFacts
 
 WIDTH, ROW = 1000.0, 26.0
@@ -26,7 +34,7 @@ class ShareMeasure:
     of: Callable[[OpFacts], int]
 
 
-def measures(facts: Facts) -> list[ShareMeasure]:
+def known_costs(facts: Facts) -> list[ShareMeasure]:
     """Returns the costs known for a program, most meaningful first."""
     guess = "estimates that placement works with, of each op on its unit; never measured"
     known = [ShareMeasure("cycles", "Cycles (estimated)", "cycles", guess, lambda op: op.estimated_cycles)]
@@ -50,16 +58,18 @@ def _moved_bytes(op: OpFacts) -> int:
     return op.moved_bytes
 
 
-def shares(facts: Facts, measure: ShareMeasure) -> str:
+def cost_shares_picture(facts: Facts, measure: ShareMeasure) -> str:
     """Draws the share of each op in a cost."""
     total = sum(map(measure.of, facts.ops))
-    picture = drawing(WIDTH, 4 * ROW, f"{measure.name} by unit, kind and op", class_="shares", font_size=12)
+    picture = empty_picture(
+        WIDTH, 4 * ROW, f"{measure.name} by unit, kind and op", class_="shares", font_size=12
+    )
     words = f"{total:,} {measure.unit}"
     _draw_bar(picture, (0.0, WIDTH), 0, (words, f"{facts.model}: {words}"), PLAIN, "all")
     left = 0.0
     for unit, of_unit in _group_by_cost(facts.ops, measure, lambda op: op.unit):
         left = _draw_unit_shares(picture, unit, of_unit, measure, left, total)
-    return markup(picture)
+    return escaped_markup(picture)
 
 
 def _group_by_cost(
@@ -108,10 +118,10 @@ def _draw_bar(
     if width < LEAST:
         return
     group = op_link(picture, number, words[1], f"bar {class_} row{row}")
-    element(
+    svg_element(
         group, "rect", x=left, y=row * ROW, width=max(width - 1, 0.5), height=ROW - 2, rx=3,
         fill=colour, fill_opacity=(0.25, 0.6, 0.42, 0.28)[row],
     )  # fmt: skip
-    shown = fitting(words[0], width - 10, 12) if width > 30 else ""
+    shown = shorten_to_width(words[0], width - 10, 12) if width > 30 else ""
     if shown:
-        element(group, "text", shown, x=left + 6, y=row * ROW + 16, fill="currentColor")
+        svg_element(group, "text", shown, x=left + 6, y=row * ROW + 16, fill="currentColor")

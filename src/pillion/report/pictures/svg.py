@@ -10,18 +10,21 @@ NPU, CPU, PLAIN = "#0d9488", "#d97706", "#8b93a5"
 UNIT_COLOURS = {"npu": NPU, "cpu": CPU}
 
 
-def element(parent: Element | None, tag: str, text: str = "", /, **attributes: object) -> Element:
+def svg_element(parent: Element | None, tag: str, text: str = "", /, **attributes: object) -> Element:
     """Creates an element. Attributes are Python names: `font_size`, and `class_` for `class`."""
     named = {key.rstrip("_").replace("_", "-"): _attribute_text(value) for key, value in attributes.items()}
     node = Element(tag, named) if parent is None else SubElement(parent, tag, named)
-    node.text = clean(text) if text else None
+    node.text = clean_text(text) if text else None
     return node
 
 
-def drawing(width: float, height: float, label: str, /, **attributes: object) -> Element:
+def empty_picture(width: float, height: float, label: str, /, **attributes: object) -> Element:
     """Creates an empty picture with a text alternative."""
-    size = {"viewBox": f"0 0 {_attribute_text(width)} {_attribute_text(height)}", "aria-label": clean(label)}
-    picture = element(None, "svg", **{"role": "group", **attributes})
+    size = {
+        "viewBox": f"0 0 {_attribute_text(width)} {_attribute_text(height)}",
+        "aria-label": clean_text(label),
+    }
+    picture = svg_element(None, "svg", **{"role": "group", **attributes})
     picture.attrib.update(size)
     return picture
 
@@ -29,25 +32,25 @@ def drawing(width: float, height: float, label: str, /, **attributes: object) ->
 def op_link(parent: Element, number: int, title: str, class_: str = "") -> Element:
     """Creates a link to an op of the page, with a tooltip; -1 creates none."""
     if number < 0:
-        group = element(parent, "g", class_=class_)
+        group = svg_element(parent, "g", class_=class_)
     else:
-        group = element(parent, "a", href=f"#op-{number}", class_=class_, data_op=number)
-    element(group, "title", title)
+        group = svg_element(parent, "a", href=f"#op-{number}", class_=class_, data_op=number)
+    svg_element(group, "title", title)
     return group
 
 
-def markup(made: Element) -> str:
+def escaped_markup(made: Element) -> str:
     """Returns the markup of an element, with all text escaped."""
     return tostring(made, encoding="unicode", short_empty_elements=made.tag == "svg")
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Removes characters that a page cannot hold: control characters and lone surrogates."""
     encodable = text.encode("utf-8", "replace").decode()
     return "".join(c if c.isprintable() or c == " " else "\N{REPLACEMENT CHARACTER}" for c in encodable)
 
 
-def fitting(text: str, width: float, size: float = 11) -> str:
+def shorten_to_width(text: str, width: float, size: float = 11) -> str:
     """Shortens text to a width; the end of a name is kept."""
     most = int(width / (size * 0.6))
     if len(text) <= most:
@@ -58,4 +61,4 @@ def fitting(text: str, width: float, size: float = 11) -> str:
 def _attribute_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.1f}".removesuffix(".0")
-    return clean(str(value))
+    return clean_text(str(value))

@@ -34,7 +34,7 @@ RUNNER = ctypes.CFUNCTYPE(
 _errors: list[str] = []
 
 
-def delegates(program: bytes) -> list[str]:
+def delegate_names(program: bytes) -> list[str]:
     """Returns the names of a program's delegates; empty if the runtime refuses the file."""
     try:
         return sorted({delegate.id for delegate in Container(program, "program").plan.delegates})
@@ -47,7 +47,7 @@ def last_error() -> str:
     return _errors.pop() if _errors else ""
 
 
-def run(payload: int, size: int, buffers: Sequence[RuntimeBuffer], count: int) -> int:
+def run_segment(payload: int, size: int, buffers: Sequence[RuntimeBuffer], count: int) -> int:
     """Runs a segment: reads inputs from memory and writes outputs there. Returns 0 for success."""
     try:
         code = read(ctypes.string_at(payload, size))

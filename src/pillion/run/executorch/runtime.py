@@ -38,7 +38,7 @@ class RuntimeHost:
         self.module: Any = import_module(MODULE)
         self.library = load_plugin(plugin, wheel.libraries)
         # This reference keeps the callback alive while the runtime may call it.
-        self.runner = npu_delegate.RUNNER(npu_delegate.run)
+        self.runner = npu_delegate.RUNNER(npu_delegate.run_segment)
         self.loaded: tuple[bytes, Any] | None = None
         """The last program and its method."""
         self.register()
@@ -56,7 +56,7 @@ class RuntimeHost:
 
     def register_delegates(self, program: bytes) -> None:
         """Registers the interpreter of segments under all delegate names of a program."""
-        for name in npu_delegate.delegates(program):
+        for name in npu_delegate.delegate_names(program):
             _require_table_room(self.library.pillion_register_delegate(name.encode()), "delegates")
 
     def execute(self, program: bytes, inputs: Sequence[Array], goes_on: bool = False) -> tuple[Array, ...]:

@@ -26,7 +26,14 @@ from pillion.devices.ethos_u.stream.operations import (
 )
 from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require_modelled, require_valid
 from pillion.devices.ethos_u.stream.weight_stream import scales_of, weights_of
-from pillion.ir.numerics import INT32_MAX, INT32_MIN, Int64Array, divide_half_away, shift_right, wrap32
+from pillion.ir.numerics import (
+    INT32_MAX,
+    INT32_MIN,
+    Int64Array,
+    divide_half_away,
+    shift_right,
+    wrap_to_32_bits,
+)
 from pillion.ir.types import DType
 
 _NOWHERE = -(1 << 40)
@@ -197,7 +204,7 @@ def _combine_operands(op: Elementwise, left: Int64Array, right: Int64Array) -> I
         case ElementwiseFunction.MAX:
             return np.maximum(left, right)
         case ElementwiseFunction.SHL:
-            return wrap32(left << np.minimum(_shift_amounts(right), 32))
+            return wrap_to_32_bits(left << np.minimum(_shift_amounts(right), 32))
         case ElementwiseFunction.SHR:
             return _shifted_right(left, _shift_amounts(right), op)
     raise not_modelled_error("an elementwise operation", op.kind.name)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pillion.devices.neutron.converter.payload import DevicePayload, Port, check_payload
 from pillion.errors import PillionError
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import MalformedError, unpack
+from pillion.schemas.flatbuffer import MalformedError, read_root_table
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ def unexpected_result_error(rule: str, here: str) -> PillionError:
 
 def _parse_tflite(model: bytes) -> tflite.Model:
     try:
-        return unpack(tflite.Model, model, tflite.IDENTIFIER)
+        return read_root_table(tflite.Model, model, tflite.IDENTIFIER)
     except (MalformedError, RecursionError) as error:
         raise unexpected_result_error("a TFLite file", str(error)) from None
 

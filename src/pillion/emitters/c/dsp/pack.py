@@ -138,7 +138,7 @@ def scales(scaled: ScaledChannels, a: NDArray[np.intp], b: NDArray[np.intp]) -> 
 
 def join_word_stream(*parts: Int64Array | Int32Array) -> Int32Array:
     """Joins columns of numbers into one stream of 32-bit words in the kernel's reading order."""
-    narrow = [p if p.dtype == np.int32 else numerics.wrap32(p).astype(np.int32) for p in parts]
+    narrow = [p if p.dtype == np.int32 else numerics.wrap_to_32_bits(p).astype(np.int32) for p in parts]
     return np.asarray(np.hstack(narrow).reshape(-1), np.int32)
 
 
@@ -253,7 +253,7 @@ def pack_depthwise(channels: OutputChannels) -> Params:
     return {
         "rectified": int(channels.is_rectified),
         "weights": np.append(weights, np.zeros(-weights.size % 4 or 4, np.int8)),
-        "constants": numerics.wrap32(constants).astype(np.int32).reshape(-1),
+        "constants": numerics.wrap_to_32_bits(constants).astype(np.int32).reshape(-1),
     }
 
 

@@ -19,7 +19,7 @@ from pillion.emitters.c.walk import broadcast_walk
 from pillion.ir.numerics import INT32_MAX, Arithmetic, Int64Array
 from pillion.ir.types import Shape
 from pillion.ir.verdict import Verdict
-from pillion.ops.div import Div, reciprocals
+from pillion.ops.div import Div, reciprocal_table
 
 
 def params(op: Div, arithmetic: Arithmetic) -> Params:
@@ -33,7 +33,7 @@ def params(op: Div, arithmetic: Arithmetic) -> Params:
         "b_step": as_int32_array(b_step),
     }
     if arithmetic.is_tflite:
-        return {**walk, "reciprocals": as_int32_array(reciprocals())}
+        return {**walk, "reciprocals": as_int32_array(reciprocal_table())}
     return {**walk, "ratio": np.array([op.ratio], np.float32)}
 
 

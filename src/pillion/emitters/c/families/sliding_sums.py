@@ -34,7 +34,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.memory import MemoryPlan, SlidingBuffer
-from pillion.memory.events import aligned
+from pillion.memory.events import align_up
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp
 from pillion.ops.reduce import Mean, ReduceSum
 
@@ -166,7 +166,7 @@ def place_sums_behind_states(sums: Iterable[RunningSums], memory: MemoryPlan) ->
     at, offsets = memory.state_bytes, {}
     for op_sums in sums:
         offsets[op_sums.op] = at
-        at += aligned(op_sums.stored.nbytes)
+        at += align_up(op_sums.stored.nbytes)
     return replace(memory, kept_scratch=offsets, state_bytes=at) if offsets else memory
 
 

@@ -31,7 +31,7 @@ from pillion.emitters.c.kernel_conditions import (
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR, Library
 from pillion.emitters.c.op_fields import high_and_low, operand_walk
 from pillion.emitters.c.walk import few_walk_axes, rows_verdict
-from pillion.ir.numerics import INT32_MAX, MOST_PLACES, Arithmetic, wrap32
+from pillion.ir.numerics import INT32_MAX, MOST_PLACES, Arithmetic, wrap_to_32_bits
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, AddOrSub, Binary, Mul, Sub
@@ -224,7 +224,7 @@ def split_32_bits(number: int) -> tuple[int, int]:
     """Returns a number as a signed lower half and the upper half modulo 2^32."""
     half = 1 << LOW_BITS >> 1
     low = (number + half) % (1 << LOW_BITS) - half
-    return low, int(wrap32(number - low >> LOW_BITS))
+    return low, int(wrap_to_32_bits(number - low >> LOW_BITS))
 
 
 def halves_fit(op: WideAdd) -> Verdict:

@@ -35,7 +35,7 @@ def pack_fours(weights: Array) -> NDArray[np.int8]:
 def bias_for_unsigned(bias: Array, weights: Array, in_zp: int) -> NDArray[np.int32]:
     """Returns the bias for unsigned inputs x + 128, modulo 2^32 as the sums are."""
     sums = numerics.row_sums(weights)
-    return numerics.wrap32(bias.astype(np.int64) - (in_zp - LOWEST) * sums).astype(np.int32)
+    return numerics.wrap_to_32_bits(bias.astype(np.int64) - (in_zp - LOWEST) * sums).astype(np.int32)
 
 
 def pack_weights(weights: Array, bias: Array, in_zp: int, groups: int = 1) -> Params:

@@ -44,7 +44,7 @@ def pair_channels(count: int) -> Array:
 def channel_scales(scaled: ScaledChannels) -> Int32Array:
     """Returns [channels, 3]: rounding constant, multiplier and right shift of each channel."""
     columns = np.stack([scaled.rounds, scaled.multipliers, scaled.rights], axis=1)
-    return numerics.wrap32(columns).astype(np.int32)
+    return numerics.wrap_to_32_bits(columns).astype(np.int32)
 
 
 def pack(channels: OutputChannels) -> Params:
@@ -53,7 +53,7 @@ def pack(channels: OutputChannels) -> Params:
     count, inputs = scaled.weights.shape
     pairs = pair_channels(count)
     weights = np.pad(scaled.weights, ((0, 0), (0, -inputs % FOUR)))[pairs].swapaxes(1, 2)
-    biases = numerics.wrap32(scaled.sums).astype(np.int32)[pairs]
+    biases = numerics.wrap_to_32_bits(scaled.sums).astype(np.int32)[pairs]
     numbers = np.concatenate([biases, channel_scales(scaled)[pairs].reshape(len(pairs), -1)], axis=1)
     return {
         "weights": np.ascontiguousarray(weights, np.int8).reshape(-1),

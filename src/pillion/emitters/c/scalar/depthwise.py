@@ -52,7 +52,7 @@ def pack(channels: OutputChannels, op: DepthwiseConv2d, along_height: bool) -> P
         weights = channels.weights.reshape(-1, *op.kernel).swapaxes(1, 2)
         channels = replace(channels, weights=weights.reshape(channels.weights.shape))
     scaled = scale_channels(channels)
-    biases = numerics.wrap32(scaled.sums).astype(np.int32)
+    biases = numerics.wrap_to_32_bits(scaled.sums).astype(np.int32)
     numbers = np.concatenate([biases[:, None], channel_scales(scaled)], axis=1)
     return {"weights": scaled.weights.reshape(-1).astype(np.int8), "constants": numbers.reshape(-1)}
 

@@ -30,10 +30,10 @@ from pillion.importers.torch.fx_nodes import (
     module_of,
     named_argument,
     operator_name,
-    operators,
     shape_of,
     single_user,
     source_line,
+    torch_operators,
 )
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, loop_of
 from pillion.importers.torch.quantize.concat_ranges import is_read_by_others
@@ -52,7 +52,7 @@ from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.op import Quantization
 from pillion.ops import Concat, Softmax
 
-PICKS = (*operators("reshape permute flip amax amin"), aten.slice.Tensor)
+PICKS = (*torch_operators("reshape permute flip amax amin"), aten.slice.Tensor)
 """Calls whose results are elements of their one operand."""
 NO_NUMBERS = "it has no form for whole numbers and booleans (docs/guide/numbers.md lists what has one); .float() makes them real"
 

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from pillion.host_io.torch_threads import one_thread
 from pillion.importers.torch.float_origin import copy_module
-from pillion.importers.torch.fx_nodes import argument, aten, constant, constant_of
+from pillion.importers.torch.fx_nodes import argument_of, aten, constant, constant_of
 from pillion.importers.torch.loop_nodes import (
     LoopInterpreter,
     LoopNodes,
@@ -119,7 +119,7 @@ def _is_correctable_layer(node: Node) -> bool:
     """Whether a node is a layer without a computed bias."""
     if node.target not in LAYERS:
         return False
-    bias = argument(node, 2)
+    bias = argument_of(node, 2)
     return bias is None or constant_of(bias) is not None
 
 
@@ -129,7 +129,7 @@ def _channel_means(layer: Node, value: Tensor) -> Tensor:
 
 def _add_to_bias(module: GraphModule, layer: Node, shift: Tensor) -> None:
     """Adds to a layer's bias, in a new constant because layers may share biases."""
-    bias = argument(layer, 2)
+    bias = argument_of(layer, 2)
     old = constant_of(bias) if bias is not None else None
     moved = shift.float() if old is None else (old.double() + shift).to(old.dtype)
     new = constant(layer, moved, f"{layer.name}_corrected")

@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 
 from pillion.host_io.torch_threads import one_thread
 from pillion.importers.torch.fx_nodes import (
-    argument,
+    argument_of,
     aten,
     calls,
     constant,
@@ -97,7 +97,7 @@ def _is_mean_of_pixels(node: Node, maker: Node) -> bool:
 
 def _has_own_constants(layer: Node) -> bool:
     """Whether weights and bias are constants that nothing else reads."""
-    constants = [layer.args[1], argument(layer, 2)]
+    constants = [layer.args[1], argument_of(layer, 2)]
     return all(
         isinstance(n, Node) and constant_of(n) is not None and single_user(n) is layer
         for n in constants
@@ -110,7 +110,7 @@ def _reads_channels(reader: Node, maker: Node, repeats: int) -> bool:
     if not _has_own_constants(reader):
         return False
     weight: Any = reader.args[1]
-    groups = 1 if reader.target is aten.linear.default else int(argument(reader, 6))
+    groups = 1 if reader.target is aten.linear.default else int(argument_of(reader, 6))
     inputs = shape_of(weight)[1] * groups
     of_images = LAYERS[maker.target] == 1
     fits = (reader.target is not aten.linear.default) == (len(shape_of(reader)) > 2 and of_images)
@@ -163,7 +163,7 @@ def _channel_divisors(pair: LayerPair, reach: Tensor) -> Tensor:
 
 def _weight_and_axis(layer: Node) -> tuple[Tensor, int]:
     return constant_tensor(layer.args[1]), 1 if layer.target is aten.linear.default else int(
-        argument(layer, 6)
+        argument_of(layer, 6)
     )
 
 
@@ -171,7 +171,7 @@ def _scale_layer_pair(pair: LayerPair, factors: Tensor) -> None:
     """Divides the producer's outputs and multiplies the consumer's inputs."""
     weight, _ = _weight_and_axis(pair.maker)
     _replace_constant(pair.maker, 1, weight / factors.reshape(-1, *[1] * (weight.dim() - 1)))
-    bias = argument(pair.maker, 2)
+    bias = argument_of(pair.maker, 2)
     if bias is not None:
         _replace_constant(pair.maker, 2, constant_tensor(bias) / factors)
     weight, groups = _weight_and_axis(pair.reader)
@@ -182,6 +182,6 @@ def _scale_layer_pair(pair: LayerPair, factors: Tensor) -> None:
 
 def _replace_constant(layer: Node, position: int, tensor: Tensor) -> None:
     """Replaces a layer's constant by a copy of its own."""
-    old: Any = argument(layer, position)
+    old: Any = argument_of(layer, position)
     new = constant(layer, tensor.contiguous(), f"{old.name}_equalized")
     layer.args = (*layer.args[:position], new, *layer.args[position + 1 :])

@@ -16,7 +16,7 @@ from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, sha
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, STACKED, LoopNodes, in_execution_order
 from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
-from pillion.importers.torch.scalar_function import expression
+from pillion.importers.torch.scalar_function import evaluate_steps
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.types import DType
 from pillion.ops import Add
@@ -273,7 +273,7 @@ class Int16Widening:
 
 def is_smooth(node: Node) -> bool:
     """Whether linear interpolation between table entries approximates a function well."""
-    if node.target is expression:
+    if node.target is evaluate_steps:
         steps: Any = node.args[1]
         return all(name in SMOOTH for name, _, _ in steps)
     return node.target in FUNCTIONS

@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from pillion.importers.torch.fx_nodes import CLAMPS, aten, single_user
 from pillion.importers.torch.loop_nodes import BEGINS
 from pillion.importers.torch.observers import observer_of, range_of
-from pillion.importers.torch.quantize.int16_tensors import widen
+from pillion.importers.torch.quantize.int16_tensors import widen_to_int16
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
 from pillion.importers.torch.quantize.shared_scales import NormParams
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
@@ -56,7 +56,7 @@ def use_int16_sums(prepared: GraphModule, constraints: QuantizationConstraints) 
     if Add.kind in constraints.fixed or any(node.target in BEGINS for node in prepared.graph.nodes):
         return
     for total in _sums_too_coarse(prepared):
-        widen(prepared, total, _accepts_int16)
+        widen_to_int16(prepared, total, _accepts_int16)
     prepared.recompile()
 
 

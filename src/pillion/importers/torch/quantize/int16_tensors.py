@@ -13,7 +13,7 @@ from pillion.importers.torch.observers import observer_of
 from pillion.ir.types import DType
 
 
-def widen(prepared: GraphModule, node: Node, reads_wide: Callable[[Node], bool]) -> None:
+def widen_to_int16(prepared: GraphModule, node: Node, reads_wide: Callable[[Node], bool]) -> None:
     """Widens a result to int16 for readers in `reads_wide`; the others read it in int8."""
     (observed,) = node.users
     coarse = observer_of(prepared, observed)

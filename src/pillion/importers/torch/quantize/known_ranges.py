@@ -13,12 +13,12 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, operators, shape_of
+from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, shape_of, torch_operators
 from pillion.importers.torch.observers import is_per_tensor, observer_of, widen_range
 from pillion.importers.torch.rewrite.compare_select import top_places
 from pillion.importers.torch.rewrite.fuse_scalar_functions import POINTWISE
 from pillion.importers.torch.rewrite.integer_arithmetic import integer_calculation
-from pillion.importers.torch.scalar_function import expression
+from pillion.importers.torch.scalar_function import evaluate_steps
 from pillion.ops.integer_arithmetic import Calculation
 
 Span = tuple[int, int]
@@ -27,7 +27,7 @@ MOST = 2**15
 """Largest tracked index; beyond it, int8 cannot represent small ones anyway."""
 POINTS = 1024
 """Maximum sampled points of a function."""
-MOVES = (*operators("reshape permute cat flip index_select clone amax amin"), aten.slice.Tensor)
+MOVES = (*torch_operators("reshape permute cat flip index_select clone amax amin"), aten.slice.Tensor)
 """Calls whose results are elements of their operands."""
 
 
@@ -118,7 +118,7 @@ def _possible_reals(
 
 def _unary_results(node: Node, operand: Node, known: Tensor) -> Tensor | None:
     """Results of a function of one number; None for other calls."""
-    if node.target not in POINTWISE | {expression}:
+    if node.target not in POINTWISE | {evaluate_steps}:
         return None
 
     held = {n: constant_of(_before_observer(n)) for n in node.all_input_nodes if n is not operand}

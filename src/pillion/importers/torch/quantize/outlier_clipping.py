@@ -88,7 +88,7 @@ def choose_ranges(prepared: GraphModule, ranges: str) -> None:
                 set_range(part, *narrowed)
 
 
-def _percentile(observer: HistogramRange, low: float, high: float) -> tuple[float, float]:
+def _percentile_range(observer: HistogramRange, low: float, high: float) -> tuple[float, float]:
     shares = observer.counts.cumsum(0) / observer.counts.sum()
     rare, width = (1 - KEPT) / 2, 2 * observer.reach / BINS
     first = int(torch.searchsorted(shares, rare))
@@ -102,9 +102,9 @@ def _least_error(observer: HistogramRange, low: float, high: float) -> tuple[flo
     for _ in range(ROUNDS):
         before = low, high
         highs = high * CANDIDATES if high > 0 else torch.zeros(1, dtype=torch.float64)
-        high = float(highs[_errors(observer, torch.full_like(highs, low), highs).argmin()])
+        high = float(highs[_squared_errors(observer, torch.full_like(highs, low), highs).argmin()])
         lows = low * CANDIDATES if low < 0 else torch.zeros(1, dtype=torch.float64)
-        low = float(lows[_errors(observer, lows, torch.full_like(lows, high)).argmin()])
+        low = float(lows[_squared_errors(observer, lows, torch.full_like(lows, high)).argmin()])
         if (low, high) == before:
             break
     return low, high
@@ -116,11 +116,11 @@ def _range_if_much_better(observer: HistogramRange, low: float, high: float) -> 
         return low, high
     least = _least_error(observer, low, high)
     lows, highs = torch.tensor([[low, least[0]], [high, least[1]]], dtype=torch.float64)
-    full, narrowed = _errors(observer, lows, highs).tolist()
+    full, narrowed = _squared_errors(observer, lows, highs).tolist()
     return least if narrowed <= MUCH_LESS * full else (low, high)
 
 
-def _errors(observer: HistogramRange, lows: Tensor, highs: Tensor) -> Tensor:
+def _squared_errors(observer: HistogramRange, lows: Tensor, highs: Tensor) -> Tensor:
     """Squared error of all counted values for each candidate range."""
     seen = observer.counts > 0
     x, counts = observer.centers[seen], observer.counts[seen]
@@ -137,7 +137,7 @@ def _errors(observer: HistogramRange, lows: Tensor, highs: Tensor) -> Tensor:
 
 
 METHODS: dict[str, Callable[[HistogramRange, float, float], tuple[float, float]]] = {
-    "percentile": _percentile,
+    "percentile": _percentile_range,
     "mse": _least_error,
     "auto": _range_if_much_better,
 }

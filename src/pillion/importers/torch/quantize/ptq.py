@@ -17,10 +17,10 @@ from pillion.compile_options import Quantization
 from pillion.data.python_data import items_of, length_of
 from pillion.errors import PillionError, warn
 from pillion.host_io.progress import stage
-from pillion.importers.torch.export import check_examples, export, quiet
+from pillion.importers.torch.export import check_examples, export, quiet_torch
 from pillion.importers.torch.float_origin import copy_module
 from pillion.importers.torch.fx_nodes import aten, calls, operator_name, source_line
-from pillion.importers.torch.loop_nodes import has_loops, run
+from pillion.importers.torch.loop_nodes import has_loops, run_with_loops
 from pillion.importers.torch.observers import has_finite_range, observer_of
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias_correction import MOST, correct_biases
@@ -92,10 +92,10 @@ def ptq(
             few, batches = first_samples(batches, inputs, names_of_inputs(module))
             equalize(module, few)
         in_float = copy_module(module)
-        prepared = prepare(module, quantizer)
+        prepared = insert_observers(module, quantizer)
     if refuse is not None:
         refuse(quantizer.float_ops)
-    seen = observe(prepared, batches, progress, inputs, memory.observed if memory else None)
+    seen = run_through_observers(prepared, batches, progress, inputs, memory.observed if memory else None)
     calibrated = Calibrated(prepared, ranges, quantizer.constraints, memory)
     apply_policies(RANGES, calibrated)
     check_ranges(prepared, "calibration")
@@ -149,13 +149,13 @@ def _allows_equalization(module: GraphModule, memory: StateMemory | None) -> boo
     return not reason
 
 
-def prepare(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
+def insert_observers(module: GraphModule, quantizer: PillionQuantizer) -> GraphModule:
     """Inserts observers into a module."""
-    with quiet():
+    with quiet_torch():
         return prepare_pt2e(module, quantizer)
 
 
-def observe(
+def run_through_observers(
     prepared: nn.Module,
     batches: Batches,
     progress: Progress | None,
@@ -197,7 +197,7 @@ def _observe_one(
 ) -> None:
     require_finite(batch, number)
     try:
-        run(prepared, *batch) if isinstance(prepared, GraphModule) else prepared(*batch)
+        run_with_loops(prepared, *batch) if isinstance(prepared, GraphModule) else prepared(*batch)
     except (RuntimeError, IndexError, TypeError, ValueError) as error:
         shapes, example_shapes = (
             ", ".join(str(list(x.shape)) for x in inputs) for inputs in (batch, examples)

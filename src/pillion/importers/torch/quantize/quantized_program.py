@@ -13,7 +13,7 @@ from torch._subclasses import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import constant_of, evaluate, fake_mode, fake_result
-from pillion.importers.torch.loop_nodes import run
+from pillion.importers.torch.loop_nodes import run_with_loops
 from pillion.importers.torch.quantize.annotate import FloatOp
 
 decomposed = torch.ops.quantized_decomposed
@@ -60,7 +60,7 @@ class QuantizedProgram:
     def __call__(self, *inputs: Tensor) -> object:
         """Runs torch's simulation of int8."""
         with torch.no_grad():
-            return run(self.graph_module, *inputs)
+            return run_with_loops(self.graph_module, *inputs)
 
     @property
     def nodes(self) -> Iterator[Node]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
-    argument,
+    argument_of,
     aten,
     call,
     call_like,
@@ -77,7 +77,7 @@ def fold_batch_norms(module: GraphModule) -> bool:
 
 def as_native_norm(norm: Node) -> Node:
     """Replaces a norm by `native_batch_norm`, which torchao's folding ignores."""
-    x, weight, bias, mean, variance, training, momentum, eps = (argument(norm, i) for i in range(8))
+    x, weight, bias, mean, variance, training, momentum, eps = (argument_of(norm, i) for i in range(8))
     native = call(
         norm, aten.native_batch_norm.default, x, weight, bias, mean, variance, training, momentum, eps
     )
@@ -86,12 +86,12 @@ def as_native_norm(norm: Node) -> Node:
 
 def affine_of(norm: Node) -> Affine | None:
     """Returns factor and offset of a norm; None if they depend on the batch."""
-    weight, bias, mean, variance = (constant_of(argument(norm, i)) for i in range(1, 5))
-    if mean is None or variance is None or argument(norm, 5):
+    weight, bias, mean, variance = (constant_of(argument_of(norm, i)) for i in range(1, 5))
+    if mean is None or variance is None or argument_of(norm, 5):
         return None
-    if any(argument(norm, i) is not None and tensor is None for i, tensor in ((1, weight), (2, bias))):
+    if any(argument_of(norm, i) is not None and tensor is None for i, tensor in ((1, weight), (2, bias))):
         return None
-    exact = factor(None if weight is None else weight.double(), variance.double(), argument(norm, 7))
+    exact = factor(None if weight is None else weight.double(), variance.double(), argument_of(norm, 7))
     offset = -mean.double() * exact
     return Affine(exact.detach(), (offset if bias is None else offset + bias.double()).detach())
 
@@ -101,7 +101,7 @@ def foldable_layer(norm: Node, shared: Container[Node]) -> Node | None:
     layer = norm.args[0]
     if not isinstance(layer, Node) or LAYERS.get(layer.target) != len(shape_of(layer)):
         return None
-    weight, bias = argument(layer, 1), argument(layer, 2)
+    weight, bias = argument_of(layer, 1), argument_of(layer, 2)
     is_constant = constant_of(weight) is not None and (bias is None or constant_of(bias) is not None)
     return layer if is_constant and set(layer.users) == {norm} and norm not in shared else None
 
@@ -110,17 +110,17 @@ def shared_norms(graph: Graph) -> frozenset[Node]:
     """Returns the calls of norms that are called more than once."""
     callers: dict[object, list[Node]] = {}
     for read in graph.find_nodes(op="get_attr"):
-        norms = [user for user in read.users if user.target in NORMS and argument(user, 3) is read]
+        norms = [user for user in read.users if user.target in NORMS and argument_of(user, 3) is read]
         callers.setdefault(read.target, []).extend(norms)
     return frozenset(norm for norms in callers.values() if len(norms) > 1 for norm in norms)
 
 
 def _fold_into_layer(layer: Node, affine: Affine) -> Node:
-    weight, bias = constant_of(argument(layer, 1)), constant_of(argument(layer, 2))
+    weight, bias = constant_of(argument_of(layer, 1)), constant_of(argument_of(layer, 2))
     assert weight is not None
     folded = scale_weight(weight.double(), affine.factor, transposed_groups(layer)).to(weight.dtype)
     start = affine.offset if bias is None else affine.offset + bias.double() * affine.factor
-    name = getattr(argument(layer, 1), "name", layer.name)
+    name = getattr(argument_of(layer, 1), "name", layer.name)
     new_weight = constant(layer, folded, f"{name}_folded")
     new_bias = constant(layer, start.to(weight.dtype), f"{name}_folded_bias")
     arguments = (layer.args[0], new_weight, new_bias, *layer.args[3:])

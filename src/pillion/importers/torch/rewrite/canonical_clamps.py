@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import (
     CLAMPS,
-    argument,
+    argument_of,
     aten,
     call,
     call_like,
@@ -22,18 +22,18 @@ from pillion.importers.torch.fx_nodes import (
     constant_of,
     fake_result,
     is_trainable,
-    operators,
     replace,
     shape_of,
     single_user,
     source_line,
+    torch_operators,
 )
 from pillion.importers.torch.rows.quantization import RULES
 
 Bounds = tuple[float, float]
 
-BOUNDS = operators("clamp clamp_max clamp_min hardtanh maximum minimum relu relu6")
-MOVES_VALUES = (*operators("max_pool2d permute reshape"), aten.slice.Tensor)
+BOUNDS = torch_operators("clamp clamp_max clamp_min hardtanh maximum minimum relu relu6")
+MOVES_VALUES = (*torch_operators("max_pool2d permute reshape"), aten.slice.Tensor)
 """Ops that commute with clamps. Ahead of them, a clamp can fuse with a computing op."""
 
 
@@ -56,12 +56,12 @@ def _clamp_bounds(node: Node) -> Bounds | None:
         return 0.0, math.inf if target is aten.relu.default else 6.0
     if target in (aten.maximum.default, aten.minimum.default):
         return _extremum_bounds(node)
-    first = argument(node, 1)
+    first = argument_of(node, 1)
     if target is aten.clamp_min.default:
         return float(first), math.inf
     if target is aten.clamp_max.default:
         return -math.inf, float(first)
-    last = argument(node, 2)
+    last = argument_of(node, 2)
     return -math.inf if first is None else float(first), math.inf if last is None else float(last)
 
 

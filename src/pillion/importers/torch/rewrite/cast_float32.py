@@ -17,14 +17,14 @@ from pillion.importers.torch.fx_nodes import (
     fake_result,
     is_tensor,
     operator_name,
-    operators,
     replace,
     source_line,
+    torch_operators,
 )
 from pillion.importers.torch.rewrite.inline_subgraphs import reinfer_types
 
 OTHER_REALS = (torch.float16, torch.bfloat16, torch.float64)
-PRODUCTS = operators("addmm bmm conv1d conv2d conv3d linear matmul mm")
+PRODUCTS = torch_operators("addmm bmm conv1d conv2d conv3d linear matmul mm")
 """Operators that require operands of one type."""
 
 

@@ -17,18 +17,18 @@ from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
     CallLowering,
-    argument,
+    argument_of,
     aten,
     call,
     calls,
     constant_of,
     evaluate,
     fake_result,
+    insert_permutation,
     named_argument,
-    operators,
-    permuted,
     replace,
     shape_of,
+    torch_operators,
 )
 from pillion.importers.torch.rewrite import integer_arithmetic
 from pillion.importers.torch.rewrite.common_type import (
@@ -128,7 +128,7 @@ def _lower_not(node: Node) -> Node | None:
     return call(node, aten.eq.Tensor, x, as_type(node, 0, dtype_of(x)))
 
 
-BITWISE = operators("bitwise_and bitwise_or bitwise_xor", "Tensor")
+BITWISE = torch_operators("bitwise_and bitwise_or bitwise_xor", "Tensor")
 
 
 def _logic_lowering(target: Any) -> CallLowering:
@@ -144,9 +144,9 @@ def _logic_lowering(target: Any) -> CallLowering:
 def _bool_reduction_lowering(target: Any) -> CallLowering:
     def lower(node: Node) -> Node:
         x = as_type(node, node.args[0], torch.bool)
-        dim = argument(node, 1)
+        dim = argument_of(node, 1)
         dims = list(range(len(shape_of(x)))) if dim is None else dim
-        return call(node, target, x, [dims] if isinstance(dims, int) else dims, bool(argument(node, 2)))
+        return call(node, target, x, [dims] if isinstance(dims, int) else dims, bool(argument_of(node, 2)))
 
     return lower
 
@@ -169,7 +169,7 @@ def _as_one_number(operand: Any) -> Any:
 
 
 def _lower_masked_fill(node: Node) -> Node | None:
-    x, mask, number = (argument(node, i) for i in range(3))
+    x, mask, number = (argument_of(node, i) for i in range(3))
     dtype = dtype_of(x)
     x = _as_one_number(x) if shape_of(mask) == shape_of(node) else x
     return call(node, aten.where.self, mask, *(as_type(node, v, dtype) for v in (number, x)))
@@ -188,7 +188,7 @@ def _lower_cast(node: Node) -> Node | None:
         return None
     if dtype == torch.bool:
         return as_type(node, source, dtype)
-    return integer_arithmetic.cast(node, source)
+    return integer_arithmetic.cast_integers(node, source)
 
 
 def _cast_arithmetic_operands(node: Node) -> None:
@@ -203,7 +203,7 @@ def _cast_arithmetic_operands(node: Node) -> None:
 
 
 def _lower_arg_extremum(node: Node) -> Node | None:
-    x, dim = node.args[0], argument(node, 1)
+    x, dim = node.args[0], argument_of(node, 1)
     if is_widened_int8(x):
         node.update_arg(0, as_type(node, x, torch.float32))
         x = node.args[0]
@@ -224,7 +224,7 @@ def _separate_results(node: Node, *parts: Callable[[], Node]) -> None:
 
 def _extremum_lowering(values: Any, indices: Any) -> CallLowering:
     def lower(node: Node) -> None:
-        x, dim, keepdim = node.args[0], argument(node, 1), bool(argument(node, 2))
+        x, dim, keepdim = node.args[0], argument_of(node, 1), bool(argument_of(node, 2))
         _separate_results(
             node,
             lambda: call(node, values, x, [dim], keepdim),
@@ -245,7 +245,9 @@ def _apply_along_axis(node: Node, function: Any, x: Any, k: int, dim: int, large
     rank = max(len(shape_of(x)), 1)
     order = list(range(rank))
     order[dim % rank], order[-1] = order[-1], order[dim % rank]
-    return permuted(node, call(node, function, permuted(node, x, order), k, largest), order)
+    return insert_permutation(
+        node, call(node, function, insert_permutation(node, x, order), k, largest), order
+    )
 
 
 def _sort_arguments(node: Node) -> tuple[Any, int, int, bool]:
@@ -299,7 +301,7 @@ LOWERINGS: dict[Any, CallLowering] = {
     **{
         target: _logic_lowering(to)
         for name, to in (("and", aten.minimum.default), ("or", aten.maximum.default), ("xor", aten.ne.Tensor))
-        for target in (*operators(f"logical_{name}"), *operators(f"bitwise_{name}", "Tensor"))
+        for target in (*torch_operators(f"logical_{name}"), *torch_operators(f"bitwise_{name}", "Tensor"))
     },
     **{
         getattr(packet, kind): _bool_reduction_lowering(to)
@@ -315,7 +317,7 @@ LOWERINGS: dict[Any, CallLowering] = {
     **dict.fromkeys((aten.argmax.default, aten.argmin.default), _lower_arg_extremum),
     aten.max.dim: _extremum_lowering(aten.amax.default, aten.argmax.default),
     aten.min.dim: _extremum_lowering(aten.amin.default, aten.argmin.default),
-    aten.topk.default: lambda node: _replace_by_top_k(node, *(argument(node, i) for i in range(4))),
+    aten.topk.default: lambda node: _replace_by_top_k(node, *(argument_of(node, i) for i in range(4))),
     **dict.fromkeys((aten.kthvalue.default, aten.median.dim), _lower_kth_value),
     aten.sum.dim_IntList: _lower_bool_count,
     **dict.fromkeys(

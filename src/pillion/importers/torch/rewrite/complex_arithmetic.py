@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, call, is_constant, operators, shape_of
+from pillion.importers.torch.fx_nodes import argument_of, aten, call, is_constant, shape_of, torch_operators
 from pillion.importers.torch.rewrite.complex_pairs import (
     ComplexPairs,
     PairLowering,
@@ -34,7 +34,7 @@ def _lower_over_axes(pairs: ComplexPairs, node: Node) -> Node:
     """Lowers a call whose second argument names axes, counted from the front."""
     target: Any = node.target
     source: Any = node.args[0]
-    rank, dims = len(shape_of(source)), argument(node, 1, 0)
+    rank, dims = len(shape_of(source)), argument_of(node, 1, 0)
     axes = [axis % rank for axis in dims] if isinstance(dims, (list, tuple)) else dims % rank
     return call(node, target, pairs.of(source, node), axes, *node.args[2:], **node.kwargs)
 
@@ -44,7 +44,7 @@ def _lower_slice_scatter(pairs: ComplexPairs, node: Node) -> Node:
     target: Any = node.target
     args: Any = node.args
     base, source = (pairs.of(operand, node) for operand in args[:2])
-    axis = int(argument(node, 2, 0)) % len(shape_of(node))
+    axis = int(argument_of(node, 2, 0)) % len(shape_of(node))
     named = {name: value for name, value in node.kwargs.items() if name != "dim"}
     return call(node, target, base, source, axis, *args[3:], **named)
 
@@ -56,14 +56,14 @@ def _lower_on_pairs(pairs: ComplexPairs, node: Node) -> Node:
 
 def _lower_concat(pairs: ComplexPairs, node: Node) -> Node:
     args: Any = node.args
-    axis = int(argument(node, 1, 0)) % len(shape_of(node))
+    axis = int(argument_of(node, 1, 0)) % len(shape_of(node))
     return call(node, aten.cat.default, [pairs.of(part, node) for part in args[0]], axis)
 
 
 def _lower_pad(pairs: ComplexPairs, node: Node) -> Node | None:
     """Lowers padding with zeros only."""
     args: Any = node.args
-    if argument(node, 2, 0):
+    if argument_of(node, 2, 0):
         return None
     return call(node, aten.constant_pad_nd.default, pairs.of(args[0], node), [0, 0, *args[1]])
 
@@ -188,10 +188,10 @@ def _lower_matmul(pairs: ComplexPairs, node: Node) -> Node:
 
 
 SAME = (
-    *operators("alias clone contiguous detach resolve_conj resolve_neg view_as_real"),
+    *torch_operators("alias clone contiguous detach resolve_conj resolve_neg view_as_real"),
     *(target for target in CASTS if target is not aten.type_as.default),
 )
-ALONG_AXES = (*operators("flip index_select"), aten.mean.dim, aten.slice.Tensor, aten.sum.dim_IntList)
+ALONG_AXES = (*torch_operators("flip index_select"), aten.mean.dim, aten.slice.Tensor, aten.sum.dim_IntList)
 LOWERINGS: dict[Any, PairLowering] = {
     **dict.fromkeys(SAME, lambda pairs, node: pairs.of(node.args[0], node)),
     **dict.fromkeys(ALONG_AXES, _lower_over_axes),
@@ -200,7 +200,7 @@ LOWERINGS: dict[Any, PairLowering] = {
     **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar), _lower_mul),
     **dict.fromkeys((aten.div.Tensor, aten.div.Scalar), _lower_div),
     **dict.fromkeys(
-        operators("_conj _conj_physical conj_physical"),
+        torch_operators("_conj _conj_physical conj_physical"),
         lambda pairs, node: call(
             node, aten.mul.Tensor, pairs.of(node.args[0], node), pairs.numbers(node, 1.0, -1.0)
         ),
@@ -212,7 +212,7 @@ LOWERINGS: dict[Any, PairLowering] = {
     aten.complex.default: _lower_complex,
     aten.constant_pad_nd.default: _lower_pad,
     aten.exp.default: _lower_exp,
-    **dict.fromkeys(operators("expand reshape"), _lower_shape),
+    **dict.fromkeys(torch_operators("expand reshape"), _lower_shape),
     **dict.fromkeys((aten.index.Tensor, aten.neg.default), _lower_on_pairs),
     aten.permute.default: _lower_permute,
     aten.polar.default: _lower_polar,

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
-    argument,
+    argument_of,
     aten,
     call,
     calls,
@@ -54,13 +54,13 @@ def _constant_part(cat: Node) -> Tensor | None:
     if None not in tensors or not any(isinstance(t, Tensor) and t.is_floating_point() for t in tensors):
         return None
     parts = [torch.zeros(shape_of(n)) if t is None else t for n, t in zip(operands, tensors, strict=True)]
-    return torch.cat(parts, argument(cat, 1, 0)).detach()
+    return torch.cat(parts, argument_of(cat, 1, 0)).detach()
 
 
 def _concat_with_zeros(cat: Node) -> Node:
     """Concatenation with zeros for constant operands; a pad if one tensor is computed."""
     operands: Any = cat.args[0]
-    dim = int(argument(cat, 1, 0)) % len(shape_of(cat))
+    dim = int(argument_of(cat, 1, 0)) % len(shape_of(cat))
     computed = [n for n in operands if constant_of(n) is None]
     if len(computed) == 1:
         index = operands.index(computed[0])

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, call, calls, replace, shape_of
+from pillion.importers.torch.fx_nodes import argument_of, aten, call, calls, replace, shape_of
 
 PUTS = (aten.select_scatter.default, aten.slice_scatter.default)
 Part = tuple[int, Node]
 """Start index along the axis, and the call that writes there."""
 
 
-def concat_stores(module: GraphModule) -> None:
+def concatenate_adjacent_stores(module: GraphModule) -> None:
     """Replaces writes that fill a tensor completely, unread in between, by one concatenation."""
     for node in reversed(calls(module.graph, PUTS)):
         parts = _filling_writes(node) if node.users else []
@@ -35,7 +35,7 @@ def _filling_writes(last: Node) -> list[Part]:
             return []
         missing.difference_update(indices)
         parts.append((indices.start, node))
-        base = argument(node, 0)
+        base = argument_of(node, 0)
         if not missing or base.target not in PUTS or len(base.users) > 1:
             break
         node = base
@@ -44,19 +44,19 @@ def _filling_writes(last: Node) -> list[Part]:
 
 def axis_of_put(node: Node) -> int:
     """Returns the axis along which a call writes."""
-    return int(argument(node, 2, 0)) % len(shape_of(node))
+    return int(argument_of(node, 2, 0)) % len(shape_of(node))
 
 
 def places_of_put(node: Node, size: int) -> range:
     """Returns the indices that a call writes."""
     if node.target is aten.select_scatter.default:
-        return range(size)[argument(node, 3) :][:1]
-    return range(size)[slice(*(argument(node, i) for i in (3, 4, 5)))]
+        return range(size)[argument_of(node, 3) :][:1]
+    return range(size)[slice(*(argument_of(node, i) for i in (3, 4, 5)))]
 
 
 def written_value_with_axis(node: Node, before: Node) -> Node:
     """Returns the written value with the axis of the write."""
-    source: Node = argument(node, 1)
+    source: Node = argument_of(node, 1)
     if node.target is not aten.select_scatter.default:
         return source
     dim, shape = axis_of_put(node), shape_of(source)

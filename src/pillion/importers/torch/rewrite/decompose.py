@@ -20,12 +20,12 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     fake_mode,
     fake_result,
-    operators,
+    torch_operators,
 )
 from pillion.importers.torch.rewrite import decompositions, tensor_decompositions  # noqa: F401  # they fill the table
 from pillion.importers.torch.rewrite.decompositions.table import LATE, TABLE
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS, is_write
-from pillion.importers.torch.rewrite.inline_subgraphs import graft, replace_results
+from pillion.importers.torch.rewrite.inline_subgraphs import copy_calls_before, replace_results
 from pillion.importers.torch.rewrite.norm_calls import OPERATORS
 from pillion.importers.torch.rewrite.recurrent import LAYERS
 from pillion.importers.torch.rows.quantization import RULES
@@ -35,7 +35,12 @@ Traces = dict[Any, GraphModule]
 
 KEPT = frozenset(
     {
-        *(*DROPOUTS, *LAYERS, *OPERATORS, *operators("adaptive_avg_pool2d batch_norm istft stft type_as")),
+        *(
+            *DROPOUTS,
+            *LAYERS,
+            *OPERATORS,
+            *torch_operators("adaptive_avg_pool2d batch_norm istft stft type_as"),
+        ),
         *(aten.stft.center, aten.to.dtype),
     }
 )
@@ -82,7 +87,7 @@ def _inline_trace(node: Node, function: Callable[..., Any], traces: Traces) -> l
     key = (function, form, tuple(map(_trace_properties, leaves)))
     if key not in traces or node.target in LAYERS:  # each layer is a loop of its own
         traces[key] = _trace_function(node.graph, function, leaves, form)
-    inlined, results = graft(traces[key], node, inputs)
+    inlined, results = copy_calls_before(traces[key], node, inputs)
     if [n for n in inlined if n.target is node.target] and len(inlined) == 1:
         for same in inlined:  # torch has nothing simpler for it
             node.graph.erase_node(same)

@@ -19,7 +19,7 @@ BOTH = slice(0, 2)
 """Real and imaginary part."""
 
 
-def complex_dft(size: int, forward: bool) -> Tensor:
+def complex_dft_matrix(size: int, forward: bool) -> Tensor:
     """Returns the complex DFT."""
     basis = torch.eye(size, dtype=torch.complex128)
     waves = torch.fft.fft(basis) if forward else torch.fft.ifft(basis, norm="forward")
@@ -28,14 +28,14 @@ def complex_dft(size: int, forward: bool) -> Tensor:
     return torch.stack([of_real, of_imaginary], 1).reshape(2 * size, 2 * size)
 
 
-def real_dft(size: int, onesided: bool) -> Tensor:
+def real_dft_matrix(size: int, onesided: bool) -> Tensor:
     """Returns the DFT of real numbers; half of it if `onesided`."""
     basis = torch.eye(size, dtype=torch.float64)
     waves = torch.fft.rfft(basis) if onesided else torch.fft.fft(basis)
     return torch.view_as_real(waves).reshape(size, -1)
 
 
-def inverse_real_dft(size: int) -> Tensor:
+def inverse_real_dft_matrix(size: int) -> Tensor:
     """Returns the inverse DFT from a one-sided spectrum to real numbers."""
     half = torch.eye(size // 2 + 1, dtype=torch.complex128)
     parts = [torch.fft.irfft(half * unit, n=size, norm="forward") for unit in (1, 1j)]
@@ -47,7 +47,7 @@ def select_parts(matrix: Tensor, parts: slice) -> Tensor:
     return matrix.reshape(len(matrix), -1, 2)[:, :, parts].reshape(len(matrix), -1)
 
 
-def normalization(sizes: Sequence[int], mode: int) -> float:
+def normalization_factor(sizes: Sequence[int], mode: int) -> float:
     """Returns the normalization factor of a mode."""
     count = math.prod(sizes)
     return {BY_ROOT: count**-0.5, BY_SIZE: 1 / count}.get(mode, 1.0)

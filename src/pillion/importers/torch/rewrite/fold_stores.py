@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from pillion.importers.torch.fx_nodes import (
     RANDOM,
-    argument,
+    argument_of,
     aten,
     call,
     calls,
@@ -46,7 +46,7 @@ def lower_fill_like(module: GraphModule) -> None:
     for node in calls(module.graph, LIKE):
         number = LIKE[node.target]
         if number is None:
-            number = argument(node, 1 if node.target is aten.full_like.default else 2)
+            number = argument_of(node, 1 if node.target is aten.full_like.default else 2)
         result = fake_result(node)
         replace(node, call(node, aten.full.default, list(result.shape), number, dtype=result.dtype))
 
@@ -82,7 +82,9 @@ def _input_independent_calls(module: GraphModule) -> dict[Node, None]:
 
 def _written_operands(write: Node) -> list[Node]:
     declared = enumerate(write.target._schema.arguments)  # type: ignore[union-attr]  # a write has a schema
-    written = [argument(write, i) for i, a in declared if a.alias_info is not None and a.alias_info.is_write]
+    written = [
+        argument_of(write, i) for i, a in declared if a.alias_info is not None and a.alias_info.is_write
+    ]
     return [operand for operand in written if isinstance(operand, Node)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, call, calls, replace, shape_of
+from pillion.importers.torch.fx_nodes import argument_of, aten, call, calls, replace, shape_of
 from pillion.importers.torch.rewrite.concat_stores import (
     PUTS,
     axis_of_put,
@@ -32,9 +32,9 @@ def forward_slices(module: GraphModule) -> None:
 
 def _earlier_source(node: Node) -> Node | None:
     """The same elements at an earlier node; None if there is none."""
-    read: Any = argument(node, 0)
-    axis = int(argument(node, 1, 0)) % len(shape_of(node))
-    positions = range(shape_of(read)[axis])[slice(*(argument(node, i) for i in (2, 3, 4)))]
+    read: Any = argument_of(node, 0)
+    axis = int(argument_of(node, 1, 0)) % len(shape_of(node))
+    positions = range(shape_of(read)[axis])[slice(*(argument_of(node, i) for i in (2, 3, 4)))]
     base: Node = read
     nearest: Node | None = None
     while positions:
@@ -44,8 +44,8 @@ def _earlier_source(node: Node) -> Node | None:
                 return written_value_with_axis(base, node)
             if not set(positions).isdisjoint(written):
                 break
-            base = nearest = argument(base, 0)
-        elif base.target is aten.cat.default and int(argument(base, 1, 0)) % len(shape_of(base)) == axis:
+            base = nearest = argument_of(base, 0)
+        elif base.target is aten.cat.default and int(argument_of(base, 1, 0)) % len(shape_of(base)) == axis:
             operand = _containing_operand(base, axis, positions)
             if operand is None:
                 break
@@ -62,7 +62,7 @@ def _earlier_source(node: Node) -> Node | None:
 def _containing_operand(joined: Node, axis: int, indices: range) -> tuple[Node, range] | None:
     """Operand of a concatenation that contains all `places`, and their indices in it."""
     begin = 0
-    operands: Any = argument(joined, 0)
+    operands: Any = argument_of(joined, 0)
     for operand in operands:
         end = begin + shape_of(operand)[axis]
         if begin <= indices[0] and indices[-1] < end:

@@ -16,20 +16,20 @@ from pillion.importers.torch.fx_nodes import (
     call,
     calls,
     fake_result,
-    inverse,
+    inverse_permutation,
     named_argument,
     operator_name,
-    operators,
     replace,
     shape_of,
     source_line,
+    torch_operators,
 )
 
-SAME_VALUES = operators("alias clone contiguous detach detach_ lift_fresh lift_fresh_copy")
+SAME_VALUES = torch_operators("alias clone contiguous detach detach_ lift_fresh lift_fresh_copy")
 CASTS = (aten.to.dtype, aten.to.device, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default)
 COPYING = (aten.clone.default, aten.lift_fresh_copy.default, aten._to_copy.default)
 """Calls whose result has its own memory: writes to it leave the operand unchanged."""
-DROPOUTS = operators("alpha_dropout dropout feature_alpha_dropout feature_dropout")
+DROPOUTS = torch_operators("alpha_dropout dropout feature_alpha_dropout feature_dropout")
 COPIES = ("_to_copy", "lift_fresh_copy", "index_copy")
 """Operators ending in `_copy` that are no copies of views."""
 NO_RESULT = (
@@ -110,7 +110,7 @@ WRITTEN_THROUGH = {
 }
 """Views that may be written to, and the scatter that updates their base."""
 SHAPES = (
-    *operators("squeeze unsqueeze view"),
+    *torch_operators("squeeze unsqueeze view"),
     *(aten.flatten.using_ints, aten.squeeze.dim, aten.squeeze.dims, aten.unflatten.int),
 )
 """Reshapes by other names. Those of tensors that are not contiguous may be copies."""
@@ -159,7 +159,7 @@ def _base_update_call(view: Node, base: Node, updated: Node) -> tuple[Any, tuple
         return aten.reshape.default, (updated, list(shape_of(base))), {}
     if view.target is aten.permute.default:
         order = [axis % len(shape_of(base)) for axis in named_argument(view, "dims")]
-        return aten.permute.default, (updated, inverse(order)), {}
+        return aten.permute.default, (updated, inverse_permutation(order)), {}
     return view.target, (updated, *view.args[1:]), {}
 
 

@@ -23,8 +23,8 @@ from pillion.importers.torch.rewrite.norm_calls import squared_operand
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.scalar_function import (
     Step,
-    expression,
-    magnitude,
+    evaluate_on_squares,
+    evaluate_steps,
     name_of,
     step_reference,
 )
@@ -43,7 +43,7 @@ def fuse_magnitudes(module: GraphModule, constraints: QuantizationConstraints) -
         parts = _squared_operands(total)
         if parts is not None:
             end, steps = _following_steps(total)
-            replace(end, call(end, magnitude, *parts, steps))
+            replace(end, call(end, evaluate_on_squares, *parts, steps))
     module.graph.eliminate_dead_code()
 
 
@@ -80,7 +80,7 @@ def is_monotonic(steps: Sequence[Step]) -> bool:
     """Whether an expression is monotonic for operands from 0 on."""
     grid = torch.logspace(LEAST, MOST, POINTS, dtype=torch.float64)
     x = torch.cat([torch.zeros(1, dtype=torch.float64), grid])
-    y = expression(x, tuple(steps))
+    y = evaluate_steps(x, tuple(steps))
     if bool(torch.isnan(y).any()):
         return False
     before, behind = y[:-1], y[1:]

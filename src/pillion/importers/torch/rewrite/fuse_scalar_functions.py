@@ -21,16 +21,16 @@ from pillion.importers.torch.fx_nodes import (
     constant_of,
     fixed_tensor,
     is_tensor,
-    operators,
     replace,
     shape_of,
+    torch_operators,
 )
 from pillion.importers.torch.rows.quantization import RULES, function_of
 from pillion.importers.torch.rows.refusal_reasons import WITH_CONSTANT_OPERAND
 from pillion.importers.torch.rows.unary import FUNCTIONS, TABULATED
 from pillion.importers.torch.scalar_function import (
     Step,
-    expression,
+    evaluate_steps,
     name_of,
     number_reference,
     step_reference,
@@ -38,16 +38,18 @@ from pillion.importers.torch.scalar_function import (
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Function, Lut
 
-CLAMPS = frozenset(operators("clamp clamp_max clamp_min hardtanh relu relu6"))
+CLAMPS = frozenset(torch_operators("clamp clamp_max clamp_min hardtanh relu relu6"))
 ARITHMETIC = "add sub mul div rsub"
 SIMPLE = CLAMPS.union(
-    operators("maximum minimum"), operators(ARITHMETIC, "Tensor"), operators(ARITHMETIC, "Scalar")
+    torch_operators("maximum minimum"),
+    torch_operators(ARITHMETIC, "Tensor"),
+    torch_operators(ARITHMETIC, "Scalar"),
 )
 """Calls that may join a table but need none."""
-NAMED = frozenset({*FUNCTIONS, *operators("elu gelu leaky_relu softplus")})
-CHOICES = frozenset({aten.where.self, *operators("lt le eq ne ge gt", "Tensor")})
+NAMED = frozenset({*FUNCTIONS, *torch_operators("elu gelu leaky_relu softplus")})
+CHOICES = frozenset({aten.where.self, *torch_operators("lt le eq ne ge gt", "Tensor")})
 """Comparisons with numbers and selections, which a table can hold."""
-POINTWISE = frozenset({*SIMPLE, *NAMED, *TABULATED, *WITH_CONSTANT_OPERAND, *CHOICES}) - {expression}
+POINTWISE = frozenset({*SIMPLE, *NAMED, *TABULATED, *WITH_CONSTANT_OPERAND, *CHOICES}) - {evaluate_steps}
 
 MOST = 64
 """Maximum calls of one expression."""
@@ -77,7 +79,7 @@ def _fuse_matching_expressions(
         candidate = None if node in joined or not is_tensor(node) else _expression_of(node, order, training)
         if candidate is not None and accepts(candidate):
             joined.update(candidate.calls)
-            replace(node, call(node, expression, candidate.operand, candidate.steps))
+            replace(node, call(node, evaluate_steps, candidate.operand, candidate.steps))
     module.graph.eliminate_dead_code()
 
 

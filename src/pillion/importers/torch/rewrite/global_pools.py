@@ -13,7 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
-    argument,
+    argument_of,
     aten,
     call,
     calls,
@@ -48,7 +48,7 @@ def _sees_all(pool: Node) -> bool:
     """Whether the window is the whole image without padding."""
     kernel, _, border = _pool_window(pool)
     covers_image = shape_of(pool.args[0])[-2:] == tuple(kernel)  # type: ignore[arg-type]  # the schema says tensor
-    return covers_image and not any(border) and argument(pool, 6) is None
+    return covers_image and not any(border) and argument_of(pool, 6) is None
 
 
 def pools_to_depthwise(module: GraphModule, constraints: QuantizationConstraints) -> None:
@@ -71,8 +71,8 @@ def _pool_window(pool: Node) -> tuple[list[int], list[int], list[int]]:
     kernel: Any = pool.args[1]
     return (
         per_axis(kernel, 2),
-        per_axis(argument(pool, 2) or kernel, 2),
-        per_axis(argument(pool, 3) or 0, 2),
+        per_axis(argument_of(pool, 2) or kernel, 2),
+        per_axis(argument_of(pool, 3) or 0, 2),
     )
 
 
@@ -82,5 +82,5 @@ def _has_one_divisor(pool: Node) -> bool:
     *_, height, width = shape_of(pool.args[0])  # type: ignore[arg-type]  # the schema says tensor
     axes = zip((height, width), kernel, step, border, strict=True)
     are_whole = [window_count(*axis) for axis in axes] == list(shape_of(pool)[-2:])
-    is_usual = len(shape_of(pool)) == 4 and prod(kernel) <= MOST_PIXELS and argument(pool, 6) is None
+    is_usual = len(shape_of(pool)) == 4 and prod(kernel) <= MOST_PIXELS and argument_of(pool, 6) is None
     return is_usual and are_whole and (named_argument(pool, "count_include_pad") or not any(border))

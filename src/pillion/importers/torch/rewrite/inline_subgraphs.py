@@ -62,7 +62,7 @@ def _inline_subgraph(module: GraphModule, node: Node, scope: Any, inputs: Any) -
     """Results of an inlined subgraph, and whether it casts."""
     inner: Any = module.get_submodule(str(scope.target))
     casts = _inline_scopes(inner)
-    _, results = graft(inner, node, list(inputs))
+    _, results = copy_calls_before(inner, node, list(inputs))
     return results, casts
 
 
@@ -110,7 +110,7 @@ def reinfer_types(module: GraphModule) -> None:
             node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
 
 
-def graft(traced: GraphModule, node: Node, inputs: list[Node]) -> tuple[list[Node], Any]:
+def copy_calls_before(traced: GraphModule, node: Node, inputs: list[Node]) -> tuple[list[Node], Any]:
     """Copies the calls of a graph in front of a node. Returns the copies and the graph's results."""
     mapping: dict[Node, Node] = dict(zip(traced.graph.find_nodes(op="placeholder"), inputs, strict=True))
     copies = []

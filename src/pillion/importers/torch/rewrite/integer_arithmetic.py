@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import (
     CallLowering,
-    argument,
+    argument_of,
     aten,
     call,
     constant,
@@ -55,7 +55,7 @@ def _insert_calculation(node: Node, calculation: Calculation, a: Any, b: Any) ->
     return call(node, integer_calculation, left, right, calculation.value)
 
 
-def cast(node: Node, source: Any) -> Node:
+def cast_integers(node: Node, source: Any) -> Node:
     """Casts integers; bits that do not fit are dropped."""
     dtype, before = dtype_of(node), dtype_of(source)
     if before == torch.bool or before == dtype or (dtype in NARROW and BITS.get(before, 64) <= BITS[dtype]):
@@ -161,7 +161,7 @@ def _reduction_lowering(calculation: Calculation) -> CallLowering:
     def lower(node: Node) -> Node:
         x = as_type(node, node.args[0], torch.int64)
         rank = len(shape_of(x))
-        dims: Any = argument(node, 1)
+        dims: Any = argument_of(node, 1)
         axes = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
         for axis in axes:
             x = _reduce_by_halves(node, x, axis % rank, calculation)

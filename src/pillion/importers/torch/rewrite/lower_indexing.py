@@ -14,16 +14,16 @@ from torch.fx import GraphModule, Node
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import (
     CallLowering,
-    argument,
+    argument_of,
     aten,
     call,
     constant,
     constant_of,
     fake_result,
-    inverse,
+    insert_permutation,
+    inverse_permutation,
     is_constant,
     lower_calls,
-    permuted,
     shape_of,
     source_line,
 )
@@ -135,7 +135,7 @@ def _merge_indexed_axes(node: Node, x: Node, axes: Sequence[int]) -> tuple[Node,
     order, first = order_of_axes(len(shape_of(x)), axes)
     sizes, last = [shape_of(x)[axis] for axis in order], first + len(axes)
     joined = [*sizes[:first], math.prod(sizes[first:last]), *sizes[last:]]
-    return call(node, aten.reshape.default, permuted(node, x, order), joined), first
+    return call(node, aten.reshape.default, insert_permutation(node, x, order), joined), first
 
 
 def order_of_axes(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
@@ -148,7 +148,7 @@ def order_of_axes(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
 
 def _lower_index_select(node: Node) -> Node | None:
     """Lowers constant indices to slices, and a scalar index to a vector."""
-    x, dim, index = (argument(node, i) for i in range(3))
+    x, dim, index = (argument_of(node, i) for i in range(3))
     tensor = constant_of(index)
     if not shape_of(x):
         return x
@@ -178,7 +178,7 @@ def _slice_of_indices(indices: Tensor) -> tuple[int, int, int] | None:
 
 def _lower_gather(node: Node) -> Node:
     """Moves the gathered axis to the end and trims the others to the indices' shape."""
-    x, dim, index = (argument(node, i) for i in range(3))
+    x, dim, index = (argument_of(node, i) for i in range(3))
     rank = len(shape_of(x))
     if rank == 0:
         return x
@@ -186,13 +186,13 @@ def _lower_gather(node: Node) -> Node:
         if axis != dim % rank and have != want:
             x = call(node, aten.slice.Tensor, x, axis, 0, want)
     order = [axis for axis in range(rank) if axis != dim % rank] + [dim % rank]
-    taken = call(node, gather_last, *(permuted(node, n, order) for n in (x, index)))
-    return permuted(node, taken, inverse(order))
+    taken = call(node, gather_last, *(insert_permutation(node, n, order) for n in (x, index)))
+    return insert_permutation(node, taken, inverse_permutation(order))
 
 
 def _lower_unfold(node: Node) -> Node:
     """Lowers `x.unfold(dim, size, step)` to a gather of overlapping windows."""
-    x, dim, size, step = (argument(node, i) for i in range(4))
+    x, dim, size, step = (argument_of(node, i) for i in range(4))
     shape = list(shape_of(x))
     dim %= max(len(shape), 1)
     count = (shape[dim] - size) // step + 1
@@ -208,7 +208,7 @@ def _lower_unfold(node: Node) -> Node:
 
 def _lower_put_slices(node: Node) -> Node:
     """Lowers a scatter into a slice or an element of an axis."""
-    x, axis = argument(node, 0), axis_of_put(node)
+    x, axis = argument_of(node, 0), axis_of_put(node)
     places = places_of_put(node, shape_of(x)[axis])
     return _replace_slices(node, x, written_value_with_axis(node, node), axis, places)
 
@@ -232,14 +232,14 @@ def _replace_slices(node: Node, x: Node, source: Node, dim: int, indices: Sequen
 
 def _lower_index_put(node: Node) -> Node:
     """Writes at constant indices: gathers from the concatenation of old and new elements."""
-    x, indices, values = (argument(node, i) for i in range(3))
+    x, indices, values = (argument_of(node, i) for i in range(3))
     tensors = [constant_of(index) for index in indices if index is not None]
-    if any(h is None for h in tensors) or argument(node, 3):
+    if any(h is None for h in tensors) or argument_of(node, 3):
         raise _unsupported_call_error(
             node,
             f"elements are put by constants, by one mask the same everywhere, or at {MOST_PUT} places that are computed",
             "added to those that are there"
-            if argument(node, 3)
+            if argument_of(node, 3)
             else "more places, several masks, or several values",
             "torch.where chooses by a mask; put several parts one after another",
         )
@@ -255,7 +255,7 @@ def _lower_index_put(node: Node) -> Node:
     taken = _gather_constant_indices(node, both, first, order)
     split_order, _ = order_of_axes(len(shape), axes)
     split = call(node, aten.reshape.default, taken, [shape[axis] for axis in split_order])
-    return permuted(node, split, inverse(split_order))
+    return insert_permutation(node, split, inverse_permutation(split_order))
 
 
 # --- running sums
@@ -263,7 +263,7 @@ def _lower_index_put(node: Node) -> Node:
 
 def _lower_cumsum(node: Node) -> Node | None:
     """Multiplies by a triangle of ones: exact sums, rounded once."""
-    x, dim = (argument(node, i) for i in range(2))
+    x, dim = (argument_of(node, i) for i in range(2))
     shape = shape_of(x)
     if not fake_result(x).is_floating_point():
         return None
@@ -280,13 +280,13 @@ def _lower_cumsum(node: Node) -> Node | None:
         )
     order = [a for a in range(len(shape)) if a != axis] + [axis]
     triangle = constant(node, torch.ones(size, size).tril(), "triangle")
-    summed = call(node, aten.linear.default, permuted(node, x, order), triangle)
-    return permuted(node, summed, inverse(order))
+    summed = call(node, aten.linear.default, insert_permutation(node, x, order), triangle)
+    return insert_permutation(node, summed, inverse_permutation(order))
 
 
 def _fuse_embedding_reduction(node: Node) -> Node | None:
     """Fuses an embedding and the sum or mean over its words."""
-    rows, dims = argument(node, 0), argument(node, 1)
+    rows, dims = argument_of(node, 0), argument_of(node, 1)
     if rows.target is not aten.embedding.default or len(rows.users) > 1 or len(shape_of(rows)) < 3:
         return None
     weight, words = rows.args[:2]
@@ -295,7 +295,7 @@ def _fuse_embedding_reduction(node: Node) -> Node | None:
     if not is_last or not is_constant(weight):
         return None
     summed = call(node, reduce_bags, weight, words, node.target is aten.mean.dim)
-    return call(node, aten.reshape.default, summed, list(shape_of(node))) if argument(node, 2) else summed
+    return call(node, aten.reshape.default, summed, list(shape_of(node))) if argument_of(node, 2) else summed
 
 
 LOWERINGS: dict[Any, CallLowering] = {

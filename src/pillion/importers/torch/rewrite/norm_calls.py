@@ -25,9 +25,9 @@ from pillion.importers.torch.fx_nodes import (
     is_tensor,
     lower_calls,
     named_argument,
-    operators,
     shape_of,
     single_user,
+    torch_operators,
 )
 from pillion.importers.torch.rewrite.patterns import Call, Number, Operand, Pattern, find_match
 
@@ -139,7 +139,7 @@ def _norm_of_groups(node: Node) -> Node | None:
 
 X, Y = Operand("x"), Operand("y")
 SQUARE = (
-    Call(operators("square"), (X,))
+    Call(torch_operators("square"), (X,))
     | Call((aten.pow.Tensor_Scalar,), (X, 2))
     | Call((aten.mul.Tensor,), (X, X))
 )
@@ -150,9 +150,12 @@ VARIANCE = Call(
     (aten.var.dim, aten.var.correction), (Y,), "statistic", when=lambda node: _is_population_variance(node)
 )
 LENGTH = Call(
-    operators("linalg_vector_norm"), (X,), "statistic", when=lambda node: named_argument(node, "ord") == 2
+    torch_operators("linalg_vector_norm"),
+    (X,),
+    "statistic",
+    when=lambda node: named_argument(node, "ord") == 2,
 )
-LIMITED = LENGTH | Call(operators("clamp_min"), (LENGTH, Number("least")))
+LIMITED = LENGTH | Call(torch_operators("clamp_min"), (LENGTH, Number("least")))
 
 
 def _over_root(x: Pattern, statistic: Pattern) -> Pattern:
@@ -160,8 +163,8 @@ def _over_root(x: Pattern, statistic: Pattern) -> Pattern:
     total = statistic | Call(
         (aten.add.Tensor, aten.add.Scalar), (statistic, Number("eps")), when=lambda node: not node.kwargs
     )
-    product = Call((aten.mul.Tensor,), (x, Call(operators("rsqrt"), (total,))), commutes=True)
-    return product | Call((aten.div.Tensor,), (x, Call(operators("sqrt"), (total,))))
+    product = Call((aten.mul.Tensor,), (x, Call(torch_operators("rsqrt"), (total,))), commutes=True)
+    return product | Call((aten.div.Tensor,), (x, Call(torch_operators("sqrt"), (total,))))
 
 
 def squared_operand(node: Any) -> Any:
@@ -216,7 +219,10 @@ HANDWRITTEN: tuple[tuple[Pattern, Callable[..., Node | None]], ...] = (
     (_over_root(X, Call((aten.mean.dim,), (SQUARE,), "statistic")), _by_mean_square),
     (_over_root(X, Call((aten.sum.dim_IntList, aten.sum.default), (SQUARE,), "statistic")), _by_length),
     (_over_root(CENTRED, VARIANCE), _by_variance),
-    (Call((aten.div.Tensor,), (X, LIMITED | Call(operators("expand expand_as"), (LIMITED,)))), _by_length),
+    (
+        Call((aten.div.Tensor,), (X, LIMITED | Call(torch_operators("expand expand_as"), (LIMITED,)))),
+        _by_length,
+    ),
 )
 """Patterns of norms, and their lowerings, which receive the named operands."""
 

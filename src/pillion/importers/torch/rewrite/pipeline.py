@@ -17,7 +17,7 @@ from pillion.importers.torch.rewrite.cast_float32 import cast_to_float32
 from pillion.importers.torch.rewrite.common_type import widen_constants, widen_inputs
 from pillion.importers.torch.rewrite.compare_select import lower_comparisons
 from pillion.importers.torch.rewrite.computed_masks import lower_computed_masks
-from pillion.importers.torch.rewrite.concat_stores import concat_stores
+from pillion.importers.torch.rewrite.concat_stores import concatenate_adjacent_stores
 from pillion.importers.torch.rewrite.constant_folding import (
     fold_constants,
     make_scalars_constants,
@@ -72,7 +72,7 @@ def rewrite_for_quantization(
         decompose(module)
     _canonicalize_operators(module, training)
     forward_slices(module)
-    concat_stores(module)
+    concatenate_adjacent_stores(module)
     reroll_loops(module, constraints or QuantizationConstraints())
     number_loops(module.graph)
     fold_constants(module, training=training)

@@ -10,12 +10,12 @@ from torch.fx import Graph, GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
     CONVOLUTIONS,
-    argument,
+    argument_of,
     aten,
     call,
     calls,
     fake_result,
-    inverse,
+    inverse_permutation,
     is_constant,
     shape_of,
 )
@@ -206,7 +206,7 @@ class _LoopBuilder:
         """Replaces consecutive steps in a concatenation by one tensor."""
         operands: Any = reader.args[0]
         rank = len(shape_of(reader))
-        axis = argument(reader, 1, 0) % rank
+        axis = argument_of(reader, 1, 0) % rank
         joined: list[Node] = []
         for run in _consecutive_runs([self._step_of_node(row, node) for node in operands]):
             part = operands[run.start : run.stop]
@@ -268,7 +268,7 @@ def _invert_view(before: Node, view: Node, x: Node) -> Node:
     shape = shape_of(view.args[0])  # type: ignore[arg-type]  # a node
     if view.target is aten.reshape.default:
         return call(before, aten.reshape.default, x, list(shape))
-    return call(before, aten.permute.default, x, inverse(_view_axis_order(view)))
+    return call(before, aten.permute.default, x, inverse_permutation(_view_axis_order(view)))
 
 
 def _apply_view_to_stack(before: Node, view: Node, stack: Node) -> Node:

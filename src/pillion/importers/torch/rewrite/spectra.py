@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import (
-    argument,
+    argument_of,
     aten,
     call,
     constant,
     constant_of,
+    insert_permutation,
     named_argument,
-    permuted,
     replace,
     shape_of,
 )
@@ -61,7 +61,7 @@ def _last_transform_axis(x: Node, parts: int) -> int:
 def _move_axis(before: Node, x: Node, source: int, to: int) -> Node:
     order = list(range(len(shape_of(x))))
     order.insert(to, order.pop(source))
-    return permuted(before, x, order)
+    return insert_permutation(before, x, order)
 
 
 def _transform_reals(node: Node, x: Node, onesided: bool) -> Node:
@@ -70,8 +70,10 @@ def _transform_reals(node: Node, x: Node, onesided: bool) -> Node:
     *others, last = args[1]
     parts = _read_parts(node)
     own = BOTH if others else parts
-    factor = dft_matrices.normalization([shape_of(x)[axis] for axis in args[1]], args[2])
-    matrix = dft_matrices.select_parts(dft_matrices.real_dft(shape_of(x)[last], onesided) * factor, own)
+    factor = dft_matrices.normalization_factor([shape_of(x)[axis] for axis in args[1]], args[2])
+    matrix = dft_matrices.select_parts(
+        dft_matrices.real_dft_matrix(shape_of(x)[last], onesided) * factor, own
+    )
     y = _transform_axis(node, x, last, matrix, of=0, to=_part_count(own))
     return _redirect_part_readers(node, parts, _transform_pairs(node, y, others, True, parts))
 
@@ -83,7 +85,7 @@ def _lower_fft_c2c(pairs: ComplexPairs, node: Node) -> Node:
     if x.target in CASTS and not is_complex(x.args[0]) and forward:
         return _transform_reals(node, x.args[0], False)
     parts = _read_parts(node)
-    factor = dft_matrices.normalization([shape_of(x)[axis] for axis in axes], mode)
+    factor = dft_matrices.normalization_factor([shape_of(x)[axis] for axis in axes], mode)
     y = _transform_pairs(node, pairs.of(x, node), axes, forward, parts, factor)
     return _redirect_part_readers(node, parts, y)
 
@@ -94,7 +96,9 @@ def _transform_pairs(
     """Transforms pairs along some axes, and keeps only these parts of the results."""
     for at, axis in enumerate(axes):
         own = parts if at == len(axes) - 1 else BOTH
-        matrix = dft_matrices.select_parts(dft_matrices.complex_dft(shape_of(x)[axis], forward) * factor, own)
+        matrix = dft_matrices.select_parts(
+            dft_matrices.complex_dft_matrix(shape_of(x)[axis], forward) * factor, own
+        )
         x, factor = _transform_axis(node, x, axis, matrix, of=2, to=_part_count(own)), 1.0
     return x
 
@@ -110,7 +114,7 @@ def _lower_fft_c2r(pairs: ComplexPairs, node: Node) -> Node:
     mode, size, x = args[2], args[3], pairs.of(args[0], node)
     sizes = [*(shape_of(x)[axis] for axis in others), size]
     x = _transform_pairs(node, x, others, False, BOTH)
-    matrix = dft_matrices.inverse_real_dft(size) * dft_matrices.normalization(sizes, mode)
+    matrix = dft_matrices.inverse_real_dft_matrix(size) * dft_matrices.normalization_factor(sizes, mode)
     return _transform_axis(node, x, last, matrix, of=2, to=0)
 
 
@@ -120,7 +124,7 @@ def _read_parts(node: Node) -> slice:
     viewed = all(view.target is aten.view_as_real.default for view in node.users)
     if not viewed or not readers or not all(map(_selects_part, readers)):
         return BOTH
-    first = {int(argument(reader, 2, 0)) for reader in readers}
+    first = {int(argument_of(reader, 2, 0)) for reader in readers}
     return slice(min(first), max(first) + 1)
 
 
@@ -128,7 +132,7 @@ def _selects_part(node: Node) -> bool:
     if node.target is not aten.slice.Tensor:
         return False
     rank = len(shape_of(node))
-    return argument(node, 1, 0) % rank == rank - 1 and shape_of(node)[-1] == 1
+    return argument_of(node, 1, 0) % rank == rank - 1 and shape_of(node)[-1] == 1
 
 
 def _redirect_part_readers(node: Node, parts: slice, y: Node) -> Node:
@@ -145,7 +149,9 @@ def _lower_stft(pairs: ComplexPairs, node: Node) -> Node | None:
     size, hop, window = _frame_params(node)
     if window is None:
         return None
-    matrix = dft_matrices.real_dft(size, named_argument(node, "onesided") is not False) * window[:, None]
+    matrix = (
+        dft_matrices.real_dft_matrix(size, named_argument(node, "onesided") is not False) * window[:, None]
+    )
     if named_argument(node, "normalized"):
         matrix /= size**0.5
     lead, x = shape_of(x)[:-1], call(node, aten.reshape.default, x, [-1, 1, shape_of(x)[-1]])
@@ -175,7 +181,7 @@ def _lower_istft(pairs: ComplexPairs, node: Node) -> Node | None:
     x = _move_axis(node, x, len(lead) + 2, len(lead) + 1)
     x = call(node, aten.reshape.default, x, [-1, 2 * count, frames])
     divisor = size**0.5 if named_argument(node, "normalized") else size
-    matrix = dft_matrices.inverse_real_dft(size) * window / divisor
+    matrix = dft_matrices.inverse_real_dft_matrix(size) * window / divisor
     weights = matrix.to(torch.float32).reshape(2 * count, 1, size).contiguous()
     y = call(node, aten.conv_transpose1d.default, x, _insert_weights(node, weights), None, [hop])
     y = call(node, aten.slice.Tensor, y, 2, begin, min(end, length))

@@ -36,7 +36,7 @@ def operands_of(node: Node) -> list[Node]:
     return read
 
 
-def signature(node: Node) -> tuple[Any, ...]:
+def call_signature(node: Node) -> tuple[Any, ...]:
     """Returns what two calls must share to be the same call in two steps."""
     value = fake_result(node)
     form = (tuple(value.shape), value.dtype) if isinstance(value, Tensor) else None
@@ -100,7 +100,7 @@ class CallSequence:
         repeats: dict[int, list[int]] = {}
         for at, node in enumerate(self.nodes):
             if is_tensor(node) and node.target not in LOOP_ARGUMENT:
-                same = alike.setdefault(signature(node), [])
+                same = alike.setdefault(call_signature(node), [])
                 repeats[at] = [p for p in same[-most:] if self._is_run(p, at)]
                 same.append(at)
         for at in sorted(repeats, reverse=True):

@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
-    argument,
+    argument_of,
     aten,
     call,
     calls,
     constant,
     constant_of,
-    permuted,
+    insert_permutation,
     replace,
     shape_of,
     single_user,
@@ -30,7 +30,11 @@ def sums_to_linear(module: GraphModule) -> None:
     operand."""
     for node in calls(module.graph, [aten.sum.dim_IntList, aten.mean.dim]):
         product: Any = node.args[0]
-        if product.target is not aten.mul.Tensor or single_user(product) is not node or not argument(node, 1):
+        if (
+            product.target is not aten.mul.Tensor
+            or single_user(product) is not node
+            or not argument_of(node, 1)
+        ):
             continue
         for x, factors in (product.args[:2], product.args[1::-1]):
             tensor = constant_of(factors)
@@ -55,7 +59,7 @@ def _classify_axes(total: Node, x: Node, factors: Tensor) -> _ProductAxes | None
     summed one."""
     shape = shape_of(total.args[0])  # type: ignore[arg-type]  # a product
     rank = len(shape)
-    dims: Any = argument(total, 1)
+    dims: Any = argument_of(total, 1)
     summed = tuple(sorted(int(d) % rank for d in dims))
     of_x, of_factors = ((1,) * (rank - len(s)) + tuple(s) for s in (shape_of(x), factors.shape))
     if any(of_x[axis] != shape[axis] for axis in summed) or factors.numel() < 2:
@@ -77,11 +81,11 @@ def _insert_linear_layer(node: Node, x: Node, factors: Tensor, axes: _ProductAxe
     if node.target is aten.mean.dim:
         weights = weights / size[0]
     operand = call(node, aten.reshape.default, x, [1] * (rank - len(shape_of(x))) + list(shape_of(x)))
-    operand = permuted(node, operand, [*axes.rows, *axes.outputs, *axes.summed])
+    operand = insert_permutation(node, operand, [*axes.rows, *axes.outputs, *axes.summed])
     operand = call(node, aten.reshape.default, operand, [*(rows or [1]), size[0]])
     weights_node = constant(node, weights.clone(), f"{node.name}_weights")
     result = call(node, aten.linear.default, operand, weights_node, None)
     result = call(node, aten.reshape.default, result, [*rows, *(shape[a] for a in axes.outputs)])
     order = (*axes.rows, *axes.outputs)
-    result = permuted(node, result, [order.index(a) for a in sorted(order)])
+    result = insert_permutation(node, result, [order.index(a) for a in sorted(order)])
     return call(node, aten.reshape.default, result, list(shape_of(node)))

@@ -11,21 +11,21 @@ from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
     CallLowering,
-    argument,
+    argument_of,
     aten,
     call,
     calls,
     fake_result,
     lower_calls,
     named_argument,
-    operators,
     replace,
     shape_of,
+    torch_operators,
 )
 from pillion.importers.torch.rewrite.decompositions.resizes import size_follows_factors
 from pillion.importers.torch.rewrite.functionalize import SHAPES
 
-BROADCASTING = frozenset({*operators("add sub mul div", "Tensor"), *operators("maximum minimum")})
+BROADCASTING = frozenset({*torch_operators("add sub mul div", "Tensor"), *torch_operators("maximum minimum")})
 
 
 def replace_synonyms(module: GraphModule) -> None:
@@ -54,12 +54,12 @@ def merge_moves(module: GraphModule) -> None:
     for node in calls(module.graph, [aten.permute.default, aten.reshape.default]):
         first: Any = node.args[0]
         if first.target is node.target:
-            how: Any = argument(node, 1)
+            how: Any = argument_of(node, 1)
             if node.target is aten.permute.default:
-                inner, rank = argument(first, 1), len(shape_of(node))
+                inner, rank = argument_of(first, 1), len(shape_of(node))
                 how = [inner[axis % rank] % rank for axis in how]
             node.args = (first.args[0], how)
-        if node.target is aten.permute.default and list(argument(node, 1)) == list(
+        if node.target is aten.permute.default and list(argument_of(node, 1)) == list(
             range(len(shape_of(node)))
         ):
             replace(node, node.args[0])  # type: ignore[arg-type]  # the schema says tensor
@@ -69,7 +69,7 @@ def _lower_transpose(node: Node) -> Node:
     source = node.args[0]
     order = list(range(fake_result(node).dim()))
     if node.target is aten.transpose.int:
-        i, j = (int(argument(node, position)) % max(len(order), 1) for position in (1, 2))
+        i, j = (int(argument_of(node, position)) % max(len(order), 1) for position in (1, 2))
         order[i], order[j] = order[j], order[i]
     else:
         order.reverse()
@@ -93,12 +93,12 @@ def _lower_maximum(node: Node) -> Node | None:
     source, *rest = node.args
     if node.target in (aten.max.default, aten.min.default):
         return call(node, target, source, list(range(fake_result(source).dim())))  # type: ignore[arg-type]  # a tensor
-    return _replace_if_first_read(node, target, source, [rest[0]], bool(argument(node, 2)))
+    return _replace_if_first_read(node, target, source, [rest[0]], bool(argument_of(node, 2)))
 
 
 def _split_to_slices(node: Node) -> None:
     """Replaces a split by slices. Not done earlier, because parts may be written in place (`GRUCell`)."""
-    source, size, dim = (argument(node, i, 0) for i in range(3))
+    source, size, dim = (argument_of(node, i, 0) for i in range(3))
     length = shape_of(source)[dim]
     for user in list(node.users):
         index: Any = user.args[1]  # users are getitems
@@ -110,7 +110,7 @@ def _split_to_slices(node: Node) -> None:
 def _lower_batch_norm(node: Node) -> Node | None:
     """Replaces a norm by running statistics; before the last two arguments, one may say that it is in training."""
     count = len(node.target._schema.arguments)  # type: ignore[union-attr]  # an OpOverload
-    *given, momentum, eps = (argument(node, i) for i in range(count))
+    *given, momentum, eps = (argument_of(node, i) for i in range(count))
     if any(given[5:]) or given[3] is None:
         return None
     return _replace_if_first_read(node, aten.batch_norm.default, *given[:5], False, momentum, eps, False)
@@ -157,7 +157,7 @@ CONVOLUTIONS_BY_RANK: dict[tuple[int, bool], Any] = {
 
 def _lower_convolution(node: Node) -> Node | None:
     x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = (
-        argument(node, i) for i in range(9)
+        argument_of(node, i) for i in range(9)
     )
     rest = (output_padding, groups, dilation) if transposed else (dilation, groups)
     target = CONVOLUTIONS_BY_RANK.get((len(stride), transposed))
@@ -166,7 +166,7 @@ def _lower_convolution(node: Node) -> Node | None:
 
 def _padded_convolution(node: Node) -> Node:
     """Replaces `padding="same"` by numbers; odd padding needs a pad in front."""
-    x, weight, bias, stride, padding, dilation, groups = (argument(node, i) for i in range(7))
+    x, weight, bias, stride, padding, dilation, groups = (argument_of(node, i) for i in range(7))
     rank = 2 if node.target is aten.conv2d.padding else 1
     target = CONVOLUTIONS_BY_RANK[rank, False]
     kernel = shape_of(weight)[2:]
@@ -231,7 +231,7 @@ SYNONYMS: dict[Any, CallLowering] = {
     aten.batch_norm.default: _merge_depth_into_batch,
     aten.cat.default: _drop_empty_operands,
     aten.constant_pad_nd.default: lambda node: call(
-        node, aten.pad.default, *node.args[:2], "constant", float(argument(node, 2, 0.0))
+        node, aten.pad.default, *node.args[:2], "constant", float(argument_of(node, 2, 0.0))
     ),
     aten.conv1d.padding: _padded_convolution,
     aten.conv2d.padding: _padded_convolution,

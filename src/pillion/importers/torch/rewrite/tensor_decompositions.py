@@ -19,8 +19,8 @@ from pillion.importers.torch.fx_nodes import (
     fake_result,
     is_constant,
     named_argument,
-    operators,
     shape_of,
+    torch_operators,
 )
 from pillion.importers.torch.rewrite.clamp_masks import MARGIN
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
@@ -162,12 +162,12 @@ def _accepting_scalars(function: Callable[..., Tensor]) -> Callable[..., Tensor]
 
 
 BY_TORCH = (
-    *operators(
+    *torch_operators(
         "addcdiv addcmul addmm addmv addr affine_grid_generator baddbmm block_diag channel_shuffle "
         "count_nonzero diag_embed glu index_add index_copy linalg_cross pixel_shuffle pixel_unshuffle "
         "rot90 take tril triu"
     ),
-    *operators("clamp_max clamp_min split", "Tensor"),
+    *torch_operators("clamp_max clamp_min split", "Tensor"),
     *(aten.count_nonzero.dim_IntList, aten.index_fill.int_Scalar, aten.index_fill.int_Tensor),
     *(aten.norm.Scalar, aten.norm.ScalarOpt_dim, aten.std.correction, aten.unbind.int),
 )

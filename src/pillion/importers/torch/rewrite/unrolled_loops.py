@@ -24,20 +24,20 @@ from torch.fx import Graph, Node
 
 from pillion.importers.torch.fx_nodes import (
     CONVOLUTIONS,
-    argument,
+    argument_of,
     aten,
     is_constant,
     is_tensor,
-    operators,
     shape_of,
+    torch_operators,
 )
 from pillion.importers.torch.loop_nodes import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.functionalize import is_write
 from pillion.importers.torch.rewrite.structural_hash import (
     CallSequence,
     ValueNumbering,
+    call_signature,
     operands_of,
-    signature,
 )
 
 Row = tuple[Node, ...]
@@ -47,7 +47,7 @@ FEWEST_STEPS = 3
 """Minimum steps of a loop."""
 FEWEST_PLAIN_STEPS = 8
 """Minimum steps of a loop without weights, whose copies are cheap."""
-LAYERS = {*CONVOLUTIONS, *operators("linear addmm mm bmm baddbmm")}
+LAYERS = {*CONVOLUTIONS, *torch_operators("linear addmm mm bmm baddbmm")}
 MOST_CANDIDATES = 12
 """Maximum earlier calls tried as the previous step's result."""
 MOST_TRIMS = 16
@@ -147,13 +147,13 @@ def _loop_of_chain(chain: list[Node], numbers: ValueNumbering) -> UnrolledSteps 
 
 def _step_chain(before: Node, last: Node, path: list[int]) -> list[Node]:
     """The results of all steps, found by following the operand positions of `path` from each step to the one before."""
-    chain, expected = [last, before], signature(last)
+    chain, expected = [last, before], call_signature(last)
     while True:
         node: Node | None = chain[-1]
         for position in path:
             operands = operands_of(node) if node is not None else []
             node = operands[position] if position < len(operands) else None
-        if node is None or node.op != "call_function" or signature(node) != expected:
+        if node is None or node.op != "call_function" or call_signature(node) != expected:
             return chain[::-1]
         chain.append(node)
 
@@ -211,7 +211,7 @@ class Matcher:
         if last in steps.place or last.op != "call_function" or not operands_of(last):
             raise StepsDiffer(steps.count - 1)
         self._require_for_all_steps(
-            row, lambda k: signature(row[k]) == signature(last) and row[k] not in steps.place
+            row, lambda k: call_signature(row[k]) == call_signature(last) and row[k] not in steps.place
         )
         if len(set(row)) != len(row) or not is_tensor(last) or is_write(last) or last.target in LOOP_ARGUMENT:
             raise StepsDiffer(steps.count - 1)
@@ -275,8 +275,8 @@ class Matcher:
         """Corresponding users of a row in the other steps."""
         if user in self.steps.place or user.op != "call_function" or user in row[0].users:
             return
-        expected = signature(user)
-        alike = [[u for u in node.users if signature(u) == expected] for node in row]
+        expected = call_signature(user)
+        alike = [[u for u in node.users if call_signature(u) == expected] for node in row]
         number = alike[-1].index(user)
         if all(len(users) == len(alike[-1]) for users in alike):
             yield tuple(users[number] for users in alike)
@@ -306,11 +306,11 @@ def _slices_match(
 
 def _unit_step_slice(node: Node) -> StepSlice | None:
     """The slice that a node reads; None unless its step is 1."""
-    if node.target is not aten.slice.Tensor or argument(node, 4, 1) != 1:
+    if node.target is not aten.slice.Tensor or argument_of(node, 4, 1) != 1:
         return None
-    source = argument(node, 0)
-    axis = argument(node, 1, 0) % len(shape_of(source))
-    begin = argument(node, 2) or 0
+    source = argument_of(node, 0)
+    axis = argument_of(node, 1, 0) % len(shape_of(source))
+    begin = argument_of(node, 2) or 0
     return StepSlice(
         source, axis, begin + shape_of(source)[axis] if begin < 0 else begin, shape_of(node)[axis]
     )

@@ -19,9 +19,9 @@ from pillion.importers.torch.rewrite.integer_arithmetic import FITTING, integer_
 from pillion.importers.torch.rewrite.lower_indexing import gather_last, reduce_bags
 from pillion.importers.torch.rows.elementwise import binary, broadcast_operands
 from pillion.importers.torch.rows.quantization import rule_of_op
-from pillion.importers.torch.rows.table import Lowering, lowers, refuse, require_constant
+from pillion.importers.torch.rows.table import Lowering, lowers, require_constant, unsupported_call_error
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, constant
+from pillion.ir.types import DType, PerTensor, constant_value
 from pillion.ops import (
     ArgMax,
     ArgMin,
@@ -89,14 +89,14 @@ def masked(b: Builder, scores: LayoutValue, mask: LayoutValue, dim: int, where: 
     """Replaces scores that a mask removes from a softmax by the lowest level of the scores."""
     known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is scores.value), None)
     if known is None:
-        raise refuse(
+        raise unsupported_call_error(
             "scores that are masked stay in float",
             "they are quantized",
             b.node.name,
             "compile the float model: pillion quantizes it",
         )
     (flags, values), order = broadcast_operands(b, mask, scores)
-    lowest = b.constant(constant(f"{b.hint}_lowest", np.int8(-128), known.x.type.quant))
+    lowest = b.constant(constant_value(f"{b.hint}_lowest", np.int8(-128), known.x.type.quant))
     choice = {"a": lowest, "b": values} if where else {"a": values, "b": lowest}
     return LayoutValue(b.emit(Where, condition=flags, a=choice["a"], b=choice["b"]), order)
 

@@ -12,8 +12,15 @@ from torch.fx import Node
 from pillion.importers.torch.fx_nodes import is_constant
 from pillion.importers.torch.layout import NHWC, NLC, Builder, LayoutValue, from_logical_order
 from pillion.importers.torch.rows.quantization import rule_of_op
-from pillion.importers.torch.rows.table import Lowering, aten, lowers, pair, require_constant, sides
-from pillion.ir.types import Value, constant
+from pillion.importers.torch.rows.table import (
+    Lowering,
+    aten,
+    height_and_width,
+    lowers,
+    require_constant,
+    symmetric_padding,
+)
+from pillion.ir.types import Value, constant_value
 from pillion.ops import Conv2d, DepthwiseConv2d, TransposeConv2d
 
 
@@ -43,9 +50,9 @@ def conv2d(
     fields: dict[str, Any] = {
         "x": b.arrange(x, NHWC),
         "bias": bias_or_zeros(b, bias, out_channels),
-        "stride": pair(stride),
-        "padding": sides(padding),
-        "dilation": pair(dilation),
+        "stride": height_and_width(stride),
+        "padding": symmetric_padding(padding),
+        "dilation": height_and_width(dilation),
     }
     if groups == channels and out_channels % channels == 0 and groups > 1:
         return LayoutValue(b.emit(DepthwiseConv2d, weights=b.arrange(weight, (1, 2, 3, 0)), **fields), NHWC)
@@ -72,10 +79,10 @@ def conv_transpose2d(
         x=b.arrange(x, NHWC),
         weights=b.arrange(weight, (1, 2, 3, 0)),
         bias=bias_or_zeros(b, bias, weight.shape[1]),
-        stride=pair(stride),
-        dilation=pair(dilation),
-        padding=sides(padding),
-        output_padding=pair(output_padding),
+        stride=height_and_width(stride),
+        dilation=height_and_width(dilation),
+        padding=symmetric_padding(padding),
+        output_padding=height_and_width(output_padding),
     )
     return LayoutValue(y, NHWC)
 
@@ -89,7 +96,7 @@ def _signal_lowering(name: str, of_images: Lowering, fills: Sequence[int | None]
     ) -> LayoutValue:
         require_constant(name, "weight", weight)
         pairs = zip(fills, window, strict=False)
-        wide = [given if fill is None else (fill, pair(given)[0]) for fill, given in pairs]
+        wide = [given if fill is None else (fill, height_and_width(given)[0]) for fill, given in pairs]
         return as_rows(b, of_images(b, as_image(b, x), with_height(weight), bias, *wide))
 
     return lower
@@ -116,11 +123,11 @@ def as_rows(b: Builder, image: LayoutValue) -> LayoutValue:
 def with_height(weight: LayoutValue) -> LayoutValue:
     """Reshapes constant weights [O, I, K] to [O, I, 1, K]."""
     value = weight.value
-    return from_logical_order(constant(value.name, value.constant[:, :, None, :], value.type.quant))
+    return from_logical_order(constant_value(value.name, value.constant[:, :, None, :], value.type.quant))
 
 
 def bias_or_zeros(b: Builder, bias: LayoutValue | None, count: int) -> Value:
     """Returns the bias, or zeros if there is none."""
     if bias is not None:
         return b.plain(bias)
-    return b.constant(constant(f"{b.hint}bias_or_zeros", np.zeros(count, np.float32)))
+    return b.constant(constant_value(f"{b.hint}bias_or_zeros", np.zeros(count, np.float32)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pillion.importers.torch.layout import Builder, LayoutValue
 from pillion.importers.torch.rows.quantization import rule_of_op
-from pillion.importers.torch.rows.table import aten, lowers, refuse
+from pillion.importers.torch.rows.table import aten, lowers, unsupported_call_error
 from pillion.importers.torch.views import reshape_logical
 from pillion.ops import Concat, Flip, Pad, Reshape, Slice, Transpose
 
@@ -34,7 +34,7 @@ def slice_tensor(
     if (begin, count, step) == (0, size, 1):
         return x
     if count == 0:
-        raise refuse(
+        raise unsupported_call_error(
             "an empty slice is not supported",
             "slice: at least one element",
             f"{start}:{end}:{step} of {size}",

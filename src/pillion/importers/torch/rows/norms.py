@@ -13,7 +13,7 @@ from pillion.importers.torch.layout import Builder, LayoutValue, Order
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes, normalize_groups
 from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import lowers
-from pillion.ir.types import constant
+from pillion.ir.types import constant_value
 from pillion.ops import Normalize
 
 
@@ -60,5 +60,7 @@ def _flatten_weights(
         if weights is not None:
             data = weights.value.constant
             data = data.reshape(sizes).transpose(order) if data.size > 1 else data
-            held[name] = b.constant(constant(weights.value.name, np.ascontiguousarray(data).reshape(-1)))
+            held[name] = b.constant(
+                constant_value(weights.value.name, np.ascontiguousarray(data).reshape(-1))
+            )
     return held

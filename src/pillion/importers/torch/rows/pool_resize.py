@@ -9,7 +9,14 @@ from typing import Any
 
 from pillion.importers.torch.layout import NHWC, Builder, LayoutValue
 from pillion.importers.torch.rows.quantization import rule_of_op
-from pillion.importers.torch.rows.table import Lowering, aten, lowers, pair, refuse, sides
+from pillion.importers.torch.rows.table import (
+    Lowering,
+    aten,
+    height_and_width,
+    lowers,
+    symmetric_padding,
+    unsupported_call_error,
+)
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, Shape, Sides, Value
 from pillion.ops import AvgPool2d, MaxPool2d, Pad, ResizeBilinear, ResizeNearest
@@ -26,8 +33,8 @@ def max_pool2d(
     ceil_mode: bool = False,
 ) -> LayoutValue:
     """Lowers a max pool without dilation."""
-    assert pair(dilation) == (1, 1), "dilation is decomposed (`decompositions.pools`)"
-    return _emit_pool(b, MaxPool2d, x, kernel_size, stride, sides(padding), ceil_mode)
+    assert height_and_width(dilation) == (1, 1), "dilation is decomposed (`decompositions.pools`)"
+    return _emit_pool(b, MaxPool2d, x, kernel_size, stride, symmetric_padding(padding), ceil_mode)
 
 
 @lowers(aten.avg_pool2d.default, quantized=rule_of_op(AvgPool2d))
@@ -43,7 +50,7 @@ def avg_pool2d(
 ) -> LayoutValue:
     """Lowers an average pool. If padding counts, the image is padded first."""
     assert divisor_override is None, "divisors are decomposed (`decompositions.pools`)"
-    border = sides(padding)
+    border = symmetric_padding(padding)
     if count_include_pad and any(border):
         top, left, bottom, right = border
         image, batched = _as_image(b, x)
@@ -66,8 +73,8 @@ def _emit_pool(
 ) -> LayoutValue:
     """Emits a pool. `reach` is padding that is already part of the image; PyTorch's ceil rule counts it as
     padding."""
-    kernel = pair(kernel_size)
-    step = pair(stride) if stride not in ((), []) else kernel
+    kernel = height_and_width(kernel_size)
+    step = height_and_width(stride) if stride not in ((), []) else kernel
     image, batched = _as_image(b, x)
     if ceil_mode:
         padding = _ceil_padding(image.shape[1:3], kernel, step, padding, reach)
@@ -130,7 +137,7 @@ def _emit_resize(
     b: Builder, cls: type[Op], x: LayoutValue, size: Sizes, factors: Factors, **corners: Any
 ) -> LayoutValue:
     if x.rank != 4:
-        raise refuse(
+        raise unsupported_call_error(
             "this resize is not supported",
             "resize: images of rank 4",
             f"shape {list(x.shape)}",
@@ -147,7 +154,7 @@ def _resize_output_size(before: Shape, size: Sizes, factors: Factors) -> Pair:
         return (size[0], size[1])
     exact = [d * f for d, f in zip(before, factors, strict=True)]
     if not all(math.isclose(e, round(e)) for e in exact):
-        raise refuse(
+        raise unsupported_call_error(
             "resize by this factor is not supported",
             "resize: the factor times the size is a whole number",
             f"{list(before)} by {list(factors)}",

@@ -12,7 +12,7 @@ from typing import Any
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import named_argument
-from pillion.importers.torch.scalar_function import expression, operator_of
+from pillion.importers.torch.scalar_function import evaluate_steps, operator_of
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
 from pillion.ir.op import Op, Quantization
 from pillion.ops import (
@@ -85,7 +85,7 @@ RULES: dict[Any, QuantizationRule] = {
 def rule_of(node: Node) -> QuantizationRule:
     """Returns the rule of a call with a row. An expression that ends in a sigmoid or tanh has that function's rule."""
     rule = RULES[node.target]
-    if node.target is not expression:
+    if node.target is not evaluate_steps:
         return rule
     steps: Any = node.args[1]
     last = RULES.get(operator_of(steps[-1][0]))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._functorch.predispatch import _add_batch_dim, _remove_batch_dim
 
-from pillion.importers.torch.fx_nodes import aten, operators
+from pillion.importers.torch.fx_nodes import aten, torch_operators
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class RefusalReason:
 
 
 WITH_CONSTANT_OPERAND = (
-    *operators("atan2 floor_divide heaviside hypot logaddexp logaddexp2 polygamma special_xlog1py"),
-    *operators("copysign fmod ldexp remainder xlogy", "Tensor"),
+    *torch_operators("atan2 floor_divide heaviside hypot logaddexp logaddexp2 polygamma special_xlog1py"),
+    *torch_operators("copysign fmod ldexp remainder xlogy", "Tensor"),
     *(aten.div.Tensor_mode, aten.pow.Scalar, aten.pow.Tensor_Tensor, aten.remainder.Scalar_Tensor),
 )
 """Functions of two numbers that become tables if one operand is a single constant."""
@@ -57,7 +57,9 @@ PYTHON_NUMBER = RefusalReason(
 
 RANDOM = RefusalReason("it draws numbers at random: hand them over as an input")
 DRAWS = (
-    *operators("bernoulli exponential multinomial normal_functional rand rand_like randint randn randn_like"),
+    *torch_operators(
+        "bernoulli exponential multinomial normal_functional rand rand_like randint randn randn_like"
+    ),
     *(aten.normal.Tensor_Tensor, aten.uniform.default),
 )
 
@@ -68,7 +70,7 @@ REASONS: Mapping[Any, RefusalReason] = {
     **dict.fromkeys((aten._cdist_forward.default, aten.cdist.default), DIFFERENT),
     **dict.fromkeys((aten._fft_c2c.default, aten._fft_c2r.default, aten._fft_r2c.default), LARGE),
     **dict.fromkeys(
-        operators("_embedding_bag _embedding_bag_forward_only"),
+        torch_operators("_embedding_bag _embedding_bag_forward_only"),
         RefusalReason(
             "bags hold as many words each, and begin at known places; elsewhere nn.Embedding, then a sum or mean over the words"
         ),
@@ -80,7 +82,7 @@ REASONS: Mapping[Any, RefusalReason] = {
         "its windows are drawn at random", "F.adaptive_max_pool2d(x, (3, 3))"
     ),
     **dict.fromkeys(
-        operators("grid_sampler grid_sampler_2d"),
+        torch_operators("grid_sampler grid_sampler_2d"),
         RefusalReason(
             "it reads pixels at places that are computed", "F.interpolate(x, size=(9, 7), mode='bilinear')"
         ),

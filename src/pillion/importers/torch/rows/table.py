@@ -31,19 +31,19 @@ def lowers(*targets: Any, quantized: QuantizationRule) -> Callable[[Decorated], 
     return put
 
 
-def pair(value: int | Sequence[int]) -> Pair:
+def height_and_width(value: int | Sequence[int]) -> Pair:
     """Returns height and width from a number, a list of one, or a list of two."""
     vertical, horizontal = per_axis(value, 2)
     return vertical, horizontal
 
 
-def sides(padding: int | Sequence[int]) -> Sides:
+def symmetric_padding(padding: int | Sequence[int]) -> Sides:
     """Returns symmetric padding as padding of four sides."""
-    vertical, horizontal = pair(padding)
+    vertical, horizontal = height_and_width(padding)
     return (vertical, horizontal, vertical, horizontal)
 
 
-def refuse(what: str, rule: str, here: object, help: str) -> PillionError:
+def unsupported_call_error(what: str, rule: str, here: object, help: str) -> PillionError:
     """Returns the error for an operator that cannot be imported as called."""
     return PillionError(what, rule=rule, here=str(here), help=help)
 
@@ -51,7 +51,7 @@ def refuse(what: str, rule: str, here: object, help: str) -> PillionError:
 def require_constant(op: str, what: str, x: LayoutValue) -> None:
     """Raises if the weights of an operator are not constant."""
     if not x.value.is_constant:
-        raise refuse(
+        raise unsupported_call_error(
             f"{op} with a computed {what} is not supported",
             f"{op}: the {what} is constant",
             repr(x.value),

@@ -10,29 +10,29 @@ from typing import Any
 import numpy as np
 import torch
 
-from pillion.importers.torch.fx_nodes import operator_name, operators
+from pillion.importers.torch.fx_nodes import operator_name, torch_operators
 from pillion.importers.torch.layout import Builder, LayoutValue
 from pillion.importers.torch.rows.quantization import lut, rule_of_op
-from pillion.importers.torch.rows.table import aten, lowers, refuse
-from pillion.importers.torch.scalar_function import expression
+from pillion.importers.torch.rows.table import aten, lowers, unsupported_call_error
+from pillion.importers.torch.scalar_function import evaluate_steps
 from pillion.ir import numerics
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops import Clamp, Dequantize, Function, Lut, WideLut
 from pillion.ops.lut import Reals
 from pillion.ops.wide_lut import tabulate_16_bit
 
 TABULATED = (
-    *operators(
+    *torch_operators(
         "acos acosh asin asinh atan atanh ceil celu cos cosh deg2rad digamma erf erfc erfinv exp2 "
         "expm1 floor frac hardshrink i0 lgamma log10 log1p log2 log_sigmoid logit mish nan_to_num "
         "rad2deg round selu sgn sign sin sinc sinh softshrink special_bessel_j0 special_bessel_j1 "
         "special_entr special_erfcx special_i0e special_i1 special_i1e special_log_ndtr "
         "special_ndtri tan threshold trunc"
     ),
-    *operators("fmod remainder", "Scalar"),
+    *torch_operators("fmod remainder", "Scalar"),
     aten.pow.Tensor_Scalar,
     aten.round.decimals,
-    expression,
+    evaluate_steps,
 )
 
 
@@ -43,7 +43,7 @@ def unary(b: Builder, x: LayoutValue, function: Function, **options: Any) -> Lay
 
 FUNCTIONS: dict[Any, Function] = {
     target: Function(target.overloadpacket.__name__)
-    for target in operators(
+    for target in torch_operators(
         "abs exp hardsigmoid hardswish log neg reciprocal rsqrt sigmoid silu sqrt square tanh"
     )
 }
@@ -104,7 +104,7 @@ def tabulated(b: Builder, x: LayoutValue, *_: Any, **__: Any) -> LayoutValue:
     known = next((op for op in reversed(b.ops) if isinstance(op, Dequantize) and op.y is x.value), None)
     output = output_quant(b.node)
     if known is None or output is None:
-        raise refuse(
+        raise unsupported_call_error(
             f"{operator_name(b.node)} stays in float",
             "operand and result are quantized",
             b.node.name,
@@ -112,7 +112,7 @@ def tabulated(b: Builder, x: LayoutValue, *_: Any, **__: Any) -> LayoutValue:
         )
     if known.x.dtype is DType.INT16:
         return x.with_value(b.emit(Dequantize, x=_int16_table_result(b, known.x, output)))
-    table = constant(b.names.fresh(f"{b.hint}_table"), _int8_table_entries(b.node, known.x, output))
+    table = constant_value(b.names.fresh(f"{b.hint}_table"), _int8_table_entries(b.node, known.x, output))
     integers = b.emit(Lut, x=known.x, table=table, dtype=DType.INT8, quant=output, name=f"{b.hint}_i8")
     return x.with_value(b.emit(Dequantize, x=integers))
 
@@ -120,7 +120,7 @@ def tabulated(b: Builder, x: LayoutValue, *_: Any, **__: Any) -> LayoutValue:
 def _int16_table_result(b: Builder, x: Value, output: PerTensor) -> Value:
     """The function's int16 result, from an interpolated table."""
     y = Value("y", TensorType(x.shape, DType.INT16, output))
-    table = constant(
+    table = constant_value(
         b.names.fresh(f"{b.hint}_table"), tabulate_16_bit(lambda reals: _function_values(b.node, reals), x, y)
     )
     return b.emit(WideLut, x=x, table=table, dtype=DType.INT16, quant=output, name=f"{b.hint}_i16")
@@ -145,7 +145,7 @@ def _int8_table_entries(node: Any, x: Value, output: PerTensor) -> np.ndarray[An
     values = _replace_nan_entries(_function_values(node, reals), x.zero_point)
     with np.errstate(all="ignore"):
         levels = numerics.round_half_away(values / output.scale + output.zero_point)
-    return numerics.saturate(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
+    return numerics.clamp_to_int8(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
 
 
 def _replace_nan_entries(values: np.ndarray[Any, Any], zero_point: int) -> np.ndarray[Any, Any]:

@@ -59,7 +59,7 @@ def scale_weight(weight: Tensor, factors: Tensor, transposed_groups: int = 0) ->
     return weight * grouped.reshape(*grouped.shape, *[1] * (weight.dim() - 2))
 
 
-def unscale(y: Tensor, factors: Tensor, bias: Tensor | None) -> Tensor:
+def undo_weight_scaling(y: Tensor, factors: Tensor, bias: Tensor | None) -> Tensor:
     """Reverts `scale_weight` on the layer's result and adds the bias."""
     channels = [1, -1, *[1] * (y.dim() - 2)]
     y = y / factors.reshape(channels)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import (
-    argument,
+    argument_of,
     aten,
     call,
     calls,
@@ -41,7 +41,7 @@ from pillion.importers.torch.train.batch_norm_calls import (
     factor,
     safe_factor,
     scale_weight,
-    unscale,
+    undo_weight_scaling,
 )
 from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE, ChannelRangeObserver
 
@@ -69,7 +69,7 @@ def _build_trainable_norm(module: GraphModule, norm: Node, alone: bool) -> Node:
     shape = shape_of(source)
     reshaped = alone and len(shape) != 4
     x = call(norm, aten.reshape.default, source, image_shape(shape)) if reshaped else source
-    arguments = [argument(norm, i) for i in range(1, 8)]
+    arguments = [argument_of(norm, i) for i in range(1, 8)]
     y = call(norm, batch_norm, x, *arguments, _batch_counter(module, norm))
     return call(norm, aten.reshape.default, y, list(shape)) if reshaped else y
 
@@ -99,14 +99,14 @@ def simulate_folding(prepared: GraphModule) -> bool:
 
 
 def _simulate_folded_layer(norm: Node, layer: Any) -> None:
-    rounding, bias = layer.args[1], argument(layer, 2)
+    rounding, bias = layer.args[1], argument_of(layer, 2)
     for read in (n for n in (norm.args[1], norm.args[4], bias) if isinstance(n, Node)):
         next(iter(read.graph.nodes)).prepend(read)  # parameters are read in front
     layer.prepend(rounding)
     factors = call(rounding, safe_factor, norm.args[1], norm.args[4], norm.args[7])
     rounding.args = (call(rounding, scale_weight, rounding.args[0], factors, transposed_groups(layer)),)
     layer.args = (*layer.args[:2], None, *layer.args[3:])
-    norm.replace_input_with(layer, call(norm, unscale, layer, factors, bias))
+    norm.replace_input_with(layer, call(norm, undo_weight_scaling, layer, factors, bias))
 
 
 def fold_trained_norms(prepared: GraphModule) -> bool:
@@ -118,7 +118,7 @@ def fold_trained_norms(prepared: GraphModule) -> bool:
         affine, source = affine_of(norm), norm.args[0]
         if affine is None or not isinstance(source, Node):
             raise ValueError(f"{norm.format_node()} is still in training")
-        if source.target is unscale:
+        if source.target is undo_weight_scaling:
             _fold_batch_norm(prepared, norm, source, affine)
         elif len(shape_of(norm)) == 4 and source.op == "call_module":
             _make_depthwise(prepared, norm, affine)

@@ -16,12 +16,12 @@ from torch.fx import GraphModule
 from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 
 from pillion.errors import PillionError, warn
-from pillion.importers.torch.export import quiet
+from pillion.importers.torch.export import quiet_torch
 from pillion.importers.torch.fx_nodes import calls, constant_of, replace
 from pillion.importers.torch.quantize.annotate import PillionQuantizer
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
 from pillion.importers.torch.quantize.convert import convert
-from pillion.importers.torch.quantize.ptq import Inputs, Progress, check_ranges, observe
+from pillion.importers.torch.quantize.ptq import Inputs, Progress, check_ranges, run_through_observers
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.range_checks import warn_of_ranges
 from pillion.importers.torch.quantize.specs import Specs
@@ -55,7 +55,7 @@ def prepare_qat(
             here=f"what prepare_qat made of `{model.preparation.name}`, {int(model.batches_seen)} batches of training",
             help="train this module on, or prepare the model that it was made from",
         )
-    module = prepared(
+    module = prepare_trainable(
         copy.deepcopy(model),
         as_inputs(example_inputs, "example_inputs"),
         constraints or QuantizationConstraints(),
@@ -64,13 +64,15 @@ def prepare_qat(
     return module
 
 
-def prepared(model: nn.Module, inputs: tuple[Tensor, ...], constraints: QuantizationConstraints) -> QatModule:
+def prepare_trainable(
+    model: nn.Module, inputs: tuple[Tensor, ...], constraints: QuantizationConstraints
+) -> QatModule:
     """Returns a trainable module that takes over `model`."""
     graph, any_batch = trainable_graph(model, inputs, constraints)
     quantizer = PillionQuantizer(Specs(training=True), constraints)
     global_pools_to_means(graph, constraints)
     fuse_functions(graph, constraints, training=True)
-    with quiet():
+    with quiet_torch():
         rounding = prepare_qat_pt2e(graph, quantizer)
     for method in ("train", "eval"):  # torchao forbids both, on the instance
         rounding.__dict__.pop(method, None)
@@ -80,7 +82,7 @@ def prepared(model: nn.Module, inputs: tuple[Tensor, ...], constraints: Quantiza
     module = QatModule(
         rounding,
         model,
-        Preparation(name, constraints, examples, restored, tuple(quantizer.float_ops), any_batch),
+        Preparation(name, constraints, examples, restore_stored, tuple(quantizer.float_ops), any_batch),
     )
     module.eval().freeze_ranges(
         inputs
@@ -88,11 +90,11 @@ def prepared(model: nn.Module, inputs: tuple[Tensor, ...], constraints: Quantiza
     return module.train()
 
 
-def restored(
+def restore_stored(
     model: nn.Module, how: Preparation, state: dict[str, Any], modes: Sequence[bool], training: bool
 ) -> QatModule:
     """Restores a stored module: prepares its model and loads tensors and modes."""
-    module = prepared(model, how.inputs, how.constraints)
+    module = prepare_trainable(model, how.inputs, how.constraints)
     module.preparation = how
     module.load_state_dict(state)
     module.training = training
@@ -135,7 +137,7 @@ def finish_training(
         )
     inputs = tuple(x.cpu() for x in as_inputs(example_inputs, "example_inputs"))
     check_fit(trained.rounding, inputs)
-    with quiet():
+    with quiet_torch():
         module = copy.deepcopy(trained).cpu().eval()
     notes = () if trained.is_trained else (NOT_TRAINED,)
     if notes:
@@ -177,9 +179,9 @@ def _check_finish_arguments(
 def _calibrate(module: QatModule, inputs: Inputs, batches: Batches | None, progress: Progress | None) -> None:
     """Calibrates with `batches`, or with the example inputs if eval mode collected no ranges."""
     if batches is not None:
-        observe(module, batches, progress, inputs)
+        run_through_observers(module, batches, progress, inputs)
     elif any(bool(torch.isinf(observer.min_val)) for observer in module.ranges()):
-        observe(module, [inputs], None, inputs)
+        run_through_observers(module, [inputs], None, inputs)
 
 
 def _remove_dropouts(module: GraphModule) -> None:

@@ -18,7 +18,7 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import calls, module_of
-from pillion.importers.torch.loop_nodes import run
+from pillion.importers.torch.loop_nodes import run_with_loops
 from pillion.importers.torch.quantize.annotate import FloatOp
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS
 from pillion.importers.torch.train.batch_norm_calls import UNTRACKED, batch_norm
@@ -96,7 +96,7 @@ class QatModule(nn.Module):
             self.batches_seen += 1
         for observer in self.ranges():
             observer.begin_batch()
-        return run(self.rounding, *ordered)
+        return run_with_loops(self.rounding, *ordered)
 
     def train(self, mode: bool = True) -> QatModule:
         """Sets the mode of batch norms, dropouts and ranges."""
@@ -125,7 +125,7 @@ class QatModule(nn.Module):
         """Updates weight ranges to the current weights."""
         self._set_range_updates(False)
         with torch.no_grad():
-            run(self.rounding, *inputs)
+            run_with_loops(self.rounding, *inputs)
 
     def reset_ranges(self) -> None:
         """Lets ranges follow further data, in eval mode, too."""

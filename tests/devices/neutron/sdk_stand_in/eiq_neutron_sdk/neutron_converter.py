@@ -10,7 +10,7 @@ import numpy as np
 
 from eiq_neutron_sdk.neutron_library_utils import getNeutronTargets
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import pack, unpack
+from pillion.schemas.flatbuffer import read_root_table, write_flatbuffer
 
 HOW = os.environ.get("STAND_IN", "")
 MICROCODE_BYTES, WEIGHTS, KERNELS = 70, bytes(range(33)), b"kernels!"
@@ -53,7 +53,7 @@ def convertModel(model, context):
         )
     if HOW == "not_a_model":
         return list(b"no TFLite at all")
-    return list(converted(unpack(tflite.Model, bytes(model), tflite.IDENTIFIER)))
+    return list(converted(read_root_table(tflite.Model, bytes(model), tflite.IDENTIFIER)))
 
 
 def hang():
@@ -109,7 +109,7 @@ def converted(file):
     codes = [tflite.OperatorCode(custom_code="NeutronGraph", deprecated_builtin_code=32, builtin_code=32)]
     codes.append(tflite.OperatorCode())
     buffers = [tflite.Buffer(), *(tflite.Buffer(data=np.frombuffer(b, np.uint8)) for b in blocks)]
-    return pack(
+    return write_flatbuffer(
         tflite.Model(version=3, operator_codes=codes, subgraphs=[sub], buffers=buffers), tflite.IDENTIFIER
     )
 

@@ -19,7 +19,7 @@ from pillion.importers.torch.rewrite.decompositions.tensor_forms import window_c
 Ints = int | Sequence[int]
 
 
-def windows(
+def windows_as_columns(
     x: Tensor,
     kernel: Sequence[int],
     dilation: Sequence[int],
@@ -61,7 +61,7 @@ def _decompose_image_conv(
     size = [window_count(*axis) for axis in zip(x.shape[2:], kernel, step, border, apart, strict=True)]
     x = F.pad(x, (border[1], border[1], border[0], border[0])) if any(border) else x
     is_whole = (*kernel, *step) == (1, 1, 1, 1)
-    seen = x if is_whole else windows(x, kernel, apart, (0, 0), step)
+    seen = x if is_whole else windows_as_columns(x, kernel, apart, (0, 0), step)
     rows = channels // groups * kernel[0] * kernel[1]
     if batch == 1:
         columns = seen.reshape(groups, rows, -1)
@@ -99,4 +99,4 @@ def _has_computed_weights(node: Node) -> bool:
 decompose_by(_decompose_signal_conv, aten.conv1d.default, when=_has_computed_weights, table=LATE)
 decompose_by(_decompose_image_conv, aten.conv2d.default, when=_has_computed_weights, table=LATE)
 decompose_by(_linear_as_matmul, aten.linear.default, when=_has_computed_weights, table=LATE)
-decompose_by(windows, aten.im2col.default)
+decompose_by(windows_as_columns, aten.im2col.default)

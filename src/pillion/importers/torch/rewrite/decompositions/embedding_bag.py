@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, evaluate_constant, is_constant, shape_of
+from pillion.importers.torch.fx_nodes import argument_of, aten, evaluate_constant, is_constant, shape_of
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 MEAN, LARGEST = 1, 2
@@ -59,11 +59,11 @@ def _bag_maximum(rows: Tensor, weight: Tensor, counted: Tensor) -> Tensor:
 
 def _are_bags_even(node: Node) -> bool:
     """Whether all bags have the same, known number of words."""
-    offsets: Any = argument(node, 2)
+    offsets: Any = argument_of(node, 2)
     if not is_constant(offsets):
         return False
     words: Any = node.args[1]
-    begins = [*evaluate_constant(offsets).tolist(), *([] if argument(node, 7) else [shape_of(words)[0]])]
+    begins = [*evaluate_constant(offsets).tolist(), *([] if argument_of(node, 7) else [shape_of(words)[0]])]
     sizes = {after - before for before, after in itertools.pairwise(begins)}
     return len(sizes) == 1 and 0 not in sizes
 

@@ -41,7 +41,7 @@ def _flatten_to_rows(x: Tensor, dim: Axes) -> Tensor:
     return x.permute(*remaining, *axes).reshape(-1, count)
 
 
-def _reshape_to_reduction(x: Tensor, rows: Tensor, dim: Axes, keepdim: bool) -> Tensor:
+def _reshape_like_reduced(x: Tensor, rows: Tensor, dim: Axes, keepdim: bool) -> Tensor:
     """Reshapes one number per row to the reduction's shape."""
     axes = _reduction_axes(x, dim)
     sizes = [
@@ -56,7 +56,7 @@ def _variance(
     rows = _flatten_to_rows(x, dim)
     centred = rows - rows.mean(1, keepdim=True)
     divisor = rows.shape[1] - (1 if correction is None else correction)
-    return _reshape_to_reduction(x, _rowwise_dot_product(centred, centred) * (1 / divisor), dim, keepdim)
+    return _reshape_like_reduced(x, _rowwise_dot_product(centred, centred) * (1 / divisor), dim, keepdim)
 
 
 def _with_mean(statistic: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -75,7 +75,7 @@ def _decompose_vector_norm(
     axes = _reduction_axes(x, dim)
     if ord == 2:
         rows = _flatten_to_rows(x, dim)
-        return _reshape_to_reduction(x, torch.sqrt(_rowwise_dot_product(rows, rows)), dim, keepdim)
+        return _reshape_like_reduced(x, torch.sqrt(_rowwise_dot_product(rows, rows)), dim, keepdim)
     if ord == 1:
         return x.abs().sum(axes, keepdim=keepdim)
     if ord == math.inf:

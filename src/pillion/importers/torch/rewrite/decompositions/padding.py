@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, named_argument, per_axis
+from pillion.importers.torch.fx_nodes import argument_of, aten, named_argument, per_axis
 from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
@@ -47,8 +47,8 @@ def _pads_from_image(node: Node) -> bool:
     if named_argument(node, "mode") != "constant" or named_argument(node, "value") != -math.inf:
         return False
     most = max(named_argument(node, "pad"))
-    plain = [user.target in MAXIMA and argument(user, 4, 1) in (1, [1], [1, 1]) for user in node.users]
-    return all(plain) and all(most < min(per_axis(argument(user, 1), 2)) for user in node.users)
+    plain = [user.target in MAXIMA and argument_of(user, 4, 1) in (1, [1], [1, 1]) for user in node.users]
+    return all(plain) and all(most < min(per_axis(argument_of(user, 1), 2)) for user in node.users)
 
 
 decompose_by(_decompose_pad, aten.pad.default, when=_pads_from_image)

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, fake_result, is_constant, named_argument, operators
-from pillion.importers.torch.rewrite.decompositions.static_gather import diagonal
+from pillion.importers.torch.fx_nodes import aten, fake_result, is_constant, named_argument, torch_operators
+from pillion.importers.torch.rewrite.decompositions.static_gather import strided_diagonal
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 
@@ -65,14 +65,16 @@ def _are_real_tensors(node: Node) -> bool:
 
 decompose_by(_pairwise_distances, aten._euclidean_dist.default)
 decompose_by(  # norm 0 counts the elements that differ, which means nothing between int8 numbers
-    _pairwise_distances, *operators("_cdist_forward cdist"), when=lambda node: named_argument(node, "p") != 0
+    _pairwise_distances,
+    *torch_operators("_cdist_forward cdist"),
+    when=lambda node: named_argument(node, "p") != 0,
 )
 decompose_by(torch.maximum, aten.fmax.default)
 decompose_by(torch.minimum, aten.fmin.default)
 decompose_by(_log_sum_exp, aten.logsumexp.default)
-decompose_by(diagonal, aten.diagonal.default)
+decompose_by(strided_diagonal, aten.diagonal.default)
 decompose_by(lambda x: x < 0, aten.signbit.default)
-decompose_by(lambda x: diagonal(x).sum(), aten.trace.default)
+decompose_by(lambda x: strided_diagonal(x).sum(), aten.trace.default)
 for _form, _target in (
     (_atan2, aten.atan2.default),
     (lambda a, b: torch.sqrt(a * a + b * b), aten.hypot.default),

@@ -75,11 +75,11 @@ def _pool_phases(pool: Pool, x: Tensor, tall: Sequence[_Phase], wide: Sequence[_
             return part[..., :: row.step, :: column.step]
         return pool(part, (row.kernel, column.kernel), (row.step, column.step))
 
-    bands = [interleave([pooled(row, column) for column in wide], x.dim() - 1) for row in tall]
-    return interleave(bands, x.dim() - 2)
+    bands = [interleave_along_axis([pooled(row, column) for column in wide], x.dim() - 1) for row in tall]
+    return interleave_along_axis(bands, x.dim() - 2)
 
 
-def interleave(parts: Sequence[Tensor], dim: int) -> Tensor:
+def interleave_along_axis(parts: Sequence[Tensor], dim: int) -> Tensor:
     """Interleaves tensors along an axis."""
     first = parts[0]
     if len(parts) == 1:

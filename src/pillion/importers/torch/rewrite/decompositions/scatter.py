@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, evaluate, fake_result, inverse, is_constant
+from pillion.importers.torch.fx_nodes import (
+    argument_of,
+    aten,
+    evaluate,
+    fake_result,
+    inverse_permutation,
+    is_constant,
+)
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.lower_indexing import MOST_PUT, order_of_axes
 
@@ -34,7 +41,7 @@ def _broadcast_put(
 
 def _broadcasts_put(node: Node) -> bool:
     """Whether an `index_put` by numbers broadcasts its values."""
-    x, indices, values = (argument(node, i) for i in range(3))
+    x, indices, values = (argument_of(node, i) for i in range(3))
     numbers = [None if index is None else fake_result(index) for index in indices]
     if any(n is not None and n.dtype in MASKS for n in numbers):
         return False
@@ -56,7 +63,7 @@ def _merge_axes(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
 def _split_merged_axes(joined: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
     """Reverts `_joined`."""
     order, _ = order_of_axes(len(shape), axes)
-    return joined.reshape([shape[axis] for axis in order]).permute(inverse(order))
+    return joined.reshape([shape[axis] for axis in order]).permute(inverse_permutation(order))
 
 
 def _flat_indices(x: Tensor, indices: Indices, *, is_put: bool) -> Tensor:
@@ -167,7 +174,7 @@ def _is_single_mask(x: Node, indices: Sequence[Any], values: Node) -> bool:
 
 def _is_computed_index_put(node: Node) -> bool:
     """Whether indices are computed, values accumulate, or values are broadcast."""
-    x, indices, values, adds = (argument(node, i) for i in range(4))
+    x, indices, values, adds = (argument_of(node, i) for i in range(4))
     present = [index for index in indices if index is not None]
     if any(fake_result(index).dtype in MASKS for index in present):
         return not adds and _is_single_mask(x, indices, values)
@@ -183,7 +190,7 @@ def _is_computed_index_put(node: Node) -> bool:
 
 def _is_computed_index(node: Node) -> bool:
     """Whether computed indices cover several axes or may be negative."""
-    present = [index for index in argument(node, 1) if index is not None]
+    present = [index for index in argument_of(node, 1) if index is not None]
     if any(fake_result(index).dtype in MASKS for index in present) or all(map(is_constant, present)):
         return False
     return len(present) > 1 or not _is_nonnegative_index(present[0])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import argument, aten, is_constant, shape_of
+from pillion.importers.torch.fx_nodes import argument_of, aten, is_constant, shape_of
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 MOST = 32
@@ -65,5 +65,5 @@ decompose_by(_scatter_add_elements, aten.scatter_add.default, when=_are_few_indi
 decompose_by(
     _search_sorted,
     aten.searchsorted.Tensor,
-    when=lambda node: node.kwargs.get("sorter") is None and argument(node, 5) is None,
+    when=lambda node: node.kwargs.get("sorter") is None and argument_of(node, 5) is None,
 )

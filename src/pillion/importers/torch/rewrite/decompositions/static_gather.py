@@ -28,7 +28,7 @@ def gather_static(x: Tensor, dim: int, places: Sequence[int]) -> Tensor:
     return torch.cat(pieces, dim) if len(pieces) > 1 else pieces[0]
 
 
-def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+def strided_diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Returns a diagonal of two axes as the last axis: a strided slice of the flattened matrix."""
     first, second = dim1 % x.dim(), dim2 % x.dim()
     remaining = [axis for axis in range(x.dim()) if axis not in (first, second)]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import aten, fake_result, operators
+from pillion.importers.torch.fx_nodes import aten, fake_result, torch_operators
 from pillion.importers.torch.rewrite.decompositions.pools import reads_values_only
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.decompositions.tensor_forms import running_reduction
@@ -33,7 +33,9 @@ for _function, _target in ((torch.maximum, aten.cummax.default), (torch.minimum,
         lambda x, dim, f=_function: (running_reduction(f, x, dim), None), _target, when=reads_values_only
     )
 for _fill, _names in ((torch.ones, "isfinite"), (torch.zeros, "isinf isnan")):
-    decompose_by(lambda x, fill=_fill: fill(x.shape, dtype=torch.bool), *operators(_names), when=_is_real)
+    decompose_by(
+        lambda x, fill=_fill: fill(x.shape, dtype=torch.bool), *torch_operators(_names), when=_is_real
+    )
 decompose_by(lambda x: x.reshape(-1).median(0)[0], aten.median.default, aten.nanmedian.default, when=_is_real)
 decompose_by(
     lambda x, dim=None, keepdim=False, dtype=None: x.sum(dim or list(range(x.dim())), keepdim=keepdim),

@@ -16,7 +16,7 @@ from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, sha
 from pillion.importers.torch.rewrite.decompositions.pools import (
     Ints,
     dilated_max,
-    interleave,
+    interleave_along_axis,
     is_dilated,
     reads_values_only,
 )
@@ -75,12 +75,12 @@ def max_unpool(x: Tensor, places: Tensor, output_size: Sequence[int]) -> Tensor:
     tall, wide = height // h, width // w
     corners = (torch.arange(h) * (tall * width)).reshape(-1, 1) + torch.arange(w) * wide
     bands = [
-        interleave(
+        interleave_along_axis(
             [torch.where(places == corners + (i * width + j), x, 0.0) for j in range(wide)], x.dim() - 1
         )
         for i in range(tall)
     ]
-    y = interleave(bands, x.dim() - 2)
+    y = interleave_along_axis(bands, x.dim() - 2)
     more = (width - w * wide, height - h * tall)
     return F.pad(y, (0, more[0], 0, more[1])) if any(more) else y
 
