@@ -92,7 +92,7 @@ def main() -> None:
 def require_maps(parts: list[Part], trees: Path) -> None:
     """What the tests of each folder call, kept in `build/mutants`."""
     baseline = trial.copy_of(ROOT, trees / "baseline" / "project")
-    for folder in dict.fromkeys(folder for part in parts for folder in part.tests):
+    for folder in dict.fromkeys(folder for part in parts for folder in part.judges):
         trial.map_tests(baseline, folder, trial.map_of(folder, BUILD))
 
 

@@ -19,6 +19,11 @@ class Part:
     folder: str = ""
     """Below `src/pillion`, where it is not called as the part is."""
 
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The folders of tests that are asked, the part's own first."""
+        return tuple(dict.fromkeys((*self.tests, *(OF_KERNELS if self.name == KERNELS else ALL))))
+
     def files(self, root: Path) -> list[Path]:
         if self.name == KERNELS:
             folders = ("portable", "dsp", "mve", "host", "include")
@@ -59,6 +64,10 @@ PARTS = (
     Part(KERNELS, ("kernels",)),
 )
 
+ALL = tuple(dict.fromkeys(folder for part in PARTS for folder in part.tests if folder != KERNELS))
+"""All folders of tests but that of kernels, which calls C."""
+OF_KERNELS = ("emitters", "ops")
+"""Folders whose tests run kernels, too."""
 PYTHON_PARTS = tuple(part.name for part in PARTS if part.name != KERNELS)
 
 

@@ -201,7 +201,7 @@ def map_tests(tree: Path, folder: str, to: Path) -> None:
 def known_tests(part: Part, maps: Path) -> dict[str, Any]:
     """What is known of all tests of a part."""
     known: dict[str, Any] = {"tests": {}, "files": {}}
-    for folder in part.tests:
+    for folder in part.judges:
         found = json.loads(map_of(folder, maps).read_text("utf-8"))
         for kind in known:
             known[kind].update(found[kind])
