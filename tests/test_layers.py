@@ -102,6 +102,7 @@ ALLOWED["compiled_program"] = (
 ALLOWED["report"].add("compiled_program")
 ALLOWED["program_files"] = set(ALLOWED) - {"importers.torch", "zoo", "data"}
 ALLOWED["program"] = {"compiled_program", "program_files", "report", "run"}
+ALLOWED["npu_settings"] = GROUND | {"program", "targets"}
 ALLOWED["compiler"] = set(ALLOWED)
 ALLOWED["evaluation"] = set(ALLOWED)
 ALLOWED["sweep"] = set(ALLOWED)

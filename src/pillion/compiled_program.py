@@ -122,10 +122,10 @@ class CompiledProgram:
 
     @property
     def npu_constant_bytes(self) -> int:
-        """Bytes of NPU weights that are copied to SRAM before a run; 0 if the NPU reads them from flash."""
+        """Bytes of NPU weights that are copied to SRAM, before a run or at start; 0 if the NPU reads them from flash."""
         npu = self.target.npu
         if npu is None or not npu.copies_weights:
-            return 0
+            return self.payloads.ram_constant_bytes
         bodies = [op.body for op in self.graph.ops if isinstance(op, Segment)]
         return sum(v.type.size_bytes for body in bodies for v in body.constants)
 
@@ -138,10 +138,7 @@ class CompiledProgram:
         scratch = payloads.scratch_bytes if converted else max(map(segment_peak_bytes, bodies), default=0)
         weights = sum(v.type.size_bytes for body in bodies for v in body.constants)
         return NpuMemory(
-            ram_bytes=self.npu_constant_bytes
-            + payloads.ram_constant_bytes
-            + payloads.fast_bytes
-            + (0 if payloads.workspaces else scratch),
+            ram_bytes=self.npu_constant_bytes + payloads.fast_bytes + (0 if payloads.workspaces else scratch),
             flash_bytes=payloads.flash_bytes or weights,
             is_exact=converted or not payloads.segments,
         )

@@ -16,7 +16,7 @@ A stage refuses what it cannot do, with the rule, the value and the way out; not
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -49,6 +49,7 @@ from pillion.ir.op import why_multipliers_explicit
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.model_names import is_int8_file, refuse_useless_options
+from pillion.npu_settings import fastest_that_fits, refuse_npu_options
 from pillion.ops import Segment
 from pillion.ops.mixed_scale_concat import warn_of_mixed_scales
 from pillion.option_values import ArithmeticName, Optimize
@@ -266,31 +267,6 @@ def compile_graph(
         return program.within(options.memory_budget)
 
 
-def fastest_that_fits(
-    compilations: Iterable[Callable[[], Program]], chip: Target, options: CompileOptions
-) -> Program:
-    """Returns the program with the fewest estimated cycles among those that fit into the RAM of the chip, or into
-    `--max-ram`. Raises if the RAM is unknown, or if none fits."""
-    most = options.memory.limit or chip.sram_bytes
-    if most is None:
-        raise PillionError(
-            f"the RAM of `{chip.name}` is not known",
-            rule="--memory-mode auto takes the fastest mode that fits into the RAM of the chip",
-            here=f"--memory-mode auto --target {chip.name}",
-            help="--max-ram SIZE, or a memory mode by name",
-        )
-    programs, errors = [], []
-    for compilation in compilations:
-        try:
-            programs.append(compilation())
-        except PillionError as error:
-            errors.append(error)
-    fitting = [program for program in programs if program.sram_bytes <= most]
-    if not programs:
-        raise errors[0]
-    return min(fitting or programs, key=lambda program: program.cycles if fitting else program.sram_bytes)
-
-
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:
     """Captures, quantizes and imports a PyTorch model."""
     with stage("importing PyTorch"):
@@ -384,23 +360,6 @@ def place_ops(
     if watch:
         watch("place", placed.graph)
     return placed
-
-
-def refuse_npu_options(chip: Target, options: CompileOptions) -> None:
-    """Raises if options of an NPU are used for a target without one."""
-    if chip.npu is not None:
-        return
-    placement, npu = options.placement, options.npu
-    demands = ["--only-npu"] * placement.only_npu + ["--prefer-npu"] * placement.prefer_npu
-    used = demands + [f"--keep-on-cpu {pattern}" for pattern in placement.keep_on_cpu]
-    used += [f"--{name.replace('_', '-')} {value}" for name, value in vars(npu).items() if value is not None]
-    if used:
-        raise PillionError(
-            f"`{chip.name}` has no NPU",
-            rule=f"{used[0].split()[0]} goes with chips that have one",
-            here=f"--target {chip.name} {' '.join(used)}",
-            help=f"{npu_target_example()}, or leave {used[0].split()[0]} out",
-        )
 
 
 def load(path: str | os.PathLike[str], target: str | None = None, board: Board | None = None) -> Program:

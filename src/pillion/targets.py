@@ -53,7 +53,7 @@ class Target:
             ]
             raise PillionError(
                 f"the compiler of `{self.npu.name}` has no such options",
-                rule=f"{', '.join(used)} configure Vela, for Ethos-U",
+                rule=f"options for Vela go with Ethos-U: {', '.join(used)}",
                 here=f"--target {self.name}",
                 help=f"leave {used[0]} out, or --target cortex-m55+ethos-u55-128",
             )
