@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Widens output ranges of models with few outputs beyond the calibrated values, because samples rarely contain the
-extremes and nothing after an output corrects clipping."""
+"""Widens ranges of computed tensors with few values beyond the calibrated ones: few values rarely contain the extremes
+of further samples, and nothing corrects clipping."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from pillion.host_io.torch_threads import one_thread
 from pillion.importers.torch.loop_nodes import BEGINS
@@ -35,16 +35,22 @@ GUMBEL_SCALE = math.sqrt(6) / math.pi
 
 @one_thread()
 def add_headroom(prepared: GraphModule) -> None:
-    """Widens output ranges for the extremes that other samples are expected to have. Skips models with loops, whose
-    outputs are states."""
+    """Widens ranges of computed tensors with few values for the extremes that other samples are expected to have. Skips
+    models with loops, whose outputs are states."""
     if any(node.target in BEGINS for node in prepared.graph.nodes):
         return
     outputs = observers_of_outputs(prepared)
     for observer, calls in calls_of_observers(prepared).items():
-        if observer in outputs and isinstance(observer, HistogramRange) and has_finite_range(observer):
+        is_computed = observer in outputs or all(_reads_result(call) for call in calls)
+        if is_computed and isinstance(observer, HistogramRange) and has_finite_range(observer):
             samples = values_by_sample(observer, len(calls))
             if len(samples) >= FEWEST:
                 widen_range(observer, *map(torch.tensor, range_with_headroom(samples)))
+
+
+def _reads_result(call: Node) -> bool:
+    """Whether an observer call reads the result of an op, not an input or a constant."""
+    return all(source.op == "call_function" for source in call.all_input_nodes)
 
 
 def values_by_sample(observer: HistogramRange, calls: int) -> list[Tensor]:

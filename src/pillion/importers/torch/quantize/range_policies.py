@@ -82,9 +82,9 @@ RANGES = (
     ),
     RangePolicy(
         "headroom",
-        "outputs, with few values per sample",
-        "add headroom for the extremes that further samples are expected to have",
-        "nothing corrects clipped outputs: 24.4 to 28.4 dB for a trained transformer with 16 samples",
+        "results of which calibration saw few values",
+        "get headroom for the extremes that further samples are expected to have",
+        "nothing corrects clipping: 24.4 to 30.8 dB for a trained transformer with 16 samples",
         lambda c: add_headroom(c.prepared) if c.ranges == "auto" else None,
     ),
     RangePolicy(
