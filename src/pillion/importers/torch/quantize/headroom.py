@@ -27,8 +27,8 @@ NEARLY = 4.0
 """Tolerated ratio to the least error, in favour of less headroom: few samples estimate extremes badly."""
 CANDIDATES = torch.linspace(0.0, 0.5, 41, dtype=torch.float64)
 """Candidate headroom of one side, as parts of the observed span."""
-MOST = 0.2
-"""Maximum headroom of one side: both sides cost 2.9 dB of the outputs' rounding at most."""
+MOST = 0.3
+"""Maximum headroom of one side: both sides cost 4.1 dB of the outputs' rounding at most."""
 GUMBEL_SCALE = math.sqrt(6) / math.pi
 """The scale of a Gumbel distribution of which the standard deviation is 1."""
 
