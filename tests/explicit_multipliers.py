@@ -8,7 +8,7 @@ from typing import Any
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, ScaledOp
-from pillion.ir.types import PerTensor, Quant, Unscaled, Value
+from pillion.ir.types import PerTensor, Quant, UnknownScale, Value
 from pillion.ops import ALL_OPS, Softmax
 
 SCALED: list[type[ScaledOp]] = [cls for cls in ALL_OPS if issubclass(cls, ScaledOp)]
@@ -39,5 +39,5 @@ def _without_scale(value: Value) -> Value:
     quant: Quant | None = None
     if value.dtype.value == "int8":
         held = value.type.quant
-        quant = Unscaled(held.zero_point if isinstance(held, PerTensor) else 0)
+        quant = UnknownScale(held.zero_point if isinstance(held, PerTensor) else 0)
     return dataclasses.replace(value, type=dataclasses.replace(value.type, quant=quant))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pillion.devices.cortex_m import CORES
-from pillion.devices.cortex_m.classes import Executed, InstructionClass, MemoryAccesses
+from pillion.devices.cortex_m.classes import InstructionClass, InstructionCounts, MemoryAccesses
 from pillion.devices.cortex_m.cycles import CYCLES, CoreCycles
 from pillion.devices.cortex_m.memories import MEMORIES
 from pillion.devices.cortex_m.op_cycles import counted_cycles
@@ -28,10 +28,10 @@ class Published:
     row: Mapping[str, Any]
 
     @property
-    def executed(self) -> Executed:
+    def executed(self) -> InstructionCounts:
         counts = {InstructionClass[name]: count for name, count in self.row["counts"].items()}
         touched = (MemoryAccesses(*self.row["constants"]), MemoryAccesses(*self.row["arena"]))
-        return Executed(counts, self.row["more_registers"], self.row["taken"], *touched)
+        return InstructionCounts(counts, self.row["more_registers"], self.row["taken"], *touched)
 
     @property
     def estimated(self) -> CycleRange:

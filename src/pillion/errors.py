@@ -88,7 +88,7 @@ def _indent(text: str) -> str:
     return text.replace("\n", "\n        ")
 
 
-def one_of(option: str, value: Any, allowed: Sequence[str]) -> None:
+def require_one_of(option: str, value: Any, allowed: Sequence[str]) -> None:
     """Raises if the value is not among the allowed ones. `option` is spelled as the user writes it."""
     if not isinstance(value, str) or value not in allowed:
         gap = " " if option.startswith("-") else "="

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Optional, get_args, get_origin, get_type_hints
 
-from pillion.errors import one_of
+from pillion.errors import require_one_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class OptionField:
     def check(self, name: str, value: object) -> None:
         """Raises if the value is none of the choices. `name` is what the user calls the option."""
         if self.choices and not (value is None and self.default is None):
-            one_of(name, value, self.choices)
+            require_one_of(name, value, self.choices)
 
 
 @cache

@@ -10,11 +10,11 @@ from pillion.compile_options import Memory
 from pillion.compiled_program import CompiledProgram
 from pillion.emitters.c.project import write_project
 from pillion.emitters.c.selftest_source import SelfTest, self_test
+from pillion.emitters.pte import bundle_with_samples
 from pillion.emitters.pte import emit as emit_pte
-from pillion.emitters.pte import in_bundle
 from pillion.emitters.tflite import emit as emit_tflite
-from pillion.errors import PillionError, one_of, warn
-from pillion.host_io.atomic_files import form_of, write_whole
+from pillion.errors import PillionError, require_one_of, warn
+from pillion.host_io.atomic_files import output_suffix, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import flatten_ops
@@ -43,10 +43,10 @@ def save(
     A `.pte` with NPU code gets files for the NPU's firmware next to it; with `selftest`, also a `.bpte`
     that bundles the samples."""
     path = Path(path)
-    form = form_of(path)
+    form = output_suffix(path)
     if form in (".pte", ".tflite") and program.memory_budget != Memory() and program.stripes:
-        raise _whole_tensors(program, form)
-    one_of("runtime", runtime, get_args(Runtime))
+        raise _untiled_program(program, form)
+    require_one_of("runtime", runtime, get_args(Runtime))
     if form == ".tflite" and selftest is not None:
         raise no_selftest_error(path)
     if form == ".pte":
@@ -95,7 +95,7 @@ def self_test_of(program: CompiledProgram, samples: SelfTestSamples) -> SelfTest
 
 def tflite(program: CompiledProgram) -> bytes:
     """Returns the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
-    graph = run_passes(inline_segments(_for_others(program, ".tflite")), (sum_hard_sigmoids,))
+    graph = run_passes(inline_segments(_legalize_with_warnings(program, ".tflite")), (sum_hard_sigmoids,))
     legalized = run_passes(graph, (legalize_functions,))
     if len(list(flatten_ops(legalized.ops))) > len(list(flatten_ops(graph.ops))):
         warn(
@@ -106,10 +106,14 @@ def tflite(program: CompiledProgram) -> bytes:
 
 def pte(program: CompiledProgram, runtime: Runtime = "1.4") -> bytes:
     """Returns an ExecuTorch program: kernel calls for the core, delegate calls for the NPU's segments."""
-    one_of("runtime", runtime, get_args(Runtime))
+    require_one_of("runtime", runtime, get_args(Runtime))
     payloads = [segment.payload for segment in program.payloads.segments]
     return emit_pte(
-        _for_others(program, ".pte"), program.target.core, runtime, payloads, program.target.delegate
+        _legalize_with_warnings(program, ".pte"),
+        program.target.core,
+        runtime,
+        payloads,
+        program.target.delegate,
     )
 
 
@@ -117,15 +121,15 @@ def bundled(program: CompiledProgram, samples: SelfTestSamples, runtime: Runtime
     """Returns a .bpte: the ExecuTorch program bundled with sample inputs and expected outputs."""
     taken, graph = samples_of(program.graph, samples), legalize_for_runtime(program.graph)
     answers = list(run_stream_steps(graph, taken, RunOptions(stream=True), graph.reference_step))
-    return in_bundle(pte(program, runtime), taken, answers)
+    return bundle_with_samples(pte(program, runtime), taken, answers)
 
 
-def _for_others(program: CompiledProgram, form: str) -> Graph:
+def _legalize_with_warnings(program: CompiledProgram, form: str) -> Graph:
     """Returns the graph for other runtimes, and warns of lost precision."""
     return legalize_for_runtime(program.graph, lambda words: warn(f"{form}: {words}"))
 
 
-def _whole_tensors(program: CompiledProgram, form: str) -> PillionError:
+def _untiled_program(program: CompiledProgram, form: str) -> PillionError:
     return PillionError(
         f"a {form} cannot run `{program.graph.name}` a few rows at a time",
         rule="stripes, which --max-ram, --extra and --rows-in ask for, are in C projects; runtimes of other programs hold whole tensors",

@@ -17,7 +17,7 @@ from pillion import compiled_program as programs
 from pillion.emitters.pte import emit
 from pillion.emitters.segments import host_delegate_payloads
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import Content, parts_of
+from pillion.host_io.atomic_files import Content, content_chunks
 from pillion.run import verify as verifying
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_a_difference_is_explained_and_ends_in_exit_code_1(
     def files(*arguments: object) -> dict[str, Content]:
         made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
         place = next(path for path in ("host/weights.c", "model/weights.c") if path in made)
-        weights = b"".join(parts_of(made[place])).decode()
+        weights = b"".join(content_chunks(made[place])).decode()
         made[place] = re.sub(r"(_op2_bias\[\d+\] = {\s*)-?\d+", r"\g<1>7777", weights)
         return made
 

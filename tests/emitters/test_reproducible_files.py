@@ -20,7 +20,7 @@ from pillion.emitters.c.lower import lower
 from pillion.emitters.c.project import project_files
 from pillion.emitters.pte.table import TABLE as PTE_ROWS
 from pillion.emitters.tflite.table import ROWS as TFLITE_ROWS
-from pillion.host_io.atomic_files import parts_of
+from pillion.host_io.atomic_files import content_chunks
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -42,7 +42,9 @@ def graph(
 
 def c_project() -> bytes:
     files = project_files(lower(graph(), Isa.MVE), "cortex-m55")
-    return repr([(path, b"".join(parts_of(content))) for path, content in sorted(files.items())]).encode()
+    return repr(
+        [(path, b"".join(content_chunks(content))) for path, content in sorted(files.items())]
+    ).encode()
 
 
 def placed() -> bytes:

@@ -17,7 +17,7 @@ from pillion.emitters.c.manifest import MANIFEST, Manifest, read_manifest
 from pillion.emitters.c.project import check_project, write_project
 from pillion.errors import PillionError
 from pillion.host_io import project_folders
-from pillion.host_io.atomic_files import Content, parts_of
+from pillion.host_io.atomic_files import Content, content_chunks
 from pillion.program import Program
 from pillion.targets import find_target
 
@@ -62,7 +62,7 @@ def content_of(folder: Path) -> dict[str, bytes]:
 
 
 def with_folders(files: Files) -> dict[str, bytes]:
-    made = {name: b"".join(parts_of(data)) for name, data in files.items()}
+    made = {name: b"".join(content_chunks(data)) for name, data in files.items()}
     parents = {f"{parent}/" for name in files for parent in list(Path(name).parents)[:-1]}
     return {**made, **{parent: b"" for parent in parents}}
 

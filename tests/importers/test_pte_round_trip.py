@@ -26,7 +26,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import ScaledOp
 from pillion.ir.text import to_text
-from pillion.ir.types import DType, PerTensor, Unscaled
+from pillion.ir.types import DType, PerTensor, UnknownScale
 from pillion.ops import ALL_OPS, Add, AvgPool2d, Concat, MaxPool2d, Mul, Op, Segment
 from pillion.ops.example_values import make_op, value
 from pillion.schemas import pte
@@ -222,7 +222,7 @@ def test_multipliers_are_read_as_they_are_said(cls: type[Op], scales: tuple[floa
     assert read_back is not None
     (found,) = (op for op in read_back.ops if isinstance(op, ScaledOp))
     assert sorted(map(str, found.given)) == sorted(map(str, op.from_scales(Arithmetic.CMSIS_NN)))
-    assert all(isinstance(v.type.quant, Unscaled) for v in (*found.operands, *found.results))
+    assert all(isinstance(v.type.quant, UnknownScale) for v in (*found.operands, *found.results))
     assert alike(one_op(op), read_back)
 
 

@@ -14,7 +14,7 @@ from tflite_file import File, weights
 
 import pillion
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import form_of, suffix_of
+from pillion.host_io.atomic_files import output_suffix, suffix_of
 from pillion.importers.tflite import read
 from pillion.importers.tflite.listing import list_operators
 from pillion.schemas import tflite
@@ -136,7 +136,7 @@ def test_what_is_damaged_stays_a_damaged_file() -> None:
 
 
 def test_lite_is_another_name() -> None:
-    assert suffix_of("a/Net.LITE") == suffix_of("net.tflite") == form_of(Path("net.lite")) == ".tflite"
+    assert suffix_of("a/Net.LITE") == suffix_of("net.tflite") == output_suffix(Path("net.lite")) == ".tflite"
 
 
 @pytest.mark.parametrize("code", ["ADD", "MAXIMUM", "CONCATENATION"])

@@ -31,7 +31,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, ScaledOp
 from pillion.ir.text import parse, to_text
-from pillion.ir.types import Unscaled, Value
+from pillion.ir.types import UnknownScale, Value
 from pillion.ir.verdict import all_ok
 from pillion.ir.verify import verify_graph
 from pillion.ops import (
@@ -279,7 +279,9 @@ def test_an_npu_refuses_what_scales_do_not_say(cls: type[ScaledOp]) -> None:
 
 
 def test_tensors_without_scales_need_ops_without() -> None:
-    x, y = (Value(name, dataclasses.replace(value(name, (2, 3)).type, quant=Unscaled(3))) for name in "xy")
+    x, y = (
+        Value(name, dataclasses.replace(value(name, (2, 3)).type, quant=UnknownScale(3))) for name in "xy"
+    )
     plain, table = float_value("r", (2, 3)), value("z", (2, 3))
     for op in (
         Add(a=x, b=x, y=y),
@@ -379,7 +381,7 @@ def _last(op: Op) -> Value:
 
 def test_nothing_is_idle_by_a_zero_or_a_one_alone() -> None:
     """Operand and result of one zero point may have different scales."""
-    x = Value("x", dataclasses.replace(value("x", (4,)).type, quant=Unscaled(0)))
+    x = Value("x", dataclasses.replace(value("x", (4,)).type, quant=UnknownScale(0)))
     y = dataclasses.replace(x, name="y")
     held = dataclasses.replace(x, name="held", data=np.zeros(4, np.int8))
     half = Multiplier(2**30, 0)

@@ -10,7 +10,7 @@ import pytest
 
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.pte import emit
-from pillion.emitters.pte.lower import Lowered
+from pillion.emitters.pte.lower import LoweredProgram
 from pillion.emitters.pte.node import KernelCall, NodeView, contiguous_view, image_view
 from pillion.emitters.pte.writer import Writer
 from pillion.emitters.segments import host_delegate_payloads
@@ -33,7 +33,7 @@ def program_of(operator: str, args: tuple[object, ...], x: Value, y: Value, out:
     """A program of one call that no row of the table would make."""
     memory = MemoryPlan({x: 0, y: 4096}, {}, 8192, 8192, 8192, 0)
     graph = Graph("one", (x,), (), (y,))
-    return Writer(Lowered(graph, (KernelCall(operator, args, out),), memory, {})).program(
+    return Writer(LoweredProgram(graph, (KernelCall(operator, args, out),), memory, {})).program(
         lambda: ProgramRecord(b"{}", b"")
     )  # type: ignore[arg-type]  # arguments of any kind, and no record
 

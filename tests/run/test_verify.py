@@ -21,7 +21,7 @@ from pillion.cli.verify_output import difference_lines, facts_of
 from pillion.devices.payloads import Payloads
 from pillion.emitters.pte import emit
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import Content, parts_of
+from pillion.host_io.atomic_files import Content, content_chunks
 from pillion.importers.pte import read
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -108,7 +108,7 @@ def tamper_with_c(monkeypatch: pytest.MonkeyPatch, array: str) -> None:
     def files(*arguments: object) -> dict[str, Content]:
         made = true_files(*arguments)  # type: ignore[arg-type]  # passed on
         place = next(path for path in ("host/weights.c", "model/weights.c") if path in made)
-        weights = b"".join(parts_of(made[place])).decode()
+        weights = b"".join(content_chunks(made[place])).decode()
         made[place] = re.sub(rf"({array}\[\d+\] = {{\s*)-?\d+", r"\g<1>7777", weights)
         return made
 

@@ -8,7 +8,7 @@ import pytest
 from pillion.boards.board import BOARDS
 from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m import CORES
-from pillion.devices.cortex_m.classes import Executed, InstructionClass, MemoryAccesses
+from pillion.devices.cortex_m.classes import InstructionClass, InstructionCounts, MemoryAccesses
 from pillion.devices.cortex_m.cycles import CYCLES
 from pillion.devices.cortex_m.memories import MEMORIES, default_memories, find_memories
 from pillion.devices.cortex_m.op_cycles import counted_cycles
@@ -98,7 +98,7 @@ def test_every_core_that_is_counted_has_cycles() -> None:
 def test_cycles_are_those_of_the_table() -> None:
     """By hand, on a Cortex-M4: 10 + 3 x (1 to 2) + 2 x 2 + 5 registers + 4 jumps of 1 to 3, and one line of flash at 100 MHz."""
     counts = {InstructionClass.ALU: 10, InstructionClass.LOAD: 3, InstructionClass.MULTIPLE: 2}
-    ran = Executed(counts, more_registers=5, taken=4, constants=MemoryAccesses(64, 1))
+    ran = InstructionCounts(counts, more_registers=5, taken=4, constants=MemoryAccesses(64, 1))
     assert counted_cycles(CORES["cortex-m4"], ran, MEMORIES["tcm"], 1e8) == CycleRange(26, 37)
     waited = MEMORIES["flash"].cycles(ran, 1e8)
     assert (waited.low, waited.high) == (
@@ -108,8 +108,8 @@ def test_cycles_are_those_of_the_table() -> None:
 
 
 def test_what_fits_a_cache_is_waited_for_once() -> None:
-    small = Executed({}, constants=MemoryAccesses(320_000, 500))
-    large = Executed({}, constants=MemoryAccesses(320_000, 513))
+    small = InstructionCounts({}, constants=MemoryAccesses(320_000, 500))
+    large = InstructionCounts({}, constants=MemoryAccesses(320_000, 513))
     cached = MEMORIES["cached"]
     assert cached.cycles(small, 1e9).high == pytest.approx(500 * 100)
     assert cached.cycles(large, 1e9).high == pytest.approx(10_000 * 100)
@@ -118,6 +118,8 @@ def test_what_fits_a_cache_is_waited_for_once() -> None:
 
 
 def test_the_arena_is_waited_for_and_written_back() -> None:
-    waited = MEMORIES["cached"].cycles(Executed({}, arena=MemoryAccesses(9_600, 100)), 1e9)
+    waited = MEMORIES["cached"].cycles(InstructionCounts({}, arena=MemoryAccesses(9_600, 100)), 1e9)
     assert (waited.low, waited.high) == (pytest.approx(100 * 10), pytest.approx(2 * 100 * 50))
-    assert MEMORIES["flash"].cycles(Executed({}, arena=MemoryAccesses(9_600, 100)), 1e9) == CycleRange(0, 0)
+    assert MEMORIES["flash"].cycles(
+        InstructionCounts({}, arena=MemoryAccesses(9_600, 100)), 1e9
+    ) == CycleRange(0, 0)

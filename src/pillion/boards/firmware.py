@@ -61,7 +61,7 @@ def read_firmware(folder: Path, files: Collection[str] | None = None) -> Firmwar
     folder = folder.absolute()
     present = files if files is not None else _find_c_files(folder)
     layout = layout_of(present)
-    return _Reader(folder, layout, _firmware_file_names(folder, present, layout)).firmware()
+    return _FirmwareFiles(folder, layout, _firmware_file_names(folder, present, layout)).firmware()
 
 
 def _firmware_file_names(folder: Path, present: Collection[str], layout: ProjectLayout) -> list[str]:
@@ -83,7 +83,7 @@ def _firmware_file_names(folder: Path, present: Collection[str], layout: Project
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _FirmwareFiles:
     """The C files and headers of a firmware, to be classified."""
 
     folder: Path

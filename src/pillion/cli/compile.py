@@ -21,7 +21,7 @@ from pillion.cli.options import (
 )
 from pillion.cli.request import Request, check_request, compile_request, write_program
 from pillion.compile_options import CompileOptions
-from pillion.host_io.atomic_files import form_of
+from pillion.host_io.atomic_files import output_suffix
 
 
 @app.command(
@@ -82,7 +82,7 @@ def compile(
     A float model needs -q to be quantized, best with representative data (--calibrate). A model that cannot be
     compiled is refused with the rule, the line in your model, and a way out."""
     request = Request(model.name, target, quantize, options, intermediates, runtime)
-    form_of(output)
+    output_suffix(output)
     check_request(request)
     request = with_calibration_data(request, fitting)
     from pillion.cli import report_files, selftest_output, time_output

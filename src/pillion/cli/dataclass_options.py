@@ -106,7 +106,7 @@ def _field_parameter(group: Any, name: str) -> Parameter:
     annotation = _field_annotations(group)[name]
     if isinstance(get_args(annotation)[1], Option):
         heading = HEADINGS.get(group, getattr(group, "heading", RESULT))
-        return _of_record(_record_field(group, name), heading)
+        return _option_from_field(_record_field(group, name), heading)
     (default,) = [field.default for field in fields(group) if field.name == name]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -115,7 +115,7 @@ def _record_field(group: Any, name: str) -> OptionField:
     return next(candidate for candidate in option_fields(group) if candidate.field == name)
 
 
-def _of_record(field: OptionField, heading: str) -> Parameter:
+def _option_from_field(field: OptionField, heading: str) -> Parameter:
     """Returns a compile option for the command line."""
     declared, default = field.option, field.default
     typed, name = declared.typed, f"--{field.keyword.replace('_', '-')}"

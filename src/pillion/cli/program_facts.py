@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pillion.cli.console import Facts, progress_bar, warn
-from pillion.host_io.atomic_files import form_of
+from pillion.host_io.atomic_files import output_suffix
 
 if TYPE_CHECKING:
     from pillion.emitters.c.lower import CProgram
@@ -34,7 +34,7 @@ def compiled_program_facts(program: Program, output: Path, runtime: str = "1.4")
         "output": str(output),
         "ops": len(program.graph.ops),
         "macs": program.graph.macs,
-        "arithmetic": LITERTS if form_of(output) == ".tflite" else program.arithmetic,
+        "arithmetic": LITERTS if output_suffix(output) == ".tflite" else program.arithmetic,
         "inputs": [repr(v) for v in program.graph.inputs],
         "outputs": [repr(v) for v in program.graph.outputs],
         **_stream_facts(program),
@@ -86,7 +86,7 @@ def _state_facts(program: Program) -> Facts:
 
 def _output_format_facts(program: Program, output: Path, runtime: str) -> Facts:
     """Returns the facts that depend on the output format."""
-    match form_of(output):
+    match output_suffix(output):
         case ".pte":
             return _pte_facts(output.read_bytes(), runtime)
         case ".tflite":
@@ -187,7 +187,7 @@ def _stripe_end_reason(program: Program, end: int) -> str:
 
 def _sram_bytes(program: Program, output: Path, form: Facts) -> int:
     """Returns the RAM bytes. In C the NPU may share the arena; in ExecuTorch it has memory of its own."""
-    if form_of(output) != ".pte":
+    if output_suffix(output) != ".pte":
         return program.sram_bytes
     own = int(form["arena_bytes"]) + int(form.get("state_bytes", 0))
     npu = program.npu_memory.ram_bytes

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from pillion.cli.console import warn
 from pillion.cli.dataclass_options import changed_options
 from pillion.compile_options import DEFAULT_OPTIONS, CompileOptions
-from pillion.errors import PillionError, PillionWarning, one_of
+from pillion.errors import PillionError, PillionWarning, require_one_of
 from pillion.host_io.atomic_files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.host_io.progress import stage
 from pillion.host_io.user_code import split_spec
@@ -49,7 +49,7 @@ class Request:
     """The calibration data, if it is opened already."""
 
     def __post_init__(self) -> None:
-        one_of("--runtime", self.runtime, get_args(Runtime))
+        require_one_of("--runtime", self.runtime, get_args(Runtime))
         quantizing = self.options.quantize
         if quantizing.calibrate and not self.quantize:
             raise PillionError(

@@ -13,7 +13,7 @@ from pillion.cli.help import CHECK, RUNNING, argument, option
 from pillion.cli.option_groups import TimingOptions
 from pillion.cli.options import JsonOption
 from pillion.cli.request import read_inputs, require_compiled_program, write_outputs
-from pillion.errors import PillionError, one_of
+from pillion.errors import PillionError, require_one_of
 from pillion.host_io.atomic_files import suffix_of
 from pillion.option_values import EXECUTORS
 from pillion.registry import REGISTRY
@@ -86,7 +86,7 @@ def run(
     `pillion targets` lists the board of each target. Running a C project compiles and executes its code: run
     only projects that you trust."""
 
-    one_of("--on", on, tuple(dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS))))
+    require_one_of("--on", on, tuple(dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS))))
     if (profile or timing.clock) and on not in BOARDS:
         raise PillionError(
             f"{'--profile' if profile else '--clock'} counts instructions on a board",

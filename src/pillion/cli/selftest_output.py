@@ -11,8 +11,8 @@ import typer
 from pillion.cli import console
 from pillion.cli.console import Facts
 from pillion.emitters.c.selftest_source import size_of
-from pillion.errors import PillionError, one_of
-from pillion.host_io.atomic_files import form_of, suffix_of
+from pillion.errors import PillionError, require_one_of
+from pillion.host_io.atomic_files import output_suffix, suffix_of
 from pillion.program import Program
 from pillion.run.executor import EXECUTORCH, LITERT, REFERENCE, check_timeout
 from pillion.run.executor_list import execution_places, require_tools
@@ -21,7 +21,7 @@ from pillion.run.selftest_samples import SelfTestOutcome, no_selftest_error, run
 
 def require_selftest_format(samples: Path | None, output: Path) -> None:
     """Raises if the output's format cannot hold a self-test."""
-    if samples is not None and form_of(output) == ".tflite":
+    if samples is not None and output_suffix(output) == ".tflite":
         raise no_selftest_error(output)
 
 
@@ -29,7 +29,7 @@ def selftest_facts(program: Program, output: Path, samples: Path | None) -> Fact
     """Returns the facts about a written self-test."""
     if samples is None:
         return {}
-    if form_of(output) == ".pte":
+    if output_suffix(output) == ".pte":
         bundle = output.with_suffix(".bpte")
         return {"selftest": str(bundle), "selftest_bytes": bundle.stat().st_size}
     count = len(samples_of(program.graph, samples))
@@ -54,7 +54,7 @@ def run_and_print_selftest(project: Path, on: str, timeout: float, as_json: bool
     """Runs a project's self-test and prints the result; exits with 1 on a difference."""
     check_timeout(timeout)
     if suffix_of(project) == ".pte" or on not in execution_places() or on in (REFERENCE, LITERT, EXECUTORCH):
-        one_of("--on", on, execution_places())
+        require_one_of("--on", on, execution_places())
         raise PillionError(
             "only the C of a project has a self-test that Pillion runs",
             rule="the folder of a C project, on host or on a board",

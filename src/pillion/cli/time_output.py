@@ -10,7 +10,7 @@ from pillion.cli import console
 from pillion.cli.console import Facts
 from pillion.devices.cycle_range import CycleRange
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import form_of
+from pillion.host_io.atomic_files import output_suffix
 from pillion.ir.types import Array
 from pillion.partition import ProcessingUnit
 from pillion.program import Program
@@ -28,7 +28,7 @@ COLUMN = "time_ms"
 
 def require_c_output(asked: TimingConditions | None, output: Path) -> None:
     """Raises if time is requested for a file that runs with other kernels than Pillion's."""
-    form = form_of(output)
+    form = output_suffix(output)
     if asked is not None and form:
         raise PillionError(
             f"the time of {output.name} is that of its runtime's kernels, which Pillion does not estimate",

@@ -14,7 +14,7 @@ from pillion.cli.option_groups import require_single_model
 from pillion.cli.options import ForceOption, JsonOption, ModelOption, OutputOption, TargetOption
 from pillion.cli.request import Request, check_training
 from pillion.compile_options import CompileOptions
-from pillion.host_io.atomic_files import form_of
+from pillion.host_io.atomic_files import output_suffix
 from pillion.host_io.progress import show_progress
 
 
@@ -56,7 +56,7 @@ def train(
     error."""
     require_single_model(named, model)
     request = Request(named or model or "", target, options=options)
-    form_of(output)
+    output_suffix(output)
     check_training(function, request)
     from pillion.cli.train_loop import train_and_compile as run_training
 

@@ -20,7 +20,7 @@ from pillion.cli.request import Request, compile_for, silence_loggers, write_pro
 from pillion.compile_options import Loading
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import form_of, suffix_of
+from pillion.host_io.atomic_files import output_suffix, suffix_of
 from pillion.host_io.user_code import UserFile, file_and_function, importing_from_folder_of, split_spec
 from pillion.program import Program
 
@@ -65,7 +65,7 @@ def train_and_compile(
 
 def _check_compile_and_write(untrained: Program, output: Path, force: bool) -> None:
     """Raises whatever compiling and writing would raise after the training."""
-    if not form_of(output):
+    if not output_suffix(output):
         check_project(untrained.files, output, force)
     with tempfile.TemporaryDirectory() as folder:
         write_program(untrained, Path(folder) / output.name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, get_args
 
-from pillion.errors import PillionError, one_of
+from pillion.errors import PillionError, require_one_of
 from pillion.host_io.user_code import function_of
 from pillion.option_record import Option
 
@@ -63,7 +63,7 @@ class Reading:
         if isinstance(self.transform, str):
             parsed["transform"] = function_of(self.transform, TRANSFORM)
         self.__dict__.update(parsed)
-        one_of("--fit", self.fit, get_args(Fit))
+        require_one_of("--fit", self.fit, get_args(Fit))
         if self.divide is not None and not (math.isfinite(self.divide) and self.divide > 0):
             raise _invalid_number_error("--divide", self.divide, "a number above 0")
         for value in self.mean:

@@ -33,7 +33,7 @@ def attribute_equals(wanted: int, attribute: str, wants: str) -> Limit:
     return Limit(wants, lambda op: (getattr(op, attribute), getattr(op, attribute) == wanted))
 
 
-def no_border(attribute: str, wants: str) -> Limit:
+def require_zeros(attribute: str, wants: str) -> Limit:
     """Requires that all numbers of an attribute are 0."""
     return Limit(wants, lambda op: (getattr(op, attribute), not any(getattr(op, attribute))))
 
@@ -80,7 +80,7 @@ def per_tensor_weights(op: Any) -> Found:
 
 
 @limit("weights with zero point 0")
-def symmetric_weights(op: Any) -> Found:
+def require_symmetric_weights(op: Any) -> Found:
     """Weights are quantized symmetrically."""
     zero_point = 0 if isinstance(op.weights.type.quant, PerChannel) else op.weights.zero_point
     return zero_point, zero_point == 0
@@ -119,7 +119,7 @@ def softmax_scale(op: Softmax) -> Found:
 
 
 @limit("values within 32 bits")
-def defined_table(op: Lut) -> Found:
+def require_total_function(op: Lut) -> Found:
     """The function has a value for every int8 input."""
     try:
         tflite_entries(op)

@@ -47,7 +47,7 @@ def suffix_of(path: str | Path) -> str:
     return OTHER_NAMES.get(suffix, suffix)
 
 
-def form_of(output: Path) -> str:
+def output_suffix(output: Path) -> str:
     """Returns the output's suffix if it is in `FORMS`, or an empty string for a folder. Raises for other file
     suffixes."""
     form = suffix_of(output)
@@ -101,7 +101,7 @@ def file_sha256(path: Path) -> str:
     return total.hexdigest()
 
 
-def parts_of(content: Content) -> Iterable[bytes]:
+def content_chunks(content: Content) -> Iterable[bytes]:
     """Yields the bytes of a content in parts."""
     if isinstance(content, LazyContent):
         return content.parts()
@@ -112,7 +112,7 @@ def write_parts(path: Path, content: Content) -> None:
     """Writes a file and creates its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        file.writelines(parts_of(content))
+        file.writelines(content_chunks(content))
 
 
 MOST_BYTES = 2**31

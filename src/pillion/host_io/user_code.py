@@ -66,7 +66,7 @@ def importing_from_folder_of(path: Path) -> Iterator[None]:
             sys.path.remove(folder)
 
 
-def names_of(file: ModuleType) -> list[str]:
+def defined_names(file: ModuleType) -> list[str]:
     """Returns the classes and functions that a file defines."""
     return [n for n, v in vars(file).items() if getattr(v, "__module__", "") == file.__name__ and callable(v)]
 
@@ -93,7 +93,7 @@ def file_and_function(
     found = getattr(file.module, name, None)
     if callable(found):
         return file, found
-    own = names_of(file.module)
+    own = defined_names(file.module)
     close = difflib.get_close_matches(name, own, n=1) or own[:1]
     listed = f"it has {', '.join(own[:MOST_NAMES])}" if own else "it defines no functions"
     raise PillionError(

@@ -138,7 +138,7 @@ def requantize(x: ArrayLike, mantissa: ArrayLike, shift: ArrayLike) -> Int64Arra
     return shift_right(multiply_high(shifted, mantissa), np.maximum(-shift, 0))
 
 
-def multiply_once(x: ArrayLike, multiplier: Multiplier) -> Int64Array:
+def multiply_single_rounding(x: ArrayLike, multiplier: Multiplier) -> Int64Array:
     """Returns the product with a multiplier, rounded once, half up."""
     right = 31 - multiplier.shift
     return (np.asarray(x, np.int64) * multiplier.mantissa + (1 << (right - 1))) >> right
@@ -156,13 +156,13 @@ MOST_PLACES = 44
 """The maximum number of such fraction bits."""
 
 
-def common_places(ratios: ArrayLike) -> int:
+def shared_fraction_bits(ratios: ArrayLike) -> int:
     """Returns the fraction bits with which the largest of several scale ratios fills a 31-bit multiplier; less than 1
     if it is too large for one."""
     return min(MULTIPLIER_BITS - math.ceil(math.log2(np.max(ratios))), MOST_PLACES)
 
 
-def in_places(ratios: ArrayLike, places: int) -> Int64Array:
+def to_fixed_point(ratios: ArrayLike, places: int) -> Int64Array:
     """Returns scale ratios as integers with these fraction bits."""
     return round_half_away(np.asarray(ratios, np.float64) * 2.0**places).astype(np.int64)
 

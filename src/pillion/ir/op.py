@@ -28,7 +28,7 @@ from typing_extensions import dataclass_transform
 from pillion.errors import PillionError
 from pillion.ir.access import ROWS, SAME_ROWS, Access, AxisMap, Span, row_map
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.types import Array, DType, Pair, TensorType, Unscaled, Value
+from pillion.ir.types import Array, DType, Pair, TensorType, UnknownScale, Value
 
 
 class Quantization(Enum):
@@ -271,7 +271,7 @@ class ScaledOp(Op):
 def values_without_scales(op: Op) -> list[Value]:
     """Returns the operands and results whose scales are unknown."""
     values = dict.fromkeys((*op.activations, *op.results, *op.operands))
-    return [v for v in values if isinstance(v.type.quant, Unscaled)]
+    return [v for v in values if isinstance(v.type.quant, UnknownScale)]
 
 
 def why_multipliers_explicit(op: Op) -> str:

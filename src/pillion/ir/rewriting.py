@@ -17,7 +17,7 @@ Replacement = Sequence[Op] | None
 """The ops that replace an op; None if it stays."""
 
 
-class Sweep:
+class RewriteSweep:
     """What a rule may ask for while ops are visited: the graph as it was, and what has become of it so far."""
 
     def __init__(self, graph: Graph) -> None:
@@ -41,13 +41,13 @@ class Sweep:
         return []
 
 
-Rule = Callable[[Any, Sweep], Replacement]
+Rule = Callable[[Any, RewriteSweep], Replacement]
 
 
 def rewrite(graph: Graph, rule: Rule) -> Graph:
     """Visits the ops once in running order and replaces those for which `rule` returns ops. Ops without readers
     are removed. Returns the same graph if nothing changes."""
-    sweep = Sweep(graph)
+    sweep = RewriteSweep(graph)
     ops: list[Op] = []
     for old in graph.ops:
         op = old.substitute(sweep.same)
@@ -64,7 +64,7 @@ def rewrite_pass(*kinds: type[Op], also_in_loops: bool = False) -> Callable[[Rul
     the bodies of loops; `also_in_loops` is for passes that run outside of it."""
 
     def as_pass(rule: Rule) -> Pass:
-        def on_op(op: Op, sweep: Sweep) -> Replacement:
+        def on_op(op: Op, sweep: RewriteSweep) -> Replacement:
             if isinstance(op, kinds):
                 return rule(op, sweep)
             body = op.attributes.get("body") if also_in_loops and op.kind == "scan" else None

@@ -32,7 +32,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, ScaledOp, operand_fields, result_fields
 from pillion.ir.state import State
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, TensorType, Unscaled, Value
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, TensorType, UnknownScale, Value
 
 SHORT_CONSTANT = 16
 """Constants of at most this many elements are written as a list."""
@@ -102,7 +102,7 @@ def _quant_text(quant: Quant | None) -> str:
     match quant:
         case PerTensor(scale, zero_point):
             return f" @({scale!r}, {zero_point})"
-        case Unscaled(zero_point):
+        case UnknownScale(zero_point):
             return f" @({UNKNOWN}, {zero_point})"
         case PerChannel(scales, axis):
             return f" @axis{axis}({', '.join(map(repr, scales))})"
@@ -226,7 +226,7 @@ def _value_from_match(match: re.Match[str]) -> Value:
     elif match["quant"]:
         scale, zero_point = match["quant"].split(",")
         level = int(zero_point)
-        quant = Unscaled(level) if scale == UNKNOWN else PerTensor(float(scale), level)
+        quant = UnknownScale(level) if scale == UNKNOWN else PerTensor(float(scale), level)
     return Value(match["name"], TensorType(shape, DType(match["dtype"]), quant))
 
 

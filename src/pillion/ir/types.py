@@ -81,7 +81,7 @@ class PerChannel:
 
 
 @dataclass(frozen=True)
-class Unscaled:
+class UnknownScale:
     """An unknown scale, in programs that store multipliers instead: real = scale * (quantized - zero_point). Two
     such tensors may have different scales."""
 
@@ -97,7 +97,7 @@ def _as_float32_scale(number: float) -> float:
     return scale
 
 
-Quant = PerTensor | PerChannel | Unscaled
+Quant = PerTensor | PerChannel | UnknownScale
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class TensorType:
         match self.quant:
             case PerChannel(scales, axis) if not (0 <= axis < self.rank and len(scales) == self.shape[axis]):
                 raise ValueError(f"{len(scales)} scales on axis {axis} do not fit shape {self.shape}")
-            case PerTensor(zero_point=zero_point) | Unscaled(zero_point) if not (
+            case PerTensor(zero_point=zero_point) | UnknownScale(zero_point) if not (
                 self.dtype.bounds[0] <= zero_point <= self.dtype.bounds[1]
             ):
                 raise ValueError(f"zero point {zero_point} is outside {self.dtype.value}")
@@ -181,7 +181,7 @@ class Value:
     @property
     def quant(self) -> PerTensor:
         """Scale and zero point of a tensor that is quantized per tensor; raises for other tensors."""
-        if isinstance(self.type.quant, Unscaled):
+        if isinstance(self.type.quant, UnknownScale):
             raise ValueError(f"the scale of {self.name} is not known")
         if not isinstance(self.type.quant, PerTensor):
             raise ValueError(f"{self.name} is not quantized per tensor")
@@ -196,7 +196,7 @@ class Value:
     def zero_point(self) -> int:
         """The integer that represents 0 in a tensor that is quantized per tensor."""
         quant = self.type.quant
-        return quant.zero_point if isinstance(quant, Unscaled) else self.quant.zero_point
+        return quant.zero_point if isinstance(quant, UnknownScale) else self.quant.zero_point
 
     @property
     def reach(self) -> int:
@@ -216,7 +216,7 @@ class Value:
                 return np.array(scales)
             case PerTensor(scale):
                 return np.array([scale])
-            case Unscaled():
+            case UnknownScale():
                 raise ValueError(f"the scale of {self.name} is not known")
             case _:
                 raise ValueError(f"{self.name} is not quantized")

@@ -11,7 +11,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, ScaledOp, why_multipliers_explicit
 from pillion.ir.size_limits import check_size, check_sizes
 from pillion.ir.state import State
-from pillion.ir.types import TensorType, Unscaled, Value
+from pillion.ir.types import TensorType, UnknownScale, Value
 
 
 def verify_graph(graph: Graph, after: str = "") -> Graph:
@@ -59,7 +59,7 @@ def _same_meaning(before: TensorType, after: TensorType) -> bool:
     if (before.shape, before.dtype) != (after.shape, after.dtype):
         return False
     old, new = before.quant, after.quant
-    if isinstance(old, Unscaled) or isinstance(new, Unscaled):
+    if isinstance(old, UnknownScale) or isinstance(new, UnknownScale):
         return getattr(old, "zero_point", None) == getattr(new, "zero_point", None)
     return old == new
 
@@ -99,7 +99,7 @@ def _verify_op(defined: dict[str, Value], op: Op, arithmetic: Arithmetic) -> Non
 def _check_op(op: Op, arithmetic: Arithmetic) -> None:
     """Raises if the op's own check fails, if kernels or `tflite` arithmetic do not have its multipliers, or if a
     scale that it needs is unknown."""
-    unscaled = any(isinstance(v.type.quant, Unscaled) for v in (*op.operands, *op.results))
+    unscaled = any(isinstance(v.type.quant, UnknownScale) for v in (*op.operands, *op.results))
     try:
         op.check()
         if unscaled:

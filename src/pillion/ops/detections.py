@@ -183,7 +183,7 @@ class Detections(Op):
             )
 
 
-def larger_number(a: Any, b: Any) -> Reals:
+def max_like_c_comparison(a: Any, b: Any) -> Reals:
     """Returns the larger number; the second one if they do not compare."""
     return np.asarray(np.where(a > b, a, b), np.float32)
 
@@ -198,8 +198,9 @@ def intersection_over_union(box: Reals, others: Reals) -> Reals:
     area = (box[2] - box[0]) * (box[3] - box[1])
     areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
     height, width = (
-        larger_number(
-            smaller_number(box[n + 2], others[:, n + 2]) - larger_number(box[n], others[:, n]), np.float32(0)
+        max_like_c_comparison(
+            smaller_number(box[n + 2], others[:, n + 2]) - max_like_c_comparison(box[n], others[:, n]),
+            np.float32(0),
         )
         for n in (0, 1)
     )

@@ -19,7 +19,7 @@ ADD_LEFT_SHIFT = 20
 """Headroom in bits of the sum of two rescaled int8 operands."""
 
 
-def holds_only(value: Value, real: float) -> bool:
+def is_constant_of(value: Value, real: float) -> bool:
     """Whether a value is constant and equals `real` everywhere."""
     if not value.is_constant:
         return False
@@ -51,7 +51,7 @@ class Binary(RowWise):
 
     def keeps(self, operand: Value, other: Value, real: float) -> bool:
         """Whether the result has the type of one operand while the other one equals `real` everywhere."""
-        return operand.type == self.y.type and holds_only(other, real)
+        return operand.type == self.y.type and is_constant_of(other, real)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:

@@ -51,12 +51,12 @@ class EmbeddingBag(Op):
     @property
     def places(self) -> int:
         """The fraction bits of all multipliers."""
-        return numerics.common_places(self.ratios)
+        return numerics.shared_fraction_bits(self.ratios)
 
     @property
     def multipliers(self) -> NDArray[np.int32]:
         """The multiplier of each row, with `places` fraction bits."""
-        return numerics.in_places(self.ratios, self.places).astype(np.int32)
+        return numerics.to_fixed_point(self.ratios, self.places).astype(np.int32)
 
     @property
     def offset(self) -> int:

@@ -21,7 +21,17 @@ from pillion.ir.graph import Graph, UniqueNames, clean_name, model_name, without
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers, mantissas_and_shifts
 from pillion.ir.op import Op, ScaledOp, operand_fields, result_fields
 from pillion.ir.state import State
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Unscaled, Value
+from pillion.ir.types import (
+    Array,
+    DType,
+    PerChannel,
+    PerTensor,
+    Quant,
+    Shape,
+    TensorType,
+    UnknownScale,
+    Value,
+)
 from pillion.ir.verify import verify_graph
 
 Json = Any
@@ -48,7 +58,7 @@ def sum_scales(x: float, weights: Quant) -> Quant | None:
             return _quant_if_valid(lambda: PerChannel(tuple(x * scale for scale in scales), 0))
         case PerTensor(scale):
             return _quant_if_valid(lambda: PerTensor(x * scale))
-        case Unscaled():
+        case UnknownScale():
             return None
 
 
@@ -103,7 +113,7 @@ class _Packer:
             if not isinstance(weights, Value) or not isinstance(bias, Value) or not weights.is_quantized:
                 continue
             x, y = op.operands[0], op.results[0]
-            if isinstance(x.type.quant, Unscaled) or isinstance(y.type.quant, Unscaled):
+            if isinstance(x.type.quant, UnknownScale) or isinstance(y.type.quant, UnknownScale):
                 continue
             if isinstance(weights.type.quant, PerChannel) and weights not in rules:
                 rules.update(self.weights_rule(op, x, weights, y))
@@ -136,7 +146,7 @@ class _Packer:
         match value.type.quant:
             case PerTensor(scale, zero_point):
                 return [scale, zero_point]
-            case Unscaled(zero_point):
+            case UnknownScale(zero_point):
                 return [None, zero_point]
             case PerChannel(scales, axis):
                 return {"axis": axis, "scales": self.data(np.array(scales, np.float32))}
@@ -268,7 +278,7 @@ class _Unpacker:
             case None:
                 return None
             case [None, zero_point]:
-                return Unscaled(zero_point)
+                return UnknownScale(zero_point)
             case [scale, zero_point]:
                 return PerTensor(scale, zero_point)
             case {"sums": [x, weights]}:

@@ -11,7 +11,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier
 from pillion.ir.op import Op, op, operand, require_dtype
 from pillion.ir.types import Array, Shape, Value
-from pillion.ops.elementwise import holds_only
+from pillion.ops.elementwise import is_constant_of
 from pillion.ops.example_values import RATIOS, ZERO_POINTS, constant_like, make_op, value
 from pillion.ops.rowwise import Unary
 
@@ -60,7 +60,7 @@ class Prelu(Unary):
         """Whether no element can be negative, or all slopes are one."""
         if not self.x.is_quantized or self.x.type != self.y.type:
             return False
-        return self.x.zero_point == -128 or holds_only(self.slope, 1.0)
+        return self.x.zero_point == -128 or is_constant_of(self.slope, 1.0)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         x = operands[0].astype(np.int64) - self.x.zero_point

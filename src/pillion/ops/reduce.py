@@ -162,7 +162,7 @@ class ReduceSum(_SumReduction):
         if arithmetic is Arithmetic.TFLITE:
             scaled = numerics.round_half_away(sums * self.ratio).astype(np.int64)
         elif arithmetic is Arithmetic.TFLITE_INTEGER:
-            scaled = numerics.multiply_once(sums, self.multiplier)
+            scaled = numerics.multiply_single_rounding(sums, self.multiplier)
         else:
             scaled = numerics.requantize(sums, self.multiplier.mantissa, self.multiplier.shift)
         return numerics.clamp_to_int8(scaled + self.y.zero_point, -128, 127)

@@ -10,7 +10,7 @@ import numpy as np
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
-from pillion.ir.rewriting import Replacement, Sweep, rewrite
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite
 from pillion.ir.state import State
 from pillion.ir.types import DType, PerTensor, Value
 from pillion.ops.formats import Dequantize, Quantize, Requantize
@@ -31,7 +31,7 @@ def bind_states(graph: Graph, pairs: Pairs) -> Graph:
     states = dict(_bound_state(graph, name, number, names) for name, number in pairs.items())
     befores = {given: state.before for given, state in states.items()}
 
-    def read_state(op: Op, at: Sweep) -> Replacement:
+    def read_state(op: Op, at: RewriteSweep) -> Replacement:
         before = befores.get(op.x) if isinstance(op, Quantize) else None
         if before is None or not isinstance(op, Quantize):
             return None

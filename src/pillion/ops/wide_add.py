@@ -65,13 +65,13 @@ class WideAdd(WideBinary):
     @property
     def places(self) -> int:
         """The fraction bits of both multipliers."""
-        return numerics.common_places(max(self.a.scale, self.b.scale) / self.y.scale)
+        return numerics.shared_fraction_bits(max(self.a.scale, self.b.scale) / self.y.scale)
 
     @property
     def multipliers(self) -> tuple[int, int]:
         """The scale of each operand over the result's, with `places` fraction bits."""
         ratios = [v.scale / self.y.scale for v in (self.a, self.b)]
-        first, second = numerics.in_places(ratios, self.places).tolist()
+        first, second = numerics.to_fixed_point(ratios, self.places).tolist()
         return first, self.sign * second
 
     @property

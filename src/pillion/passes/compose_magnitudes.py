@@ -5,7 +5,7 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import Array, PerTensor, Value, constant_value
 from pillion.ops import Add, Function, Lut, Magnitude, Mul, Requantize
 
@@ -17,7 +17,7 @@ NAMED = (Function.SQRT, Function.LOG)
 
 
 @rewrite_pass(Magnitude, also_in_loops=True)
-def compose_magnitudes(op: Magnitude, at: Sweep) -> Replacement:
+def compose_magnitudes(op: Magnitude, at: RewriteSweep) -> Replacement:
     """Expands functions of a sum of two squares into two products, a sum and a table, for formats and
     runtimes without such an op.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     Add,
@@ -39,7 +39,7 @@ LARGEST_BIAS = 2.0**30
 
 
 @rewrite_pass(Normalize, also_in_loops=True)
-def compose_norms(op: Normalize, at: Sweep) -> Replacement:
+def compose_norms(op: Normalize, at: RewriteSweep) -> Replacement:
     """Expands norms into means, products, square roots and a 1x1 convolution, for formats and runtimes
     without norms.
 

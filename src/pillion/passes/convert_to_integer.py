@@ -48,10 +48,10 @@ from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
 def convert_to_integer(graph: Graph) -> Graph:
     """Turns dequantize → op → quantize into the integer op; a clamp in between becomes the bounds of its result."""
-    return _Integers(graph).run()
+    return _IntegerConversion(graph).run()
 
 
-class _Integers:
+class _IntegerConversion:
     """One sweep in running order. `int8_of` maps a float value to the integers that it is dequantized from."""
 
     def __init__(self, graph: Graph) -> None:

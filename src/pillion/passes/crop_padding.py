@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import Pair, Shape, Sides
 from pillion.ops import Conv2d, DepthwiseConv2d, Reshape, Slice
 
 
 @rewrite_pass(Slice)
-def crop_padding(op: Slice, at: Sweep) -> Replacement:
+def crop_padding(op: Slice, at: RewriteSweep) -> Replacement:
     """Shrinks the padding of a convolution by the rows and columns that a slice cuts off behind it. A causal
     convolution that is written as padding at both ends and a slice is padded in front only."""
     graph = at.graph

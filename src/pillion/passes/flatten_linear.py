@@ -5,13 +5,13 @@ import dataclasses
 
 import numpy as np
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import Array, PerChannel, constant_value
 from pillion.ops import Linear, Reshape, Transpose
 
 
 @rewrite_pass(Linear)
-def flatten_linear(op: Linear, at: Sweep) -> Replacement:
+def flatten_linear(op: Linear, at: RewriteSweep) -> Replacement:
     """Removes the transpose before reshape → linear: it permutes the columns of the weights instead of the
     activations."""
     flat = at.graph.producers.get(op.x)

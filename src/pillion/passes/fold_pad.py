@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ops import Conv2d, DepthwiseConv2d, MaxPool2d, Pad
 
 
 @rewrite_pass(Conv2d, DepthwiseConv2d, MaxPool2d)
-def fold_pad(op: Conv2d | DepthwiseConv2d | MaxPool2d, at: Sweep) -> Replacement:
+def fold_pad(op: Conv2d | DepthwiseConv2d | MaxPool2d, at: RewriteSweep) -> Replacement:
     """Folds a pad into the padding of the convolution (zeros) or max pool (the smallest value) that follows."""
     pad = at.graph.producers.get(op.x)
     is_pool = isinstance(op, MaxPool2d)

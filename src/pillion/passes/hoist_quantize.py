@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 
 from pillion.ir.graph import Graph
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ops import Function, Lut, Quantize, Reshape, Slice, Transpose
 
 
@@ -17,7 +17,7 @@ def hoist_quantize(graph: Graph) -> Graph:
 
 
 @rewrite_pass(Quantize, Lut)
-def _swap_with_move(op: Quantize | Lut, at: Sweep) -> Replacement:
+def _swap_with_move(op: Quantize | Lut, at: RewriteSweep) -> Replacement:
     """Swaps an elementwise op with a move of its operand for it alone."""
     graph = at.graph
     move = graph.producers.get(op.x)

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ops import Pad, Transpose
 
 
 @rewrite_pass(Transpose)
-def hoist_transpose(op: Transpose, at: Sweep) -> Replacement:
+def hoist_transpose(op: Transpose, at: RewriteSweep) -> Replacement:
     """Moves a transpose before the pad that precedes it: less data moves, and a convolution can fold the
     pad."""
     pad = at.graph.producers.get(op.x)

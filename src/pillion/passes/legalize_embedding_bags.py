@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import DType, PerTensor, constant_value
 from pillion.ops import EmbeddingBag, Gather, Mean, ReduceSum
 
 
 @rewrite_pass(EmbeddingBag, also_in_loops=True)
-def legalize_embedding_bags(op: EmbeddingBag, at: Sweep) -> Replacement:
+def legalize_embedding_bags(op: EmbeddingBag, at: RewriteSweep) -> Replacement:
     """Turns embedding bags into a lookup in a table with one scale and a sum or mean, for formats, runtimes
     and arithmetics without bags. Rows of small values become coarser."""
     if op.y.dtype is not DType.INT8:

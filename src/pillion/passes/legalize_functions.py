@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import PerTensor
 from pillion.ops import Lut, Requantize
 
 
 @rewrite_pass(Lut)
-def legalize_functions(op: Lut, at: Sweep) -> Replacement:
+def legalize_functions(op: Lut, at: RewriteSweep) -> Replacement:
     """Computes sigmoid and tanh in the steps that TFLite fixes (1/256, 1/128), and requantizes their results."""
     fixed = PerTensor(*op.function.fixed_output) if op.function.fixed_output else None
     if fixed is None or op.y.type.quant in (fixed, None):

@@ -5,12 +5,12 @@ import dataclasses
 
 import numpy as np
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ops import ResizeNearest
 
 
 @rewrite_pass(ResizeNearest)
-def legalize_nearest(op: ResizeNearest, at: Sweep) -> Replacement:
+def legalize_nearest(op: ResizeNearest, at: RewriteSweep) -> Replacement:
     """Drops the rounding mode of a nearest-neighbour resize if every mode chooses the same pixels, for NPUs
     that know one mode."""
     if not (op.align_corners or op.half_pixel):

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op, ScaledOp, operand_fields
-from pillion.ir.rewriting import Replacement, Sweep, rewrite
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite
 
 
 def merge_duplicates(graph: Graph) -> Graph:
     """Merges ops that compute the same from the same operands."""
     first: dict[object, Op] = {}
 
-    def rule(op: Op, at: Sweep) -> Replacement:
+    def rule(op: Op, at: RewriteSweep) -> Replacement:
         known = first.setdefault(_op_key(op), op)
         is_needed = known is op or any(graph.is_output(r) for r in op.results)
         return None if is_needed else at.read_instead(op, *known.results)

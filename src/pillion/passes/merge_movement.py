@@ -5,7 +5,7 @@ import dataclasses
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ops import Clamp, Lut, Requantize, Reshape, Transpose
 
 POINTWISE = (Lut, Clamp, Requantize)
@@ -22,13 +22,13 @@ def merge_movement(graph: Graph) -> Graph:
 
 
 @rewrite_pass(Transpose, Reshape)
-def _merge_with_producers(op: Move, at: Sweep) -> Replacement:
+def _merge_with_producers(op: Move, at: RewriteSweep) -> Replacement:
     """Merges each move with the ops before it. What a change makes possible behind it is found in the same sweep."""
     ops = _merge_move(op, at)
     return None if ops == [op] else ops
 
 
-def _merge_move(move: Move, at: Sweep) -> list[Op]:
+def _merge_move(move: Move, at: RewriteSweep) -> list[Op]:
     while (composed := _compose_moves(move, at.producers.get(move.x))) is not None:
         at.shared.update({composed.x} - {move.x})
         move = composed

@@ -3,22 +3,22 @@ from __future__ import annotations
 
 import dataclasses
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import PerTensor
 from pillion.ops import Requantize
 
 
 @rewrite_pass(Requantize)
-def merge_rescaled(op: Requantize, at: Sweep) -> Replacement:
+def merge_rescaled(op: Requantize, at: RewriteSweep) -> Replacement:
     """Merges a requantize with a neighbouring conversion between uint8 and int8, and removes requantizes
     that change nothing."""
     before = at.producers.get(op.x)
-    if isinstance(before, Requantize) and (keeps_numbers(before) or keeps_numbers(op)):
+    if isinstance(before, Requantize) and (preserves_real_values(before) or preserves_real_values(op)):
         op = dataclasses.replace(op, x=before.x)
     return at.read_instead(op, op.x) if op.is_identity and not at.graph.is_output(op.y) else [op]
 
 
-def keeps_numbers(op: Requantize) -> bool:
+def preserves_real_values(op: Requantize) -> bool:
     """Whether every number keeps its meaning: the scale stays, and the zero point moves with the element
     type."""
     x, y = op.x, op.y

@@ -8,7 +8,7 @@ import numpy as np
 
 from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op, why_multipliers_explicit
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import PerChannel, Value, constant_value
 from pillion.ops import Concat, Conv2d, DepthwiseConv2d, Reshape
 
@@ -17,7 +17,7 @@ FEW_CHANNELS = 8
 
 
 @rewrite_pass(DepthwiseConv2d)
-def per_channel_requantize(op: DepthwiseConv2d, at: Sweep) -> Replacement:
+def per_channel_requantize(op: DepthwiseConv2d, at: RewriteSweep) -> Replacement:
     """Rewrites depthwise convolutions with several filters per channel for NPUs that have one filter per
     channel: with few channels as a convolution padded with zero weights, else as one depthwise
     convolution per filter and a concat."""

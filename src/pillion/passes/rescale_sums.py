@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import DType, PerTensor, constant_value
 from pillion.ops import Mean, Mul, ReduceSum
 
@@ -12,7 +12,7 @@ LARGEST = 127
 
 
 @rewrite_pass(ReduceSum)
-def rescale_sums(op: ReduceSum, at: Sweep) -> Replacement:
+def rescale_sums(op: ReduceSum, at: RewriteSweep) -> Replacement:
     """Turns a sum into a mean at the operand's scale and a product with the number of elements, for NPUs
     whose reductions have one scale for operand and result. Sums of a .tflite file stay, as their bytes
     are the file's."""

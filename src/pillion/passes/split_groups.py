@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 
 from pillion.ir.op import why_multipliers_explicit
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import PerChannel, Value, constant_value
 from pillion.ops import Concat, Conv2d, Slice
 
@@ -13,7 +13,7 @@ CHANNELS = 3
 
 
 @rewrite_pass(Conv2d)
-def split_groups(op: Conv2d, at: Sweep) -> Replacement:
+def split_groups(op: Conv2d, at: RewriteSweep) -> Replacement:
     """Splits a grouped convolution into one convolution per group, on slices of the channels, and a concat.
     A convolution with explicit multipliers stays; no NPU takes one."""
     known = op.weights.is_constant and op.bias.is_constant and not why_multipliers_explicit(op)

@@ -4,13 +4,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import DType, Shape
 from pillion.ops import ReduceSum, Reshape
 
 
 @rewrite_pass(ReduceSum)
-def split_reductions(op: ReduceSum, at: Sweep) -> Replacement:
+def split_reductions(op: ReduceSum, at: RewriteSweep) -> Replacement:
     """Rewrites a sum over neighbouring axes as a sum over one axis between reshapes, for NPUs that reduce
     one axis. The result is exact."""
     axes = [axis for axis in op.axes if op.x.shape[axis] > 1]

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import PerTensor, Value, constant_value
 from pillion.ops import Add, Function, Lut, Mul
 from pillion.ops.lut_tflite import activation_levels
@@ -14,7 +14,7 @@ LARGEST = 127
 
 
 @rewrite_pass(Lut)
-def sum_hard_sigmoids(op: Lut, at: Sweep) -> Replacement:
+def sum_hard_sigmoids(op: Lut, at: RewriteSweep) -> Replacement:
     """Turns a hard-sigmoid into a bounded x + 3 and a product with 1/6, for NPUs without the function.
 
     The sum's steps are six times those of the result, so only the sum rounds; the product is exact."""

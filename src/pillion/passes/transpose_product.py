@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ops import Reshape, Transpose
 from pillion.ops.matmul import BatchMatmul
 
 
 @rewrite_pass(Transpose)
-def transpose_product(op: Transpose, at: Sweep) -> Replacement:
+def transpose_product(op: Transpose, at: RewriteSweep) -> Replacement:
     """Replaces the transpose of a matrix product by the product of the transposed operands: (a · b)ᵀ = bᵀ ·
     aᵀ."""
     graph = at.graph

@@ -9,7 +9,7 @@ from pathlib import Path
 from pillion.boards.board import BOARDS, find_board
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, host_compiler
 from pillion.emitters.c.manifest import read_manifest
-from pillion.errors import PillionError, one_of
+from pillion.errors import PillionError, require_one_of
 from pillion.host_io.progress import show_progress, stage
 from pillion.ir.types import Array
 from pillion.option_values import EXECUTORS, HOST, LITERT_FILE, NPU
@@ -51,7 +51,7 @@ def execution_places() -> tuple[str, ...]:
 
 def find_executor(on: str) -> Executor:
     """Returns the executor of this name; raises if it does not exist."""
-    one_of("on", on, execution_places())
+    require_one_of("on", on, execution_places())
     return REGISTRY.executors.get(on) or EmulatedBoard(on)
 
 

@@ -16,9 +16,9 @@ from pillion.boards.toolchain import ARM_COMPILER, DISASSEMBLER, QEMU, host_comp
 from pillion.devices.clock import Clock, parse_clock
 from pillion.devices.cortex_m import CORES, Core
 from pillion.devices.cortex_m.classes import (
-    Executed,
     ExecutedLine,
     InstructionClass,
+    InstructionCounts,
     MemoryAccesses,
     executed,
 )
@@ -90,7 +90,7 @@ class OpTime:
     unit: str
     cycles: CycleRange
     milliseconds: CycleRange
-    executed: Executed | None = None
+    executed: InstructionCounts | None = None
     """The counted instructions."""
 
 
@@ -205,7 +205,7 @@ def counted_core(core: Core, on: str | None) -> Core:
 
 def _count_executed(
     folder: Path, manifest: Manifest, board: Board, sample: Sequence[Array], timeout: float
-) -> list[Executed]:
+) -> list[InstructionCounts]:
     raw = b"".join(np.ascontiguousarray(x).tobytes() for x in sample)
     counted = instruction_trace.count_by_op(
         folder, board, raw, len(manifest.ops), files=manifest.files, timeout=timeout
@@ -220,7 +220,11 @@ def _count_executed(
 
 
 def _estimate_from_counts(
-    manifest: Manifest, ran: Sequence[Executed], core: Core, board: Board, conditions: TimingConditions
+    manifest: Manifest,
+    ran: Sequence[InstructionCounts],
+    core: Core,
+    board: Board,
+    conditions: TimingConditions,
 ) -> TimeEstimate:
     memories = conditions.memories or _default_memories(find_target(manifest.target), core)
     pairs = [
@@ -249,7 +253,7 @@ def _default_memories(target: Target, core: Core) -> MemoryAssumption:
 
 
 def _op_time(
-    op: ManifestOp | Op, unit: str, cycles: CycleRange, clock: Clock, ran: Executed | None = None
+    op: ManifestOp | Op, unit: str, cycles: CycleRange, clock: Clock, ran: InstructionCounts | None = None
 ) -> OpTime:
     return OpTime(op.name, op.kind, unit, cycles, cycles * (1e3 / clock.hertz), ran)
 

@@ -20,7 +20,7 @@ from pillion import compiler
 from pillion.errors import PillionError, PillionWarning
 from pillion.evaluation.evaluate import evaluate
 from pillion.evaluation.program_costs import ProgramCosts, can_be_measured, costs_of
-from pillion.host_io.atomic_files import parts_of
+from pillion.host_io.atomic_files import content_chunks
 from pillion.host_io.call_arguments import accepted_arguments
 from pillion.host_io.user_code import function_of, importing_from_folder_of, run_user_code, split_spec
 from pillion.model_names import is_int8_file
@@ -293,7 +293,7 @@ def _project_archive(program: Program) -> dict[str, bytes]:
             member = zipfile.ZipInfo(path, EARLIEST)
             member.compress_type = zipfile.ZIP_DEFLATED
             member.external_attr = 0o644 << 16
-            archive.writestr(member, b"".join(parts_of(content)))
+            archive.writestr(member, b"".join(content_chunks(content)))
     return {f"{program.graph.name}_c.zip": stream.getvalue()}
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.errors import PillionError, one_of
+from pillion.errors import PillionError, require_one_of
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
@@ -15,7 +15,7 @@ def find_rows_input(graph: Graph, wanted: bool | str = True) -> Value:
     """Returns the input that is delivered row by row: the named one, or the largest possible; raises if there is
     none."""
     if isinstance(wanted, str):
-        one_of("--rows-of", wanted, [value.name for value in graph.inputs])
+        require_one_of("--rows-of", wanted, [value.name for value in graph.inputs])
     named = [value for value in graph.inputs if wanted in (True, value.name)]
     reasons = {value: why_not_by_rows(graph, value) for value in named}
     able = [value for value, why in reasons.items() if not why]

@@ -106,7 +106,7 @@ LINE_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Executed:
+class InstructionCounts:
     """The executed instructions: their count by class, and other sources of cycles."""
 
     counts: Mapping[InstructionClass, int]
@@ -132,7 +132,9 @@ class ExecutedLine:
     left: int = 0
 
 
-def executed(lines: Iterable[ExecutedLine], constants: MemoryAccesses, arena: MemoryAccesses) -> Executed:
+def executed(
+    lines: Iterable[ExecutedLine], constants: MemoryAccesses, arena: MemoryAccesses
+) -> InstructionCounts:
     """Returns the executed instructions by class."""
     counts = {name: 0 for name in InstructionClass}
     more = taken = 0
@@ -141,4 +143,6 @@ def executed(lines: Iterable[ExecutedLine], constants: MemoryAccesses, arena: Me
         counts[kind.name] += line.times
         more += kind.more_registers * line.times
         taken += 0 if kind.name is InstructionClass.LOOP else line.left
-    return Executed({name: count for name, count in counts.items() if count}, more, taken, constants, arena)
+    return InstructionCounts(
+        {name: count for name, count in counts.items() if count}, more, taken, constants, arena
+    )

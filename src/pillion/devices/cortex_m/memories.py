@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pillion.devices.cortex_m.classes import LINE_BYTES, Executed
+from pillion.devices.cortex_m.classes import LINE_BYTES, InstructionCounts
 from pillion.devices.cycle_range import NOTHING, CycleRange
 from pillion.errors import PillionError
 
@@ -29,7 +29,7 @@ class MemoryAssumption:
     arena_line: CycleRange = NOTHING
     """Nanoseconds to wait for a line of the arena, and again to write it back."""
 
-    def cycles(self, ran: Executed, hertz: float) -> CycleRange:
+    def cycles(self, ran: InstructionCounts, hertz: float) -> CycleRange:
         """Returns the wait cycles of one op: at best one wait per line, at worst one per access."""
         once = ran.constants.lines * LINE_BYTES / self.fetch_bytes
         is_kept = ran.constants.lines * LINE_BYTES <= self.cache_bytes

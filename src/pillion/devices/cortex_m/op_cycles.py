@@ -4,7 +4,7 @@ multiply-accumulates."""
 
 from __future__ import annotations
 
-from pillion.devices.cortex_m.classes import Executed
+from pillion.devices.cortex_m.classes import InstructionCounts
 from pillion.devices.cortex_m.cores import Core
 from pillion.devices.cortex_m.cycles import CYCLES
 from pillion.devices.cortex_m.estimate import estimate
@@ -16,7 +16,9 @@ UNCOUNTED = CycleRange(0.4, 3.0)
 """The factor range of estimates from multiply-accumulates; tests compare it with counted programs."""
 
 
-def counted_cycles(core: Core, ran: Executed, memories: MemoryAssumption, hertz: float) -> CycleRange:
+def counted_cycles(
+    core: Core, ran: InstructionCounts, memories: MemoryAssumption, hertz: float
+) -> CycleRange:
     """Returns the cycle range of executed instructions: their classes, taken jumps, and memory wait
     states."""
     table = CYCLES[core.plain]

@@ -11,7 +11,7 @@ from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.estimate import estimate
 from pillion.devices.ethos_u.rules import rules
 from pillion.ir.graph import Graph
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.verdict import all_ok
 from pillion.ops import Conv2d, DepthwiseConv2d
 from pillion.passes.per_channel_requantize import as_regular_conv, has_depth_multiplier
@@ -25,7 +25,7 @@ def dense_multiplier_pass(accelerator: Accelerator) -> Callable[[Graph], Graph]:
     own = [rule for rule in rules(accelerator.family) if rule.op is Conv2d]
 
     @rewrite_pass(DepthwiseConv2d)
-    def dense_multipliers(op: DepthwiseConv2d, at: Sweep) -> Replacement:
+    def dense_multipliers(op: DepthwiseConv2d, at: RewriteSweep) -> Replacement:
         """Converts depthwise convolutions with a channel multiplier to dense convolutions, if these take
         fewer cycles and satisfy all rules."""
         if not has_depth_multiplier(op) or op.in_channels > MOST_CHANNELS:

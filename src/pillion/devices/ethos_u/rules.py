@@ -69,10 +69,10 @@ TENSORS: tuple[RuleRow, ...] = (
     (SAME, "parameters", predicates.same_quantization, VELA),
     (PAIRS, "broadcast", limits.supported_broadcast, STREAM),
     (WEIGHTED, "constants", predicates.constant_weights, VELA),
-    (WEIGHTED, "zero_point", predicates.symmetric_weights, VELA),
+    (WEIGHTED, "zero_point", predicates.require_symmetric_weights, VELA),
     (WEIGHTED, "weights", limits.small_weight_sums, VELA),
     (TransposeConv2d, "dilation", predicates.sides_at_most(1, "dilation", "1"), TRIED),
-    (TransposeConv2d, "output_padding", predicates.no_border("output_padding", "0"), VELA),
+    (TransposeConv2d, "output_padding", predicates.require_zeros("output_padding", "0"), VELA),
 )
 U55: tuple[RuleRow, ...] = (
     (CONVOLUTIONS, "stride", limits.supported_strides, VELA),
@@ -95,7 +95,7 @@ OTHERS: tuple[RuleRow, ...] = (
     (ReduceSum, "axes", limits.one_summed_axis, STREAM),
     (Lut, "function", predicates.function_among(limits.FUNCTIONS), VELA),
     (Lut, "output", predicates.fixed_output_quantization, VELA),
-    (Lut, "table", predicates.defined_table, VELA),
+    (Lut, "table", predicates.require_total_function, VELA),
     (Softmax, "output", predicates.softmax_scale, VELA),
     (Softmax, "rows", _ROWS, VELA),
     (Slice, "step", limits.slice_steps, VELA),

@@ -58,7 +58,7 @@ def dot_product_length(geometry: NeutronGeometry) -> Limit:
 
 
 @limit("at least one bound strictly inside the operand's -128 to 127")
-def bound_inside(op: Clamp) -> Found:
+def require_effective_clamp(op: Clamp) -> Found:
     """The converter keeps a clamp: it removes bounds that no value of the operand can cross, and fails if none is
     left. Bounds are compared before saturation, because two bounds beyond the same end leave a constant."""
     low = [op.low] if op.low > -128 or op.low == op.y.zero_point else []
@@ -92,7 +92,7 @@ def one_broadcast_operand(op: Op) -> Found:
 
 
 @limit("zero point 0 for both operands")
-def symmetric_operands(op: BatchMatmul) -> Found:
+def require_symmetric_operands(op: BatchMatmul) -> Found:
     """Both operands of a matrix product are quantized symmetrically."""
     quants = [v.type.quant for v in (op.a, op.b)]
     zero_points = [q.zero_point if isinstance(q, PerTensor) else None for q in quants]
@@ -100,7 +100,7 @@ def symmetric_operands(op: BatchMatmul) -> Found:
 
 
 @limit(f"height and width at most {MAX_TRANSPOSE_CONV_STRIDE} and those of the kernel")
-def short_stride(op: TransposeConv2d) -> Found:
+def require_stride_within_kernel(op: TransposeConv2d) -> Found:
     """The stride of a transposed convolution leaves no gaps between kernels."""
     sides = zip(op.stride, op.kernel, strict=True)
     fits = all(s <= min(MAX_TRANSPOSE_CONV_STRIDE, k) for s, k in sides)
@@ -108,7 +108,7 @@ def short_stride(op: TransposeConv2d) -> Found:
 
 
 @limit("smaller than the kernel")
-def little_padding(op: TransposeConv2d) -> Found:
+def require_padding_within_kernel(op: TransposeConv2d) -> Found:
     """Every pixel of a transposed convolution contributes to its result."""
     fits = all(p < k for p, k in zip(op.padding, (*op.kernel, *op.kernel), strict=True))
     return f"{op.padding} for a kernel of {op.kernel}", fits
@@ -133,6 +133,6 @@ def resize_mode(op: Resize) -> Found:
 
 
 @limit("1 along every axis")
-def unit_steps(op: Slice) -> Found:
+def require_unit_steps(op: Slice) -> Found:
     """A slice leaves nothing out."""
     return op.step, set(op.step) <= {1}

@@ -80,16 +80,16 @@ def _convolution_rules(geometry: NeutronGeometry) -> Iterator[RuleRow]:
         (CONVOLUTIONS, field, _window_limit(field), CONVERTER) for field in ("kernel", "stride", "dilation")
     )
     yield CONVOLUTIONS, "dot_product", dot_product, CONVERTER
-    yield CONVOLUTIONS, "zero_point", predicates.symmetric_weights, QUANTIZER
+    yield CONVOLUTIONS, "zero_point", predicates.require_symmetric_weights, QUANTIZER
     yield Conv2d, "groups", predicates.attribute_equals(1, "groups", "1 (a pass splits others)"), CONVERTER
     one = predicates.attribute_equals(1, "depth_multiplier", "1 (a pass expands others)")
     yield DepthwiseConv2d, "multiplier", one, CONVERTER
     yield TransposeConv2d, "kernel", _window_limit("kernel"), CONVERTER
-    yield TransposeConv2d, "stride", limits.short_stride, CONVERTER
+    yield TransposeConv2d, "stride", limits.require_stride_within_kernel, CONVERTER
     yield TransposeConv2d, "dilation", predicates.sides_at_most(1, "dilation", "1"), CONVERTER
-    yield TransposeConv2d, "padding", limits.little_padding, CONVERTER
+    yield TransposeConv2d, "padding", limits.require_padding_within_kernel, CONVERTER
     yield TransposeConv2d, "dot_product", dot_product, CONVERTER
-    yield TransposeConv2d, "zero_point", predicates.symmetric_weights, QUANTIZER
+    yield TransposeConv2d, "zero_point", predicates.require_symmetric_weights, QUANTIZER
 
 
 TENSORS: tuple[RuleRow, ...] = (
@@ -99,15 +99,15 @@ TENSORS: tuple[RuleRow, ...] = (
     (PAIRS, "broadcast", limits.one_broadcast_operand, CONVERTER),
     (WEIGHTED, "constants", predicates.constant_weights, CONVERTER),
 )
-_NO_PADDING = predicates.no_border("padding", "none (padding must not count in the average)")
+_NO_PADDING = predicates.require_zeros("padding", "none (padding must not count in the average)")
 _NEITHER = Limit("neither align_corners nor half_pixel", limits.resize_mode)
 _EITHER = Limit("align_corners or half_pixel", limits.resize_mode)
 _CHANNELS = predicates.at_most(limits.MAX_SOFTMAX_CHANNELS, lambda op: op.y.shape[-1])
 _ROWS = predicates.at_most(limits.MAX_SOFTMAX_ROWS, predicates.softmax_rows)
 _ELEMENTS = predicates.at_most(limits.MAX_SOFTMAX_ELEMENTS, lambda op: op.y.type.elements)
 OTHERS: tuple[RuleRow, ...] = (
-    (BatchMatmul, "zero_points", limits.symmetric_operands, CONVERTER),
-    (Linear, "zero_point", predicates.symmetric_weights, QUANTIZER),
+    (BatchMatmul, "zero_points", limits.require_symmetric_operands, CONVERTER),
+    (Linear, "zero_point", predicates.require_symmetric_weights, QUANTIZER),
     (Linear, "weights", predicates.per_tensor_weights, QUANTIZER),
     (AvgPool2d, "kernel", _window_limit("kernel"), CONVERTER),
     (POOLS, "stride", _window_limit("stride"), CONVERTER),
@@ -117,15 +117,15 @@ OTHERS: tuple[RuleRow, ...] = (
     (ResizeBilinear, "mode", _EITHER, IR),
     (Lut, "function", predicates.function_among(limits.FUNCTIONS), IR),
     (Lut, "output", predicates.fixed_output_quantization, IR),
-    (Lut, "table", predicates.defined_table, IR),
+    (Lut, "table", predicates.require_total_function, IR),
     (Add, "scale", limits.large_sum_scale, IR),
-    (Clamp, "bounds", limits.bound_inside, CONVERTER),
+    (Clamp, "bounds", limits.require_effective_clamp, CONVERTER),
     (Clamp, "form", predicates.representable_bounds, CONVERTER),
     (Softmax, "channels", _CHANNELS, CONVERTER),
     (Softmax, "rows", _ROWS, CONVERTER),
     (Softmax, "elements", _ELEMENTS, CONVERTER),
     (Softmax, "output", predicates.softmax_scale, IR),
-    (Slice, "step", limits.unit_steps, IR),
+    (Slice, "step", limits.require_unit_steps, IR),
     (Reshape, "rank", _rank_limit(limits.MAX_RESHAPE_RANK), IR),
     (Transpose, "rank", _rank_limit(limits.MAX_TRANSPOSE_RANK), IR),
     (Pad, "rank", _rank_limit(limits.MAX_PAD_RANK), IR),

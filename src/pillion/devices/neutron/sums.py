@@ -13,7 +13,7 @@ from pillion.devices.device import NpuRule
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.rewriting import Replacement, Sweep, rewrite_pass
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import DType, PerTensor, Shape, Value, constant_value
 from pillion.ir.verdict import all_ok
 from pillion.ops import DepthwiseConv2d, Linear, ReduceSum, Reshape
@@ -26,7 +26,7 @@ def layers_for_sums(rules: Sequence[NpuRule]) -> Callable[[Graph], Graph]:
     """Returns the pass for an NPU with these rules."""
 
     @rewrite_pass(ReduceSum)
-    def sums_as_layers(op: ReduceSum, at: Sweep) -> Replacement:
+    def sums_as_layers(op: ReduceSum, at: RewriteSweep) -> Replacement:
         """Converts sums over neighbouring axes to linear layers or depthwise convolutions with weights of 1, if
         these satisfy all rules. Sums of a .tflite file stay, as their bytes are the file's."""
         is_int8 = op.x.dtype is DType.INT8 and op.y.dtype is DType.INT8
@@ -35,7 +35,9 @@ def layers_for_sums(rules: Sequence[NpuRule]) -> Callable[[Graph], Graph]:
             return None
         if not are_neighbours(axes, op.x.shape):
             return None
-        ops = _Sum(op, *joined_sizes(axes, op.x.shape), last=op.x.shape[max(axes)], names=at.names).ops()
+        ops = _MiddleAxisSum(
+            op, *joined_sizes(axes, op.x.shape), last=op.x.shape[max(axes)], names=at.names
+        ).ops()
         return (
             ops
             if all_ok(rule.judge(new) for new in ops for rule in rules if isinstance(new, rule.op))
@@ -46,7 +48,7 @@ def layers_for_sums(rules: Sequence[NpuRule]) -> Callable[[Graph], Graph]:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class _MiddleAxisSum:
     """A sum over the middle of three axes."""
 
     op: ReduceSum

@@ -101,6 +101,6 @@ def _output_channels(op: Convolution | Linear) -> OutputChannels:
     return OutputChannels(np.ascontiguousarray(weights, np.int8), bias, *op.multipliers, *levels)
 
 
-def with_channels(verdicts: Callable[[OutputChannels], Iterable[Verdict]]) -> Check[Any]:
+def channels_meet(verdicts: Callable[[OutputChannels], Iterable[Verdict]]) -> Check[Any]:
     """Returns the condition that a layer of int8 has constant weights, and that its channels meet conditions."""
     return short_circuit(LAYER, lambda op: verdicts(channels_of(op)))

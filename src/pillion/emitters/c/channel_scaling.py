@@ -68,7 +68,7 @@ def check_right_shifts(scaled: ScaledChannels) -> Verdict:
     )
 
 
-def sums_fit(scaled: ScaledChannels) -> Verdict:
+def rounding_is_exact(scaled: ScaledChannels) -> Verdict:
     """Checks whether every sum stays in the range in which the fast rounding is exact."""
     reach = int(scaled.reach.max())
     return Verdict("sum", reach < SUM_LIMIT, f"below {SUM_LIMIT}", f"up to {reach}")

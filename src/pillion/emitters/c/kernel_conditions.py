@@ -21,7 +21,7 @@ Condition = OfOp[OpClass, Verdicts]
 Check = Callable[[OpClass, Arithmetic], tuple[Verdict, ...]]
 
 
-def of_both(function: OfOp[OpClass, Found]) -> Callable[[OpClass, Arithmetic], Found]:
+def ignore_arithmetic(function: OfOp[OpClass, Found]) -> Callable[[OpClass, Arithmetic], Found]:
     """Returns a function of an op alone as a function of an op and its arithmetic."""
     callee: Any = function
     if len(signature(callee).parameters) == 1:
@@ -31,7 +31,7 @@ def of_both(function: OfOp[OpClass, Found]) -> Callable[[OpClass, Arithmetic], F
 
 def all_of(*conditions: Condition[OpClass]) -> Check[OpClass]:
     """Returns the condition that has the verdicts of all conditions."""
-    functions = [of_both(condition) for condition in conditions]
+    functions = [ignore_arithmetic(condition) for condition in conditions]
     return lambda op, arithmetic: tuple(
         v for each in functions for v in _as_verdict_tuple(each(op, arithmetic))
     )
@@ -40,7 +40,7 @@ def all_of(*conditions: Condition[OpClass]) -> Check[OpClass]:
 def short_circuit(*conditions: Condition[OpClass]) -> Check[OpClass]:
     """Returns the condition that evaluates conditions in order and stops at the first that fails, so that later
     ones may rely on earlier ones."""
-    functions = [of_both(condition) for condition in conditions]
+    functions = [ignore_arithmetic(condition) for condition in conditions]
 
     def check(op: OpClass, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
         verdicts: tuple[Verdict, ...] = ()
@@ -168,6 +168,6 @@ def in_place_same_shape(op: Op, *operands: Value) -> tuple[Value, ...]:
     return tuple(v for v in dict.fromkeys(operands) if not v.is_constant and v.shape == op.results[0].shape)
 
 
-def in_fields(op: Op, fields: str) -> tuple[Value, ...]:
+def operands_in_fields(op: Op, fields: str) -> tuple[Value, ...]:
     """Returns the operands in the named fields."""
     return tuple(getattr(op, name) for name in fields.split())

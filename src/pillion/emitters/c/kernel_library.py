@@ -15,10 +15,10 @@ from pillion.emitters.c.kernel_conditions import (
     Condition,
     OfOp,
     all_of,
-    in_fields,
+    ignore_arithmetic,
     in_place_same_shape,
     is_tile,
-    of_both,
+    operands_in_fields,
 )
 from pillion.emitters.c.op_fields import with_op_fields
 from pillion.ir.numerics import Arithmetic
@@ -93,7 +93,7 @@ class Library:
 
         def of_shape(op: OpClass) -> tuple[Value, ...]:
             return (
-                in_place_same_shape(op, *in_fields(op, in_place))
+                in_place_same_shape(op, *operands_in_fields(op, in_place))
                 if isinstance(in_place, str)
                 else in_place(op)
             )
@@ -123,13 +123,13 @@ class Library:
         counts_rows: Callable[[OpClass], bool],
     ) -> Calls[OpClass]:
         """Returns the function that makes the call of a kernel."""
-        of_name = None if isinstance(routine, (str, Routine)) else of_both(routine)
-        of_params = of_both(params)
+        of_name = None if isinstance(routine, (str, Routine)) else ignore_arithmetic(routine)
+        of_params = ignore_arithmetic(params)
 
         def calls(op: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
             named = of_name(op, arithmetic) if of_name else routine
             chosen = named if isinstance(named, Routine) else self.routine(str(named), *also)
-            operand_values = in_fields(op, operands) if isinstance(operands, str) else operands(op)
+            operand_values = operands_in_fields(op, operands) if isinstance(operands, str) else operands(op)
             full = with_op_fields(chosen.params_type, of_params(op, arithmetic), op, arithmetic)
             return (Call(chosen, full, operand_values, op.results[0], counts_rows(op)),)
 

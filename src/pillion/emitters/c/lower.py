@@ -221,7 +221,11 @@ def pack_constants(plan: KernelPlan) -> CProgram:
         value: constants.name(f"value_{value.name}", _as_stored_in_flash(value.constant))
         for value in (*arguments, *loaded)
     }
-    begins = {s.name: constants.name(f"state_{s.name}", s.initial) for s in graph.states if not is_uniform(s)}
+    begins = {
+        s.name: constants.name(f"state_{s.name}", s.initial)
+        for s in graph.states
+        if not is_filled_on_reset(s)
+    }
     sums_begin = {
         sums.op: constants.name(f"sums_{sums.op.name}", sums.stored)
         for sums in plan.sums
@@ -244,7 +248,7 @@ def pack_constants(plan: KernelPlan) -> CProgram:
     )
 
 
-def is_uniform(state: State) -> bool:
+def is_filled_on_reset(state: State) -> bool:
     """Whether all bytes of a state's initial value are equal, so that a reset fills it instead of copying it from
     flash."""
     raw = np.ascontiguousarray(state.initial).tobytes()

@@ -20,7 +20,7 @@ from pillion.emitters.c.lower import Constant, CProgram, CStep
 from pillion.emitters.c.text_templates import fill_template
 from pillion.host_io.atomic_files import LazyContent
 from pillion.ir.state import State
-from pillion.ir.types import Unscaled, Value
+from pillion.ir.types import UnknownScale, Value
 from pillion.ops import Segment
 
 
@@ -80,7 +80,7 @@ def describe_value(value: Value) -> str:
     """Describes a value for a comment: `x: int8[1, 5, 3, 8], real = 0.05 * (q + 3)`."""
     if not value.is_quantized:
         return comment_text(repr(value))
-    if isinstance(value.type.quant, Unscaled):
+    if isinstance(value.type.quant, UnknownScale):
         return f"{comment_text(repr(value))}, zero point {value.zero_point}, unknown scale"
     sign = "-" if value.zero_point >= 0 else "+"
     return f"{comment_text(repr(value))}, real = {value.scale:.9g} * (q {sign} {abs(value.zero_point)})"

@@ -83,14 +83,14 @@ def _distance_range(distances: Iterable[int]) -> tuple[int, int]:
     return min(seen), max(seen)
 
 
-def whole_strides(op: TransposeConv2d) -> Verdict:
+def splits_into_phases(op: TransposeConv2d) -> Verdict:
     """Checks whether a transposed convolution splits into phases: the width of its result is a multiple of the
     stride."""
     width, stride = op.y.shape[2], op.stride[1]
     return Verdict("width", width % stride == 0, f"a multiple of stride {stride}", str(width))
 
 
-PHASES = all_of(LAYER, whole_strides)
+PHASES = all_of(LAYER, splits_into_phases)
 
 
 def kernel(library: Library, convolution: Kernel, *also: str) -> Kernel:

@@ -56,13 +56,13 @@ def payload_constant_finder(payload: bytes) -> graph_json.NumberOf:
     return find
 
 
-def in_bundle(
+def bundle_with_samples(
     program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
 ) -> bytes:
     """Returns a program of `emit` in a bundle with inputs and expected outputs: a `.bpte` file."""
     from pillion.emitters.pte import bundle
 
-    return bundle.in_bundle(program, samples, expected)
+    return bundle.write_bundle(program, samples, expected)
 
 
 __all__ = ["Runtime", "emit", "in_bundle"]

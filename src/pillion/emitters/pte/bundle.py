@@ -18,7 +18,7 @@ MOST_BYTES = 64 << 20
 """The limit of the samples: a flatbuffer has 32-bit offsets, and a device has less memory."""
 
 
-def in_bundle(
+def write_bundle(
     program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
 ) -> bytes:
     """Returns the bundle; sizes and dim orders are those of the program's inputs and outputs."""

@@ -198,7 +198,7 @@ def _broadcast_operands(a: NodeView, b: NodeView, y: NodeView, most_axes: int | 
     at most `most_axes` axes (None: over channels alone), otherwise expanded by calls."""
     if a.elements == b.elements == y.elements:
         return [], view_as_vector(a), view_as_vector(b), view_as_vector(y)
-    a, b = (_of_rank(view, len(y.sizes)) for view in (a, b))
+    a, b = (_expand_to_rank(view, len(y.sizes)) for view in (a, b))
     for small, full, swap in ((b, a, False), (a, b, True)):
         few, all_of_them = _merge_broadcast_axes(small.sizes, y.sizes)
         if full.sizes != y.sizes:
@@ -236,7 +236,7 @@ def view_as_vector(view: NodeView) -> NodeView:
     return view.reshaped(view.elements)
 
 
-def _of_rank(view: NodeView, rank: int) -> NodeView:
+def _expand_to_rank(view: NodeView, rank: int) -> NodeView:
     return view.reshaped(*(1,) * (rank - len(view.sizes)), *view.sizes)
 
 

@@ -11,7 +11,7 @@ from pillion.emitters.pte.node import Delegate, KernelCall, NodeView, PteSetting
 from pillion.emitters.pte.table import steps
 from pillion.ir.graph import Graph, require_computed_outputs
 from pillion.ir.op import Op
-from pillion.ir.rewriting import Replacement, Sweep, rewrite
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite
 from pillion.ir.types import Value
 from pillion.memory import ALIGNMENT, MemoryLocation, MemoryPlan, Needs, OpMemory, plan_memory, states_to_copy
 from pillion.ops import Reshape
@@ -20,7 +20,7 @@ from pillion.ops.state_io import copy_new_states
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredProgram:
     """The input of the writer: calls in execution order, and the memory plan."""
 
     graph: Graph
@@ -34,7 +34,7 @@ class Lowered:
         return MemoryLocation(self.temps[of]) if isinstance(of, Temp) else self.memory.spot(of)
 
 
-def lower(graph: Graph, settings: PteSettings) -> Lowered:
+def lower(graph: Graph, settings: PteSettings) -> LoweredProgram:
     """Returns the calls and the memory plan of a graph. Copies are added where a state's next value cannot be
     computed in place."""
     graph = copies_as_reshapes(graph)
@@ -52,7 +52,7 @@ def lower(graph: Graph, settings: PteSettings) -> Lowered:
         for temporary in _temporary_buffers(op_calls):
             offsets[temporary] = at if temporary.nbytes else 0
             at += _align_size(temporary.nbytes)
-    return Lowered(graph, tuple(step for op in graph.ops for step in calls[op]), memory, offsets)
+    return LoweredProgram(graph, tuple(step for op in graph.ops for step in calls[op]), memory, offsets)
 
 
 def _memory_needs(calls: Mapping[Op, Sequence[KernelCall | Delegate]]) -> Needs:
@@ -67,7 +67,7 @@ def copies_as_reshapes(graph: Graph) -> Graph:
     constants are constants. A constant that is an output is copied: a view of it would never be written."""
     constants: dict[Value, Value] = {}
 
-    def rule(op: Op, _: Sweep) -> Replacement:
+    def rule(op: Op, _: RewriteSweep) -> Replacement:
         op = op.substitute(constants)
         if isinstance(op, Reshape) and op.x.is_constant:
             constants[op.y] = dataclasses.replace(op.y, data=op.x.constant.reshape(op.y.shape))

@@ -25,7 +25,7 @@ from pillion.emitters.pte.node import (
 )
 from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.emitters.pte.single_rounding import find_single_rounding, rounded_as_doubles
-from pillion.ir.numerics import INT8_STEPS, Arithmetic, Multiplier, multiply_once
+from pillion.ir.numerics import INT8_STEPS, Arithmetic, Multiplier, multiply_single_rounding
 from pillion.ops import Mean, ReduceMax, ReduceMin, ReduceSum
 
 FEWEST_CHANNELS = {Isa.MVE: 64, Isa.DSP: 8}
@@ -63,7 +63,9 @@ def reduce_sum(op: ReduceSum, settings: PteSettings) -> list[KernelCall]:
         np.array([op.ratio]),
         np.array([[least, least + op.count * INT8_STEPS]]),
         op.y.zero_point,
-        lambda sums: rounded_as_doubles(sums, np.array(op.ratio)) if is_double else multiply_once(sums, m),
+        lambda sums: (
+            rounded_as_doubles(sums, np.array(op.ratio)) if is_double else multiply_single_rounding(sums, m)
+        ),
     )
     if solution is None:
         raise no_exact_kernel_error(

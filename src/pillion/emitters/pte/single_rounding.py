@@ -42,7 +42,7 @@ class SingleRounding:
 
 
 @dataclass(frozen=True)
-class _Channel:
+class _ChannelMultipliers:
     """The candidate multipliers of a channel, and for each the interval of its addend: from `least` to below
     `end`."""
 
@@ -109,7 +109,7 @@ def _result_thresholds(
 
 def _candidate_multipliers(
     mantissa: int, shift: int, begins: Int64Array, levels: Int64Array, bounds: Int64Array
-) -> _Channel:
+) -> _ChannelMultipliers:
     """Returns all multipliers near the nearest one that leave an interval for the addend."""
     right = -shift
     unit, rounded = 1 << (31 + right), (1 << (30 + min(right, 0))) + ((1 << (30 + right)) if right > 0 else 0)
@@ -125,17 +125,17 @@ def _candidate_multipliers(
     least, end = room(tried)
     fitting = tried[least < end]
     if not fitting.size:
-        return _Channel(fitting, fitting, fitting, unit, rounded)
+        return _ChannelMultipliers(fitting, fitting, fitting, unit, rounded)
     count = min(MOST_MULTIPLIERS, int(fitting[-1] - fitting[0]) + 1)
     chosen = np.unique(np.linspace(fitting[0], fitting[-1], count).astype(np.int64))
-    return _Channel(chosen, *room(chosen), unit, rounded)
+    return _ChannelMultipliers(chosen, *room(chosen), unit, rounded)
 
 
 def _normalized_mantissas(numbers: Int64Array) -> Int64Array:
     return numbers[(numbers >= 2**30) & (numbers < 2**31)]
 
 
-def _find_least_lift(channels: list[_Channel], lifts: Int64Array) -> int | None:
+def _find_least_lift(channels: list[_ChannelMultipliers], lifts: Int64Array) -> int | None:
     """Returns the least lift that is valid for all channels. Channels with the fewest multipliers are tested
     first."""
     channels = sorted(channels, key=lambda candidate: candidate.mantissas.size)
@@ -150,7 +150,7 @@ def _find_least_lift(channels: list[_Channel], lifts: Int64Array) -> int | None:
     return None
 
 
-def _multiplier_and_addend(channel: _Channel, lift: int) -> tuple[int, int]:
+def _multiplier_and_addend(channel: _ChannelMultipliers, lift: int) -> tuple[int, int]:
     """Returns the multiplier and the addend of a channel."""
     added, right = channel.added(np.array([lift], np.int64))
     at = int(right[0].argmax())

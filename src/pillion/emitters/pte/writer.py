@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from pillion.emitters.pte.lower import Lowered
+from pillion.emitters.pte.lower import LoweredProgram
 from pillion.emitters.pte.node import Arg, Delegate, KernelCall, NodeView, Temp, contiguous_view
 from pillion.ir.state import State
 from pillion.ir.types import Array, Value
@@ -60,7 +60,7 @@ def _little_endian(array: Array) -> bytes:
 class Writer:
     """Collects values, operators and constants while calls are added."""
 
-    def __init__(self, lowered: Lowered) -> None:
+    def __init__(self, lowered: LoweredProgram) -> None:
         self.lowered = lowered
         self.constants = Constants()
         self.initial = Constants()

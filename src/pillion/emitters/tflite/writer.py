@@ -12,7 +12,7 @@ from pillion.emitters.tflite.table import operators_of_op
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.state import State
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Unscaled, Value
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, UnknownScale, Value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import Table, write_flatbuffer
 from pillion.schemas.tflite import ElementType
@@ -174,5 +174,5 @@ def quantization_of(quant: Quant | None) -> tflite.Quantization | None:
         case PerChannel(scales, axis):
             zeros = [0] * len(scales)
             return tflite.Quantization(scale=list(scales), zero_point=zeros, quantized_dimension=axis)
-        case None | Unscaled():  # `nodes` refuses ops on such tensors
+        case None | UnknownScale():  # `nodes` refuses ops on such tensors
             return None

@@ -13,7 +13,7 @@ import numpy as np
 from pillion.importers.pte.tensor import ReadTensor, Table
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Quant, TensorType, Unscaled, Value, constant_value
+from pillion.ir.types import DType, PerTensor, Quant, TensorType, UnknownScale, Value, constant_value
 from pillion.ops import Function, Linear, Lut, Segment
 from pillion.ops.conv import Convolution, zero_dead_channel_biases
 
@@ -48,7 +48,7 @@ class GraphCollector:
         known = self.values[tensor].type.quant if tensor in self.values else None
         if seen is None or (isinstance(seen, int) and _zero_point(known) == seen):
             return self.value(tensor, known, source)
-        return self.value(tensor, Unscaled(seen) if isinstance(seen, int) else seen, source)
+        return self.value(tensor, UnknownScale(seen) if isinstance(seen, int) else seen, source)
 
     def value(self, tensor: ReadTensor, quant: Quant | None, source: str) -> Value:
         """Returns a tensor's bytes under these parameters, through an identity table if it has others."""
@@ -73,7 +73,7 @@ class GraphCollector:
 
 
 def _zero_point(quant: Quant | None) -> int | None:
-    return quant.zero_point if isinstance(quant, (PerTensor, Unscaled)) else None
+    return quant.zero_point if isinstance(quant, (PerTensor, UnknownScale)) else None
 
 
 @dataclass(eq=False)

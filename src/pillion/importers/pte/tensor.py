@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.ir.types import Array, DType, PerTensor, Shape, Unscaled
+from pillion.ir.types import Array, DType, PerTensor, Shape, UnknownScale
 
 Table = NDArray[np.int8]
 
@@ -85,11 +85,11 @@ class ReadTensor:
         return self.data is not None
 
     @property
-    def quant(self) -> PerTensor | Unscaled:
+    def quant(self) -> PerTensor | UnknownScale:
         """The parameters from the calls: a zero point (0 if unknown) and, rarely, a scale."""
         known = self.label.root
         zero_point = known.zero_point or 0
-        return Unscaled(zero_point) if known.scale is None else PerTensor(known.scale, zero_point)
+        return UnknownScale(zero_point) if known.scale is None else PerTensor(known.scale, zero_point)
 
 
 def constant_tensor(name: str, data: Array) -> ReadTensor:

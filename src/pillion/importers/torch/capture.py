@@ -19,7 +19,14 @@ from pillion import zoo
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.call_arguments import accepted_arguments, require_accepted
-from pillion.host_io.user_code import MOST_NAMES, UserFile, names_of, open_file, run_user_code, split_spec
+from pillion.host_io.user_code import (
+    MOST_NAMES,
+    UserFile,
+    defined_names,
+    open_file,
+    run_user_code,
+    split_spec,
+)
 from pillion.importers.torch.export import check_static, export, quiet_torch, user_input_nodes
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.tensor_sizes import check_tensors
@@ -169,7 +176,7 @@ def _run_factory(
 
 
 def _no_factory(path: Path, factory: str, file: ModuleType) -> PillionError:
-    own = names_of(file)
+    own = defined_names(file)
     close = difflib.get_close_matches(factory, own, n=1) or own[:1]
     return PillionError(
         f"{path} has no {factory}",

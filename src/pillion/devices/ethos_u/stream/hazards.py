@@ -32,14 +32,14 @@ COPIES_UNDER_WAY = {Family.U55: 1, Family.U65: 2}
 
 
 @dataclass(frozen=True)
-class _Touched:
+class _AccessedBytes:
     """The bytes that an operation reads and writes."""
 
     at: int
     reads: tuple[Range, ...]
     writes: tuple[Range, ...]
 
-    def meets(self, other: _Touched) -> bool:
+    def meets(self, other: _AccessedBytes) -> bool:
         return _ranges_overlap(self.writes, other.reads + other.writes) or _ranges_overlap(
             self.reads, other.writes
         )
@@ -47,8 +47,8 @@ class _Touched:
 
 def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
     """Raises if a copy and an operation on tensors access the same bytes without a wait between them."""
-    copies: deque[_Touched] = deque(maxlen=COPIES_UNDER_WAY[accelerator.family])
-    kernels: deque[_Touched] = deque(maxlen=KERNELS_UNDER_WAY)
+    copies: deque[_AccessedBytes] = deque(maxlen=COPIES_UNDER_WAY[accelerator.family])
+    kernels: deque[_AccessedBytes] = deque(maxlen=KERNELS_UNDER_WAY)
     for op in found:
         if isinstance(op, Wait):
             waiting = copies if op.copies else kernels
@@ -70,11 +70,11 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
         mine.append(touched)
 
 
-def _accessed_ranges(op: Operation, accelerator: Accelerator) -> _Touched:
+def _accessed_ranges(op: Operation, accelerator: Accelerator) -> _AccessedBytes:
     if isinstance(op, DmaCopy):
-        return _Touched(op.at, (op.source,), (op.destination,))
+        return _AccessedBytes(op.at, (op.source,), (op.destination,))
     assert isinstance(op, TensorOperation)
-    return _Touched(op.at, tuple(_read_ranges(op, accelerator)), (tensor_byte_range(op.y),))
+    return _AccessedBytes(op.at, tuple(_read_ranges(op, accelerator)), (tensor_byte_range(op.y),))
 
 
 def _read_ranges(op: TensorOperation, accelerator: Accelerator) -> Iterator[Range]:

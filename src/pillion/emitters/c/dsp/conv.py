@@ -47,7 +47,7 @@ def ring_bytes(op: Conv2d) -> int:
     return 2 * ring_rows(op) * columns * op.in_channels
 
 
-def ring_pays(op: Conv2d) -> Iterator[Verdict]:
+def ring_saves_work(op: Conv2d) -> Iterator[Verdict]:
     """Checks whether a ring pays: windows must overlap, and the ring must be small relative to the image."""
     overlaps = any(k > s for k, s in zip(op.kernel, op.stride, strict=True))
     image = op.x.type.size_bytes + op.y.type.size_bytes
@@ -182,7 +182,7 @@ KERNELS: tuple[Kernel, ...] = (
         Conv2d,
         "conv2d_ring_s8",
         lambda op: {**dot_params(op), "ring_rows": ring_rows(op)},
-        requires=(ring_pays, *ANY_WINDOW),
+        requires=(ring_saves_work, *ANY_WINDOW),
         scratch_bytes=scratch_ring,
         work=conv_cost.ring_work,
         also=("dot", "clamp"),

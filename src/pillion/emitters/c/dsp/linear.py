@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pillion.emitters.c import single_rounding
-from pillion.emitters.c.accumulators import OutputChannels, channels_of, with_channels
+from pillion.emitters.c.accumulators import OutputChannels, channels_meet, channels_of
 from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels, unscaled_channels
 from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.kernel import Kernel, Params
@@ -17,7 +17,7 @@ from pillion.ops.linear import Linear
 
 LINEAR = DSP.routine("linear_s8", "clamp")
 LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_dsp")
-DOT = with_channels(pack.dot_verdicts)
+DOT = channels_meet(pack.dot_verdicts)
 """A layer is computed exactly by dot products of complete windows."""
 
 

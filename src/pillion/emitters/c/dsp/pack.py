@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, Int64Array, OutputChannels
-from pillion.emitters.c.channel_scaling import ScaledChannels, check_right_shifts, scale_channels, sums_fit
+from pillion.emitters.c.channel_scaling import (
+    ScaledChannels,
+    check_right_shifts,
+    rounding_is_exact,
+    scale_channels,
+)
 from pillion.emitters.c.kernel import Params
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
@@ -26,7 +31,7 @@ INPUTS_OF_ROUND = 32
 def dot_verdicts(channels: OutputChannels) -> tuple[Verdict, ...]:
     """Checks the conditions under which dot products of three pixels are exact."""
     scaled = scale_channels(channels)
-    return check_right_shifts(scaled), sums_fit(scaled)
+    return check_right_shifts(scaled), rounding_is_exact(scaled)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def plain_3x3(op: Conv2d) -> Verdict:
     return Verdict("window", plain, "3x3, stride 1, no dilation", got)
 
 
-def sums_fit(op: Conv2d) -> Verdict:
+def winograd_sums_fit(op: Conv2d) -> Verdict:
     """Checks whether four times the bias plus the sums of all positions fit 32 bits."""
     bias = int(np.abs(scale_channels(channels_of(op)).sums).max(initial=0))
     reach = 4 * bias + op.in_channels * LARGEST_PLACE
@@ -119,7 +119,7 @@ def packed_constants(scaled: ScaledChannels) -> Int32Array:
 
 CONDITIONS = (
     *(plain_3x3, field_equals("groups", 1), multiple_of("in_channels", 4), multiple_of("out_channels", 2)),
-    *(lambda op: pack.dot_verdicts(channels_of(op)), sums_fit),
+    *(lambda op: pack.dot_verdicts(channels_of(op)), winograd_sums_fit),
     lambda op: is_within("further flash", weight_growth_bytes(op), most=MOST_FLASH, unit="bytes"),
 )
 KERNEL = DSP.kernel(

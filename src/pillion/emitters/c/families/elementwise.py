@@ -55,7 +55,7 @@ def finite_reciprocal(op: Quantize) -> Verdict:
     return Verdict("scale", bool(np.isfinite(scale_reciprocal(op))), "a finite reciprocal", repr(op.y.scale))
 
 
-def large_scale(op: Quantize) -> Verdict:
+def subnormals_quantize_to_zero(op: Quantize) -> Verdict:
     """Checks whether subnormal inputs, which the Helium kernel flushes to zero, quantize to zero."""
     return Verdict("scale", scale_reciprocal(op) < 1e30, "above 1e-30", repr(op.y.scale))
 
@@ -80,7 +80,7 @@ TIES_TO_EVEN = in_arithmetic(Arithmetic.CMSIS_NN)
 """Vector kernels round ties of quantizations to even; LiteRT rounds them away from zero."""
 QUANTIZED = {
     PORTABLE: (INT8_Y, finite_reciprocal),
-    MVE: (INT8_Y, TIES_TO_EVEN, large_scale),
+    MVE: (INT8_Y, TIES_TO_EVEN, subnormals_quantize_to_zero),
     **dict.fromkeys((HOST, SCALAR, DSP), (TIES_TO_EVEN, INT8_Y, finite_reciprocal)),
 }
 """Library → the conditions of its quantization."""

@@ -89,7 +89,7 @@ def few_elements(op: Softmax) -> Verdict:
     return Verdict("elements", elements < ENTRIES, requirement, str(elements))
 
 
-def short_rows(op: Softmax) -> Verdict:
+def row_sum_fits(op: Softmax) -> Verdict:
     """Checks whether the sum of a row fits 32 bits."""
     return is_within("elements", op.x.shape[-1], most=LONGEST_SOFTMAX)
 
@@ -111,7 +111,7 @@ KERNELS: tuple[Kernel, ...] = (
         Softmax,
         "softmax_few_s8",
         softmax_few_params,
-        requires=(INT8_XY, short_rows, few_elements),
+        requires=(INT8_XY, row_sum_fits, few_elements),
         scratch_bytes=lambda op: 4 * op.x.shape[-1],
         in_place="x",
     ),
@@ -119,14 +119,14 @@ KERNELS: tuple[Kernel, ...] = (
         Softmax,
         "softmax_s8",
         lambda op: {**row_sizes(op), **softmax_exponentials(op)},
-        requires=(INT8_XY, short_rows),
+        requires=(INT8_XY, row_sum_fits),
         in_place="x",
     ),
     MVE.kernel(
         Softmax,
         "softmax_s8",
         row_sizes,
-        requires=(INT8_XY, short_rows),
+        requires=(INT8_XY, row_sum_fits),
         scratch_bytes=lambda op: (
             16 * -(-op.x.shape[-1] // 4)
         ),  # the exponentials of a row, in complete vectors

@@ -177,7 +177,7 @@ def has_adjacent_axes(op: Reduction) -> Verdict:
     return Verdict("axes", is_block, "neighbours", f"{op.axes} of {list(op.x.shape)}")
 
 
-def as_means(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+def rescales_as_mean(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Checks whether a sum is rescaled as means are."""
     return in_arithmetic(Arithmetic.CMSIS_NN)(op, arithmetic) if isinstance(op, ReduceSum) else ()
 
@@ -189,7 +189,7 @@ def sums_below(limit: int) -> Check[MeanOrSum]:
         largest = 255 * op.count
         return Verdict("sum", largest < limit, f"below {limit}", f"up to {largest}")
 
-    return all_of(as_means, INT8_XY, has_adjacent_axes, fits)
+    return all_of(rescales_as_mean, INT8_XY, has_adjacent_axes, fits)
 
 
 def single_or_four(op: MeanOrSum) -> Verdict:
@@ -252,7 +252,7 @@ KERNELS: tuple[Kernel, ...] = (
             op,
             "mean_rows_s8",
             tile_params,
-            requires=(as_means, INT8_XY, shifted_right(0, 31)),
+            requires=(rescales_as_mean, INT8_XY, shifted_right(0, 31)),
             name=f"{op.kind}_rows",
             **{**LOADS, **partial_results(SUM_BYTES * LANES)},
         )

@@ -176,7 +176,7 @@ def rounds_away(op: AvgPool2d | AvgPool2dUp, arithmetic: Arithmetic) -> Verdict:
     return Verdict("rounding", not is_up, "half away from zero", "half up")
 
 
-def in_vectors(sums: Int32Array) -> Int32Array:
+def interleave_sums(sums: Int32Array) -> Int32Array:
     """Returns sums in complete vectors, the even ones of each eight first."""
     filled = np.pad(sums, (0, -len(sums) % LANES), mode="edge").reshape(-1, LANES // 4, 2)
     return np.ascontiguousarray(filled.transpose(0, 2, 1).reshape(-1), np.int32)
@@ -194,7 +194,7 @@ WINDOWS: tuple[WindowKernel, ...] = (
         "window_mean",
         MEANS,
         IN_WORDS,
-        stored=lambda sums: in_vectors(sums.initial_without_zero_points),
+        stored=lambda sums: interleave_sums(sums.initial_without_zero_points),
         overread_bytes=OVERREAD_BYTES,
     ),
     WindowKernel(
@@ -203,7 +203,7 @@ WINDOWS: tuple[WindowKernel, ...] = (
         POOLS,
         POOL,
         lambda sums: sums.window <= MOST_PIXELS,
-        stored=lambda sums: in_vectors(sums.initial),
+        stored=lambda sums: interleave_sums(sums.initial),
         overread_bytes=OVERREAD_BYTES,
     ),
     WindowKernel(

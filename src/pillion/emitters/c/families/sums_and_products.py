@@ -176,7 +176,7 @@ class OrderedSum:
         return {**operand_walk(self.op, {"a_row_step", "b_row_step"}), **sizes}
 
 
-def wider_first(op: WideAdd) -> OrderedSum:
+def order_by_width(op: WideAdd) -> OrderedSum:
     """Returns the sum with the wider operand first."""
     first, second = op.multipliers
     if op.a.dtype.size_bytes < op.b.dtype.size_bytes:
@@ -206,7 +206,7 @@ UPPER_WORD = sum_condition(32 - MOST_LEFT, MOST_PLACES, lambda places: 31 + min(
 
 def upper_word_params(op: WideAdd) -> Params:
     """Returns the parameters of a 16-bit sum by long multiplication."""
-    ordered_sum, left = wider_first(op), max(32 - op.places, 0)
+    ordered_sum, left = order_by_width(op), max(32 - op.places, 0)
     first, second = ordered_sum.multipliers
     high, low = high_and_low(op.offset << left)
     return {
@@ -239,7 +239,7 @@ IN_HALVES = short_circuit(sum_condition(LOW_BITS, LOW_BITS + 31, lambda places: 
 
 def halves_params(op: WideAdd) -> Params:
     """Returns the parameters of a 16-bit sum, with multipliers and offset in halves."""
-    ordered_sum = wider_first(op)
+    ordered_sum = order_by_width(op)
     parts = {}
     for name, number in zip(("a", "b", "offset"), (*ordered_sum.multipliers, op.offset), strict=True):
         parts[f"{name}_low"], parts[f"{name}_high"] = split_32_bits(number)
@@ -257,7 +257,7 @@ def wide_kernels(
             "wide_add",
             params,
             requires=(requires,),
-            operands=lambda op: wider_first(op).operands,
+            operands=lambda op: order_by_width(op).operands,
             in_place=in_place_wide,
         ),
         library.kernel(WideMul, "wide_mul", requires=in_rows, in_place=in_place_wide),

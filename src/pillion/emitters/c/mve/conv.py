@@ -107,7 +107,7 @@ def one_pixel(op: Conv2d) -> Iterator[Verdict]:
 
 def tflite_params(op: Linear) -> Params:
     """Returns the parameters of the fully connected kernel with single rounding."""
-    constants = pack.pack_linear(pack.without_rescaling(channels_of(op)))
+    constants = pack.pack_linear(pack.unscaled_channel_params(channels_of(op)))
     return {
         **{"chunks": pack.vector_count(op.in_features), "constants": constants},
         "once": single_rounding.packed_numbers(op),
@@ -138,11 +138,11 @@ KERNELS: tuple[Kernel, ...] = (
     conv("conv2d_1x1", pack.pointwise_verdicts, pack.pointwise_params, "pointwise", *DOT, **POINTWISE),
     conv(
         "conv2d_3x3_fours",
-        pack_3x3.fours_verdicts,
-        pack_3x3.fours_params,
+        pack_3x3.four_pixel_verdicts,
+        pack_3x3.four_pixel_params,
         "planes",
         call_cost=CallCost(650.0, channel=24.0, reread=0.06),
-        work=pack_3x3.fours_work,
+        work=pack_3x3.four_pixel_instructions,
         **PLANES,
     ),
     conv(

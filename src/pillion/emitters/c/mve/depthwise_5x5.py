@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int32Array, channels_of
 from pillion.emitters.c.mve.depthwise_strips import UINT16_MAX, channel_numbers, small_sums
-from pillion.emitters.c.mve.pack import Params, check_right_shifts, has_sizes
+from pillion.emitters.c.mve.pack import Params, check_right_shifts, kernel_has_sizes
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.conv import Convolution
 
@@ -74,9 +74,9 @@ def _copied_rows_and_columns(op: Convolution) -> tuple[int, int]:
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_5x5_s8_mve is exact."""
     shape = (
-        has_sizes(op, "kernel", "5x5", (5, 5)),
-        has_sizes(op, "stride", "1 or 2", (1, 1), (2, 2)),
-        has_sizes(op, "dilation", "1", (1, 1)),
+        kernel_has_sizes(op, "kernel", "5x5", (5, 5)),
+        kernel_has_sizes(op, "stride", "1 or 2", (1, 1), (2, 2)),
+        kernel_has_sizes(op, "dilation", "1", (1, 1)),
         Verdict(
             "image",
             op.y.shape[1] >= ROWS and op.y.shape[1] * op.y.shape[2] >= LEAST_OUTPUTS,

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of
-from pillion.emitters.c.mve.pack import Params, check_right_shifts, group_channels, has_sizes, join_groups
+from pillion.emitters.c.mve.pack import (
+    Params,
+    check_right_shifts,
+    group_channels,
+    join_groups,
+    kernel_has_sizes,
+)
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
 
@@ -39,8 +45,8 @@ def verdicts(op: Convolution) -> tuple[Verdict, ...]:
 def verdicts_3x3(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_3x3_wide_s8_mve is exact."""
     return (
-        has_sizes(op, "kernel", "3x3", (3, 3)),
-        has_sizes(op, "dilation", "1", (1, 1)),
+        kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
+        kernel_has_sizes(op, "dilation", "1", (1, 1)),
         *verdicts(op),
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of
-from pillion.emitters.c.mve.pack import Params, check_right_shifts, has_sizes
+from pillion.emitters.c.mve.pack import Params, check_right_shifts, kernel_has_sizes
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.conv import Convolution
@@ -86,9 +86,9 @@ def verdicts(stride: int) -> Callable[[Convolution], tuple[Verdict, ...]]:
 
 def _strip_verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
     shape = (
-        has_sizes(op, "kernel", "3x3", (3, 3)),
-        has_sizes(op, "stride", str(stride), (stride, stride)),
-        has_sizes(op, "dilation", "1", (1, 1)),
+        kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
+        kernel_has_sizes(op, "stride", str(stride), (stride, stride)),
+        kernel_has_sizes(op, "dilation", "1", (1, 1)),
     )
     if not all_ok(shape):
         return shape  # strips exist for stride 1 and 2 only

@@ -26,13 +26,13 @@ FOUR_LANES = [0, 2, 1, 3]
 """The order of four channels, for the same reason."""
 
 
-def has_sizes(op: Convolution, field: str, wanted: str, *allowed: Pair) -> Verdict:
+def kernel_has_sizes(op: Convolution, field: str, wanted: str, *allowed: Pair) -> Verdict:
     """Checks whether a pair of sizes is one of those that a kernel computes."""
     sizes = getattr(op, field)
     return Verdict(field, sizes in allowed, wanted, "x".join(map(str, sizes)))
 
 
-def one_group(op: Convolution) -> Verdict:
+def is_ungrouped(op: Convolution) -> Verdict:
     """Checks whether every output channel reads all input channels, or the only one."""
     groups = getattr(op, "groups", 1)
     return Verdict("groups", groups == 1, "1", str(groups))
@@ -121,7 +121,7 @@ def pack_dot16(channels: OutputChannels) -> Int32Array:
     return np.concatenate([numbers, g.weights.view(np.int32)], axis=2).ravel()
 
 
-def without_rescaling(channels: OutputChannels) -> OutputChannels:
+def unscaled_channel_params(channels: OutputChannels) -> OutputChannels:
     """Returns channels whose sums are not rescaled by the kernel, with folded zero points."""
     return replace(channels, bias=channels.folded_bias, in_zp=0)
 
@@ -152,8 +152,8 @@ def pointwise_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     ]
     inside = op.padding[0] == op.padding[1] == 0 and all(reach)
     return (
-        has_sizes(op, "kernel", "1x1", (1, 1)),
-        one_group(op),
+        kernel_has_sizes(op, "kernel", "1x1", (1, 1)),
+        is_ungrouped(op),
         Verdict("padding", inside, "none", "none" if inside else "some"),
         check_right_shifts(op),
     )
@@ -218,7 +218,7 @@ BLOCK_BYTES = 4096
 
 def im2col_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_im2col_s8_mve is exact."""
-    return (one_group(op), check_right_shifts(op))
+    return (is_ungrouped(op), check_right_shifts(op))
 
 
 def im2col_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:

@@ -13,10 +13,10 @@ from pillion.emitters.c.mve.pack import (
     Params,
     check_right_shifts,
     group_channels,
-    has_sizes,
+    is_ungrouped,
     join_groups,
+    kernel_has_sizes,
     negative_sum_mode,
-    one_group,
     pack_dot,
     work_of_sums,
 )
@@ -30,9 +30,9 @@ SCRATCH_3X3_BYTES = 8192
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_3x3_s8_mve is exact."""
     return (
-        has_sizes(op, "kernel", "3x3", (3, 3)),
-        has_sizes(op, "dilation", "1", (1, 1)),
-        one_group(op),
+        kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
+        kernel_has_sizes(op, "dilation", "1", (1, 1)),
+        is_ungrouped(op),
         Verdict("stride", op.stride[1] <= 2, "1 or 2 along rows", str(op.stride[1])),
         Verdict("in_channels", op.in_channels % 16 == 0, "a multiple of 16", str(op.in_channels)),
         Verdict("out_channels", op.out_channels >= 8, "at least 8", str(op.out_channels)),
@@ -61,7 +61,7 @@ def params(op: Convolution) -> Params:
     return {**_plane_params(op), "signs": negative_sum_mode(channels), "constants": constants}
 
 
-def fours_verdicts(op: Convolution) -> tuple[Verdict, ...]:
+def four_pixel_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_3x3_fours_s8_mve is exact."""
     return (
         *verdicts(op),
@@ -71,7 +71,7 @@ def fours_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     )
 
 
-def fours_params(op: Convolution) -> Params:
+def four_pixel_params(op: Convolution) -> Params:
     """Returns the parameters of the 3x3 kernel that computes four pixels at a time."""
     channels = channels_of(op)
     groups = group_channels(channels.with_folded_zero_point, FOUR_LANES)
@@ -133,7 +133,7 @@ def work(op: Convolution) -> float:
     return op.x.shape[0] * (blocks * block + work_of_sums(op, out_h * -(-out_w // 2), tuple(sums)) + copied)
 
 
-def fours_work(op: Convolution) -> float:
+def four_pixel_instructions(op: Convolution) -> float:
     """Estimates the instructions of the 3x3 kernel of four pixels at a time; a remainder of a row is computed by
     overlapping groups."""
     block, group, four, piece, row, pixel = FOURS_WORK

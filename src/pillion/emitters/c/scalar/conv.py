@@ -8,8 +8,13 @@ import math
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of, with_channels
-from pillion.emitters.c.channel_scaling import ScaledChannels, check_right_shifts, scale_channels, sums_fit
+from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_meet, channels_of
+from pillion.emitters.c.channel_scaling import (
+    ScaledChannels,
+    check_right_shifts,
+    rounding_is_exact,
+    scale_channels,
+)
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import Check, all_of, field_equals, in_arithmetic, is_within
 from pillion.emitters.c.kernel_library import SCALAR
@@ -25,7 +30,9 @@ PAIR = 2
 FOUR = 4
 """Inputs for each iteration of the inner loop."""
 
-SUMS = with_channels(lambda channels: (check_right_shifts(s := scale_channels(channels)), sums_fit(s)))
+SUMS = channels_meet(
+    lambda channels: (check_right_shifts(s := scale_channels(channels)), rounding_is_exact(s))
+)
 """Sums and shifts are within the kernels' limits."""
 TWO_CHANNELS = all_of(lambda op: is_within("out_channels", op.bias.type.elements, PAIR), SUMS)
 
