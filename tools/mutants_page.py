@@ -16,16 +16,17 @@ INTRO = """# Do the tests notice?
 
 Random faults of one line are planted in a copy of the project: changed comparisons, operators and constants, conditions that are left
 out, arguments that changed places, calls and statements that are gone; in Python by its syntax tree, in C by its tokens. Each is
-judged by the tests of its part. Faults that do not compile do not count, nor is what only people read (messages, docstrings)
+judged by the tests of its part that run on one day (rows of slow tests take turns), for a minute at most. Faults that do not compile do not count, nor is what only people read (messages, docstrings)
 changed.
 
-**{killed} of {faults} are noticed ({percent:.1f} %).** `make mutants` draws and judges them again (seed {seed}); the record is
+**{killed} of {faults} are noticed ({percent:.1f} %); {same} others change nothing that a program computes, which leaves {rest:.1f} %.** `make mutants` draws and judges them again (seed {seed}); the record is
 `benchmarks/mutants.json`. It was made at commit `{commit}`: lines below may have changed since.
 """
 
 SURVIVORS = """## What was not noticed
 
-Each with the reason why that is right, or what is missing.
+Each with the reason why that is right. Those without one are not noticed by the tests that were asked; tests of other folders, or of
+other days, may notice them.
 """
 
 
@@ -39,10 +40,13 @@ def mutants_page(table: Table) -> str:
         )
     parts = record["parts"]
     faults, killed = (sum(p[key] for p in parts.values()) for key in ("faults", "killed"))
+    same = sum(bool(s["reason"]) for s in record["survivors"])
     intro = INTRO.format(
         killed=killed,
         faults=faults,
         percent=100 * killed / faults,
+        same=same,
+        rest=100 * killed / (faults - same),
         seed=record["seed"],
         commit=record["commit"][:8],
     )
