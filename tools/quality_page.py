@@ -91,7 +91,8 @@ Ours rounds every tensor, since the device computes in integers from end to end;
 REASONS: dict[str, str] = {
     "soft-argmax": "of the six inputs that judge, two have larger coordinates, or a sharper peak, than the eight that calibrate: these are cut off, and plain, whose answers and shares are not rounded, has them",
     "ds_cnn": "biases that eight inputs correct do not fit the six that judge: 24.4 dB without the correction; trained, ours is the best",
-    "linear_bn": "its outputs get room for larger scores than calibration saw, which the six inputs that judge do not have: 39.7 dB without it",
+    "linear_bn": "results get room for larger numbers than calibration saw, which the six inputs that judge do not have: 39.7 dB without it",
+    "transformer": "the same: 36.0 dB without it; the trained one gains 6.6 dB",
     "Kalman filter, 240 steps": "the input has 8 bits: 56.1 dB with an input that is not rounded; plain rounds layers' operands alone, not the difference of input and position",
     "lstm cell, 240 steps": "the next hidden state, which is the output, has 8 bits: 43.1 dB with it not rounded; plain leaves it in float",
     "gru cell, 240 steps": "the new value's tanh has 8 bits: 42.6 dB with it not rounded, 43.2 with the layer in front of it not rounded; plain rounds that layer alone",
