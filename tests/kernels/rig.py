@@ -101,21 +101,21 @@ class Result:
 
 def run(target: Target, cases: Sequence[Case], filling: int = FILLING) -> list[Result]:
     """All cases in one run of the program."""
-    program, kernels = build(target)
     with TemporaryDirectory(prefix="pillion-rig-") as name:
-        folder = Path(name)
-        texts = [_words(len(cases), filling), *(_serialized(target, kernels, case) for case in cases)]
-        (folder / "cases.bin").write_bytes(b"".join(texts))
-        done = subprocess.run(
-            _command(target, program),
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return list(_results(target, cases, (folder / "results.bin").read_bytes()))
+        return list(_results(target, cases, run_in(Path(name), target, cases, filling)))
+
+
+def run_in(
+    folder: Path, target: Target, cases: Sequence[Case], filling: int = FILLING, options: Sequence[str] = ()
+) -> bytes:
+    """The results of the program, run in a folder, perhaps with further options of the emulator."""
+    program, kernels = build(target)
+    texts = [_words(len(cases), filling), *(_serialized(target, kernels, case) for case in cases)]
+    (folder / "cases.bin").write_bytes(b"".join(texts))
+    command = [*_command(target, program), *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return (folder / "results.bin").read_bytes()
 
 
 def check(

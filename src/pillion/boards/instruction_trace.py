@@ -67,7 +67,7 @@ def count_by_op(
 ) -> list[CountedWindow]:
     """Returns the instructions of each op on one sample; results are cached by firmware and sample."""
     image = qemu.build_firmware(firmware, board, files)
-    plugin = _build_plugin()
+    plugin = build_plugin()
     key = hash_parts(
         (
             RUNS.encode(),
@@ -82,7 +82,7 @@ def count_by_op(
     )
     text, _, named = result_file.read_text("utf-8").rpartition(RUNS)
     runs = [int(number) for number in named.split()]
-    windows = list(_parse_counted_windows(text, disassemble(image, board.core)))
+    windows = list(counted_windows(text, disassemble(image, board.core)))
     # The last window follows the last op.
     if len(windows) <= len(runs) or set(runs) != set(range(ops)):
         raise _not_counted_error(board, f"{len(windows)} windows for {len(runs)} runs of {ops} ops")
@@ -100,7 +100,7 @@ def _merge_windows(windows: Sequence[CountedWindow]) -> CountedWindow:
     return CountedWindow(lines, touched)
 
 
-def _build_plugin() -> Path:
+def build_plugin() -> Path:
     """Returns the plugin, compiled for this computer and the installed emulator."""
     source = (resources.files("pillion.boards") / "plugin" / "blocks.c").read_bytes()
     flags = (*_FLAGS, f"-DPILLION_PLUGIN_VERSION={_plugin_version()}")
@@ -158,7 +158,8 @@ def _plugin_options(elf: ElfSizes) -> Iterator[str]:
         yield f"range={addresses.start:#x}-{addresses.stop:#x}"
 
 
-def _parse_counted_windows(text: str, code: Mapping[int, DisassembledInstruction]) -> Iterator[CountedWindow]:
+def counted_windows(text: str, code: Mapping[int, DisassembledInstruction]) -> Iterator[CountedWindow]:
+    """Yields the windows in the plugin's counts, of a disassembled image."""
     lines: list[TracedInstruction] = []
     touched: list[tuple[int, int]] = []
     for word, *rest in map(str.split, text.splitlines()):

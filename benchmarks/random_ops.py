@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random ops of every kind, of 16 to 100,000 elements, for counting the instructions of kernels."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+
+import numpy as np
+
+from fuzz.choices import from_seed
+from fuzz.grow import Grower, Unfit
+from fuzz.recipes import recipe_of
+from pillion.errors import PillionError
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, DType, Shape, TensorType, Value
+from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d, EmbeddingBag, Gather, Quantize, Reshape
+from pillion.ops.example_values import random_like
+
+CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 96, 128, 160, 257)
+FEWEST, MOST = 16, 100_000
+"""The elements of operands and results."""
+MOST_MACS = 4_000_000
+KINDS = (*(kind for kind in ALL_OPS if kind is not Reshape), *[Conv2d] * 8, *[DepthwiseConv2d] * 6)
+"""Kinds by how often they are drawn; convolutions have many kernels."""
+
+
+class LargeGrower(Grower):
+    """A grower of single ops with operands up to MOST elements. References are not computed."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(from_seed(seed), Arithmetic.CMSIS_NN, largest=MOST)
+        self.random = random.Random(seed)
+        self.most_macs = MOST_MACS
+
+    def shape(self, rank: int | None = None) -> Shape:
+        """Log-uniform in the elements; batches other than 1 in one case of five."""
+        rank = self.choices.pick((4, 4, 4, 3, 2, 1, 5)) if rank is None else rank
+        elements = round(FEWEST * (MOST / FEWEST) ** self.random.random())
+        if rank == 1:
+            return (elements,)
+        last = (
+            self.choices.pick(CHANNELS)
+            if rank > 2 or self.choices.one_in(2)
+            else self.random.randint(1, 1000)
+        )
+        left = max(elements // last, 1)
+        rest = []
+        for axis in range(rank - 2):
+            is_batch = axis == 0 and rank == 4
+            most = 3 if is_batch else left
+            size = (
+                round(most ** self.random.uniform(0.2, 0.8)) if not is_batch or self.choices.one_in(5) else 1
+            )
+            rest.append(max(min(size, left), 1))
+            left = max(left // rest[-1], 1)
+        return (*rest, left, last)
+
+    def tried(self, cls: Any, type: TensorType, fields: dict[str, Any]) -> tuple[Any, Array]:
+        """The op and random data in the place of its result, or Unfit."""
+        try:
+            draft = cls(y=Value("y", type), **fields)
+            shape = draft.infer().shape if not type.shape else type.shape
+            op = cls(y=Value(f"{cls.kind}{self.count}", TensorType(shape, type.dtype, type.quant)), **fields)
+            op.check()
+        except (PillionError, ValueError, ZeroDivisionError, IndexError) as error:
+            raise Unfit from error
+        if not 0 < op.y.type.elements <= MOST or op.macs > self.most_macs:
+            raise Unfit
+        self.count += 1
+        return op, random_like(op.y) if op.y.dtype in (DType.INT8, DType.INT16) else random_like(
+            op.y.like("y")
+        )
+
+
+def random_op(seed: int, kind: type[Op]) -> Op | None:
+    """Returns a random op of a kind, or None if the drawn fields do not fit together."""
+    grower = LargeGrower(seed)
+    try:
+        recipe_of(kind)(grower, kind)
+    except Unfit:
+        return None
+    return next((op for op in reversed(grower.ops) if type(op) is kind), None)
+
+
+def random_ops(count: int, seed: int, kinds: Sequence[type[Op]] = KINDS) -> Iterator[Op]:
+    """Yields random ops, of each kind in turn."""
+    seeds = itertools.count(seed * 10_000_019)
+    for kind in itertools.islice(itertools.cycle(kinds), count):
+        yield next(op for one in seeds if (op := random_op(one, kind)) is not None)
+
+
+def random_data(op: Op, rng: np.random.Generator) -> tuple[Array, ...]:
+    """Returns data for the operands that are no constants; indices lie inside what they point into."""
+    return tuple(_random_array(op, v, rng) for v in op.activations)
+
+
+def _random_array(op: Op, v: Value, rng: np.random.Generator) -> Array:
+    if v.dtype is DType.FLOAT32:
+        reach = 50 * op.y.scale if isinstance(op, Quantize) else 3
+        return (rng.standard_normal(v.shape) * reach).astype(np.float32)
+    low, high = v.dtype.bounds
+    if isinstance(op, (Gather, EmbeddingBag)) and v is op.indices:
+        axis = op.axis if isinstance(op, Gather) else 0
+        low, high = 0, op.operands[0].shape[axis] - 1
+    return rng.integers(max(low, -30_000), min(high, 30_000), v.shape, endpoint=True).astype(v.dtype.numpy)
