@@ -216,7 +216,7 @@ def main() -> None:
     for core, kinds in figures.items():
         print(f"{core}: {100 * kinds['all']['close']:.1f} % of {kinds['all']['ops']} ops within {CLOSE:.0%}")
     if wanted.update:
-        FIGURES.write_text(json.dumps({"fitted": FITTED, "cores": figures}, indent=1) + "\n")
+        FIGURES.write_text(table_text(figures))
 
 
 if __name__ == "__main__":

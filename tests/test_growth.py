@@ -10,6 +10,7 @@ import pytest
 
 from call_counts import assert_grows
 from nightly import in_turn
+from partition.graphs import ON_M33
 from pillion import passes
 from pillion.devices.cortex_m import Isa
 from pillion.devices.neutron import N3_64
@@ -145,7 +146,7 @@ TFLITE = Arithmetic.TFLITE
 STAGES: dict[str, Callable[[Graph], object]] = {
     "verify": verify_graph,
     "passes": passes.run,
-    "place": lambda g: partition(g, N3_64, Isa.DSP),
+    "place": lambda g: partition(g, N3_64, ON_M33),
     "c": lambda g: project_files(lower(g, Isa.MVE), "cortex-m55"),
     "pte": lambda g: emit_pte(g, find_target("cortex-m55").core, "1.4", []),
     "tflite": lambda g: emit_tflite(g.replace(arithmetic=TFLITE)),

@@ -37,6 +37,7 @@ from pillion.compile_options import (
     Stream,
     Streamed,
 )
+from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
@@ -348,15 +349,16 @@ def place_ops(
     chip: Target, graph: Graph, options: PlacementOptions, watch: passes.Watch | None, *, unrolls: bool = True
 ) -> Placement:
     """Places each op on the NPU or the core. With `unrolls`, unrolls the loops whose steps run better so."""
+    core = core_cycles(chip.core, graph.arithmetic)
     if chip.npu is None:
-        return Placement(graph, all_on_cpu(graph, chip.isa, npu_target_example()))
+        return Placement(graph, all_on_cpu(graph, core, npu_target_example()))
     before = tuple(step.function for step in npu_steps(chip.npu))
     rewritten = passes.run(graph, before, watch)
     refuse_unmatched_patterns(rewritten, options)
     npu, name = chip.npu, chip.converter_name
-    request = (rewritten, npu, chip.isa, options, lambda body: cost_of(body, npu, name))
+    request = (rewritten, npu, core, options, lambda body: cost_of(body, npu, name))
     placed = partition_loops(*request, UNROLLED.function) if unrolls else partition(*request)
-    placed = restore_original_ops(graph, rewritten, placed, chip.isa)
+    placed = restore_original_ops(graph, rewritten, placed, core)
     if watch:
         watch("place", placed.graph)
     return placed

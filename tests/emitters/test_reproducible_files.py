@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from example_graphs import side_by_side
-from partition.graphs import EAGER
+from partition.graphs import EAGER, ON_M33
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters import pte, tflite
 from pillion.emitters.c.lower import lower
@@ -48,7 +48,7 @@ def c_project() -> bytes:
 
 
 def placed() -> bytes:
-    made = partition(run(graph(), PIPELINE), EAGER, Isa.DSP)
+    made = partition(run(graph(), PIPELINE), EAGER, ON_M33)
     return repr([entry.as_row() for entry in made.ledger]).encode() + str(made.graph).encode()
 
 

@@ -12,7 +12,7 @@ from fuzz.choices import from_seed
 from fuzz.memory_walk import check_plan
 from fuzz.scan_programs import repeated
 from judge.inputs import samples as samples_for_kernels
-from partition.graphs import EAGER, SOME_NPU, one_by_one
+from partition.graphs import EAGER, ON_M33, SOME_NPU, one_by_one
 from pillion import passes
 from pillion.compile_options import PlacementOptions
 from pillion.devices.cortex_m import CORES, Isa
@@ -151,7 +151,7 @@ def placed_is_the_reference(graph: Graph, eager: bool = True) -> None:
     """Each op in the arithmetic of its unit, whatever segments they form; then the C of the whole."""
     graph = split_groups(passes.run(graph))
     try:
-        placement = partition(graph, EAGER if eager else SOME_NPU, Isa.DSP, PlacementOptions())
+        placement = partition(graph, EAGER if eager else SOME_NPU, ON_M33, PlacementOptions())
     except PillionError as refusal:
         raise AssertionError(f"placement refuses: {refusal}") from None
     placed = verify_graph(placement.graph)
@@ -301,7 +301,7 @@ def executorch_with_segments_is_the_reference(graph: Graph) -> None:
     """The NPU's segments are delegates there."""
     from pillion.run.executorch import run_executorch
 
-    placed = partition(split_groups(passes.run(graph)), EAGER, Isa.DSP, PlacementOptions()).graph
+    placed = partition(split_groups(passes.run(graph)), EAGER, ON_M33, PlacementOptions()).graph
     program = Program(placed, find_target("imxrt700")).pte()
     for inputs in samples_for_kernels(graph):
         require_same(graph, placed.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")

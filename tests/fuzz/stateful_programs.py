@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from fuzz.choices import Choices, from_seed
 from fuzz.memory_walk import check_plan
 from pillion import passes
-from pillion.compile_options import PlacementOptions
 from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.c.lower import lower
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import Arithmetic
@@ -159,7 +159,7 @@ def states_keep_the_meaning(graph: Graph) -> None:
     require_equal([graph.reference(*x) for x in steps], [one.outputs for one in apart], "one by one")
     if graph.arithmetic is Arithmetic.CMSIS_NN:
         chip = find_target("imxrt700")
-        placed = verify_graph(partition(after, EAGER, chip.isa, PlacementOptions()).graph)
+        placed = verify_graph(partition(after, EAGER, core_cycles(chip.core)).graph)
         on(Program(placed, chip), HostExecutor(), steps)
 
 

@@ -7,6 +7,8 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
@@ -22,6 +24,9 @@ from pillion.targets import NPUS
 SOME_NPU = next(iter(NPUS.values()))
 EAGER = dataclasses.replace(SOME_NPU, dispatch_cycles=0, estimate=lambda op: 0)
 """An NPU that costs nothing, so that the rules alone decide."""
+
+ON_M33, ON_M55 = core_cycles(CORES["cortex-m33"]), core_cycles(CORES["cortex-m55"])
+"""What ops take on these cores."""
 
 Q = PerTensor(0.05, 3)
 SHAPE: Shape = (1, 6, 4, 8)

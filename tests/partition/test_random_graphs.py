@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partition.graphs import EAGER, EXAMPLES, Growing, graph_of, one_by_one, segments, value
+from partition.graphs import EAGER, EXAMPLES, ON_M33, Growing, graph_of, one_by_one, segments, value
 from pillion.compile_options import PlacementOptions
-from pillion.devices.cortex_m import Isa
 from pillion.devices.neutron import N3_64
 from pillion.emitters.tflite import emit
 from pillion.ir.graph import Graph
@@ -52,7 +51,7 @@ def test_placed_graphs_answer_as_their_ops(
         growing.append(op, choices)
     graph = growing.graph()
     constraints = PlacementOptions(tuple(f"n{number}_*" for number in kept))
-    placement = partition(graph, EAGER if eager else N3_64, Isa.DSP, constraints)
+    placement = partition(graph, EAGER if eager else N3_64, ON_M33, constraints)
     verify_graph(placement.graph)
     inputs = [random_like(v, seed) for v in graph.inputs]
     assert differing(graph, placement, inputs) == 0
@@ -81,7 +80,7 @@ def test_every_segment_has_a_tflite_form(steps: list[tuple[Op, list[int]]]) -> N
     growing = Growing()
     for op, choices in steps:
         growing.append(op, choices)
-    for segment in segments(partition(growing.graph(), EAGER, Isa.DSP).graph):
+    for segment in segments(partition(growing.graph(), EAGER, ON_M33).graph):
         assert emit(segment.body)
 
 
@@ -141,7 +140,7 @@ def with_ops(body: Graph, cls: type[Op], change: Callable[..., Op]) -> Graph:
 )
 def test_planted_faults_are_noticed(fault: Callable[[Graph], Graph], seed: int) -> None:
     graph = small_net()
-    placement = partition(graph, EAGER, Isa.DSP)
+    placement = partition(graph, EAGER, ON_M33)
     (segment,) = segments(placement.graph)
     faulty = dataclasses.replace(segment, body=fault(segment.body))
     placed = dataclasses.replace(placement, graph=verify_graph(placement.graph.replace(ops=(faulty,))))

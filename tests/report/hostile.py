@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 import faulty_executors
+from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.ir.types import Value
 from pillion.partition import all_on_cpu
 from pillion.program import Program
@@ -31,5 +32,5 @@ def program() -> Program:
     graph = graph.substitute(names)
     graph = graph.replace(ops=tuple(dataclasses.replace(op, source=SOURCE) for op in graph.ops))
     target = find_target("cortex-m33")
-    ledger = all_on_cpu(graph, target.isa, "--target <b onclick=window.hit=2>")
+    ledger = all_on_cpu(graph, core_cycles(target.core), "--target <b onclick=window.hit=2>")
     return Program(graph, target, ledger)

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import faulty_executors
+from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.errors import PillionError
 from pillion.ir.types import Value
 from pillion.partition import all_on_cpu
@@ -120,7 +121,7 @@ def long_names() -> Program:
     }
     target = find_target("cortex-m33")
     graph = graph.substitute(names)
-    return Program(graph, target, all_on_cpu(graph, target.isa, ""))
+    return Program(graph, target, all_on_cpu(graph, core_cycles(target.core), ""))
 
 
 def test_long_names_are_shown_shortened_and_told_whole() -> None:

@@ -85,6 +85,9 @@ class Device:
     """The factor range around a segment's estimated cycles."""
     arithmetic: Arithmetic = Arithmetic.TFLITE
     """The arithmetic that the NPU computes in."""
+    has_workspace: bool = False
+    """Whether operands and results lie in the NPU's workspace. Others are copied: see `_copied_bytes` in
+    partition.py."""
     copies_weights: bool = True
     """Whether weights are copied to SRAM before a run; otherwise the NPU reads them from flash."""
     constraints: QuantizationConstraints = field(default_factory=QuantizationConstraints)

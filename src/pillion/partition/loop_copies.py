@@ -9,14 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pillion.compile_options import PlacementOptions
-from pillion.devices.cortex_m import Isa
 from pillion.devices.device import Device
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.verdict import Verdict
 from pillion.ops.scan import Scan, op_run_counts, unroll_loops
 from pillion.partition.ledger import LoopEntry, ProcessingUnit
-from pillion.partition.partition import Costs, Placement, partition, require_all_on_npu
+from pillion.partition.partition import CoreCycles, Costs, Placement, partition, require_all_on_npu
 
 MOST_COPIES = 1024
 """The most ops of an unrolled loop: each of them costs flash and compile time."""
@@ -28,7 +27,7 @@ Tidy = Callable[[Graph], Graph]
 def partition_loops(
     graph: Graph,
     npu: Device,
-    isa: Isa,
+    core: CoreCycles,
     options: PlacementOptions,
     costs: Costs,
     tidy: Tidy,
@@ -36,7 +35,7 @@ def partition_loops(
     """Partitions a graph like `partition`, with loops unrolled if that is better."""
     is_wanted = options.only_npu or options.prefer_npu
     some = replace(options, only_npu=False, prefer_npu=is_wanted)
-    placed = partition(graph, npu, isa, some, costs)
+    placed = partition(graph, npu, core, some, costs)
     loop_verdicts: dict[Op, Verdict] = {}
     copied: list[LoopEntry] = []
     for loop in [op for op in graph.ops if isinstance(op, Scan)]:
@@ -49,7 +48,7 @@ def partition_loops(
             )
             continue
         written = tidy(unroll_loops(graph, loop))
-        tried = partition(written, npu, isa, some, costs)
+        tried = partition(written, npu, core, some, costs)
         verdict = _takes_more_ops(tried, placed) if is_wanted else _is_faster(tried, placed)
         if verdict.ok:
             graph, placed = written, tried

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pillion.compile_options import DEFAULT_OPTIONS, PlacementOptions
-from pillion.devices import cortex_m
-from pillion.devices.cortex_m import Isa
 from pillion.devices.device import Device
 from pillion.devices.payloads import ConverterError, SegmentCost
 from pillion.errors import PillionError
@@ -29,7 +27,7 @@ from pillion.partition.ledger import PREFERRED, Ledger, LedgerEntry, ProcessingU
 from pillion.partition.what_if import smallest_change
 
 CPU_BYTES_PER_CYCLE = 4
-"""The estimated bandwidth of the CPU for copies and cache flushes at a segment's boundary."""
+"""The estimated bandwidth of the CPU for copies at a segment's boundary."""
 
 BEGIN_CYCLES = 150
 """The NPU's cycles for an op of few elements without a better estimate: Vela 5.2's for sums and products of
@@ -46,6 +44,8 @@ class Placement:
     """The estimated cycles of the program."""
 
 
+CoreCycles = Callable[[Op], int]
+"""Returns the estimated cycles of an op on the core."""
 Costs = Callable[[Graph], SegmentCost | None]
 """Returns a converter's estimate for a segment's graph; raises if it cannot be converted. Without one it returns
 None, and the estimates of ops are summed."""
@@ -54,7 +54,7 @@ None, and the estimates of ops are summed."""
 def partition(
     graph: Graph,
     npu: Device,
-    isa: Isa,
+    core: CoreCycles,
     options: PlacementOptions = DEFAULT_OPTIONS.placement,
     costs: Costs = lambda body: None,
 ) -> Placement:
@@ -67,7 +67,7 @@ def partition(
             refused.update(failed)
             judged.update((op, (*judged[op], verdict)) for op, verdict in failed.items())
             continue
-        verdicts = [_segment_benefit(graph, segment, npu, isa, options, costs) for segment in segments]
+        verdicts = [_segment_benefit(graph, segment, npu, core, options, costs) for segment in segments]
         losing = [s for s, v in zip(segments, verdicts, strict=True) if not v.ok]
         if not losing:
             break
@@ -79,11 +79,11 @@ def partition(
         judged.update((op, (*judged[op], verdict)) for op in segment)
     cut = _replace_by_segments(graph, segments, npu)
     ledger = _make_ledger(
-        graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, isa
+        graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, core
     )
     if options.only_npu:
         require_all_on_npu(ledger)
-    segment_costs = [(_segment_cycles(graph, segment, npu, isa, costs), segment) for segment in segments]
+    segment_costs = [(_segment_cycles(graph, segment, npu, core, costs), segment) for segment in segments]
     # Estimates of single ops omit the start of each op.
     on_npu = sum(
         cost.on_npu + (0 if cost.by else BEGIN_CYCLES * sum(not npu.removes(op) for op in segment))
@@ -91,18 +91,18 @@ def partition(
     )
     members = {op for segment in segments for op in segment}
     left = (run for run in op_run_counts(graph.ops) if run.op not in members)
-    return Placement(cut, ledger, on_npu + sum(run.times * _core_cycles([run.op], npu, isa) for run in left))
+    return Placement(cut, ledger, on_npu + sum(run.times * _core_cycles([run.op], npu, core) for run in left))
 
 
-def all_on_cpu(graph: Graph, isa: Isa, flip: str) -> Ledger:
+def all_on_cpu(graph: Graph, core: CoreCycles, flip: str) -> Ledger:
     """Returns the ledger of a program for a chip without an NPU; `flip` names a chip with one."""
     why = Verdict("target.npu", False, "a chip with an NPU", "none")
-    return Ledger(tuple(_entry_on_cpu(run, isa, why, flip) for run in op_run_counts(graph.ops)))
+    return Ledger(tuple(_entry_on_cpu(run, core, why, flip) for run in op_run_counts(graph.ops)))
 
 
-def _entry_on_cpu(run: OpRunCount, isa: Isa, why: Verdict, flip: str = "") -> LedgerEntry:
+def _entry_on_cpu(run: OpRunCount, core: CoreCycles, why: Verdict, flip: str = "") -> LedgerEntry:
     """Returns the entry of an op that runs on the core for one reason."""
-    cycles = run.times * cortex_m.estimate(run.op, isa)
+    cycles = run.times * core(run.op)
     return LedgerEntry(run.op, ProcessingUnit.CPU, None, why, (why,), flip, 0, 0, cycles)
 
 
@@ -184,7 +184,7 @@ def _conversion_failure(graph: Graph, segment: list[Op], npu: Device, costs: Cos
 
 
 def _segment_benefit(
-    graph: Graph, segment: list[Op], npu: Device, isa: Isa, options: PlacementOptions, costs: Costs
+    graph: Graph, segment: list[Op], npu: Device, core: CoreCycles, options: PlacementOptions, costs: Costs
 ) -> Verdict:
     """Returns the verdict on a segment: it contains work, and is estimated to be faster on the NPU if that
     matters."""
@@ -195,7 +195,7 @@ def _segment_benefit(
     if options.only_npu or options.prefer_npu:
         option = "--only-npu" if options.only_npu else "--prefer-npu"
         return Verdict(PREFERRED, True, "what the rules allow, whatever it costs", option)
-    cycles = _segment_cycles(graph, segment, npu, isa, costs)
+    cycles = _segment_cycles(graph, segment, npu, core, costs)
     flash = "" if npu.flash_bytes_per_cycle is None else ", constants from the same flash"
     return Verdict(
         "segment.cost",
@@ -214,20 +214,32 @@ class _SegmentCycles:
     by: str
 
 
-def _segment_cycles(graph: Graph, segment: list[Op], npu: Device, isa: Isa, costs: Costs) -> _SegmentCycles:
-    border = sum(
-        v.type.size_bytes for v in (*_segment_inputs(graph, segment), *_segment_outputs(graph, segment))
-    )
+def _segment_cycles(
+    graph: Graph, segment: list[Op], npu: Device, core: CoreCycles, costs: Costs
+) -> _SegmentCycles:
     known = costs(_segment_op(graph, segment, npu).body)
     work = known.cycles if known else sum(npu.estimate(op) for op in segment)
-    on_npu = npu.dispatch_cycles + work + border // CPU_BYTES_PER_CYCLE
-    return _SegmentCycles(on_npu, _core_cycles(segment, npu, isa), known.by if known else "")
+    on_npu = npu.dispatch_cycles + work + _copied_bytes(graph, segment, npu) // CPU_BYTES_PER_CYCLE
+    return _SegmentCycles(on_npu, _core_cycles(segment, npu, core), known.by if known else "")
 
 
-def _core_cycles(ops: Sequence[Op], npu: Device, isa: Isa) -> int:
+def _copied_bytes(graph: Graph, segment: list[Op], npu: Device) -> int:
+    """Returns the bytes that are copied into and out of the NPU's workspace: of operands that are still needed after
+    the segment, and of states, which have memory of their own. All others are placed there."""
+    if not npu.has_workspace:
+        return 0
+    members, last = set(segment), graph.ops.index(segment[-1])
+    later = {v for op in graph.ops[last:] if op not in members for v in op.activations}
+    states = {v for state in graph.states for v in (state.before, state.after)}
+    inputs, outputs = _segment_inputs(graph, segment), _segment_outputs(graph, segment)
+    copied = [v for v in inputs if v in later or v in states or graph.is_output(v)]
+    return sum(v.type.size_bytes for v in (*copied, *(v for v in outputs if v in states)))
+
+
+def _core_cycles(ops: Sequence[Op], npu: Device, core: CoreCycles) -> int:
     """Returns the cycles of ops on the core, including those of reading constants from flash if the NPU's
     estimates include them."""
-    cycles = sum(cortex_m.estimate(op, isa) for op in ops)
+    cycles = sum(map(core, ops))
     if npu.flash_bytes_per_cycle is None:
         return cycles
     constants = {v: None for op in ops for v in op.operands if v.is_constant}
@@ -250,7 +262,11 @@ def _segment_outputs(graph: Graph, segment: list[Op]) -> list[Value]:
 
 
 def _make_ledger(
-    graph: Graph, segments: list[list[Op]], judged: dict[Op, tuple[Verdict, ...]], npu: Device, isa: Isa
+    graph: Graph,
+    segments: list[list[Op]],
+    judged: dict[Op, tuple[Verdict, ...]],
+    npu: Device,
+    core: CoreCycles,
 ) -> Ledger:
     number = {op: i for i, segment in enumerate(segments) for op in segment}
     crossing = Counter[Op]()
@@ -262,7 +278,7 @@ def _make_ledger(
         if op not in judged:
             inside = f"one that runs {run.times:,} times, in a loop"
             entries.append(
-                _entry_on_cpu(run, isa, Verdict("scan.step", False, "an op that runs once", inside))
+                _entry_on_cpu(run, core, Verdict("scan.step", False, "an op that runs once", inside))
             )
             continue
         verdicts = judged[op]
@@ -276,7 +292,7 @@ def _make_ledger(
                 flip="" if op in number else smallest_change(op, npu, verdicts),
                 crossing_bytes=crossing[op],
                 npu_cycles=npu.estimate(op) if all_ok(npu.judge(op)) else 0,
-                cpu_cycles=cortex_m.estimate(op, isa),
+                cpu_cycles=core(op),
             )
         )
     return Ledger(tuple(entries))

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pillion.devices import cortex_m
-from pillion.devices.cortex_m import Isa
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import Scan
 from pillion.partition.ledger import LedgerEntry
-from pillion.partition.partition import Placement
+from pillion.partition.partition import CoreCycles, Placement
 
 
-def restore_original_ops(original: Graph, rewritten: Graph, placed: Placement, isa: Isa) -> Placement:
+def restore_original_ops(original: Graph, rewritten: Graph, placed: Placement, core: CoreCycles) -> Placement:
     """Restores each original op whose replacement is entirely on the core."""
     unchanged, on_core = set(rewritten.ops), set(placed.graph.ops)
     chains = {op: _replacement_ops(op, original, rewritten) for op in original.ops if op not in unchanged}
@@ -25,7 +23,7 @@ def restore_original_ops(original: Graph, rewritten: Graph, placed: Placement, i
     last_ops = {chain[-1]: op for op, chain in chains.items()}
     gone = {replacement for chain in chains.values() for replacement in chain} - last_ops.keys()
     ops = tuple(last_ops.get(op, op) for op in placed.graph.ops if op not in gone)
-    entries = tuple(_restored_entry(e, last_ops, isa) for e in placed.ledger if e.op not in gone)
+    entries = tuple(_restored_entry(e, last_ops, core) for e in placed.ledger if e.op not in gone)
     saved = sum(e.cpu_cycles for e in placed.ledger) - sum(e.cpu_cycles for e in entries)
     ledger = replace(placed.ledger, entries=entries)
     return Placement(placed.graph.replace(ops=ops), ledger, placed.cycles - saved)
@@ -50,7 +48,7 @@ def _replacement_ops(op: Op, original: Graph, rewritten: Graph) -> list[Op]:
     return chain if is_closed else []
 
 
-def _restored_entry(entry: LedgerEntry, last_ops: dict[Op, Op], isa: Isa) -> LedgerEntry:
+def _restored_entry(entry: LedgerEntry, last_ops: dict[Op, Op], core: CoreCycles) -> LedgerEntry:
     """Returns the entry of a restored op for the last op of its replacement; other entries stay."""
     op = last_ops.get(entry.op)
-    return entry if op is None else replace(entry, op=op, npu_cycles=0, cpu_cycles=cortex_m.estimate(op, isa))
+    return entry if op is None else replace(entry, op=op, npu_cycles=0, cpu_cycles=core(op))

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pillion.compiled_program import CompiledProgram
-from pillion.devices import cortex_m
 from pillion.emitters.c.kernel_choice import KernelChoice
+from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import PerChannel, PerTensor, Value
@@ -73,14 +73,15 @@ def op_facts(subject: CompiledProgram, instructions: Sequence[int] | None) -> tu
 
 def _entry_of_read_program(placed: PlacedOp, subject: CompiledProgram) -> LedgerEntry:
     """Returns the ledger entry of an op in a program read from a file, which records the unit but no reason."""
-    op, isa = placed.op, subject.target.isa
+    op = placed.op
     npu = NPUS.get(placed.device)
     on_npu = placed.segment is not None
     verdict = Verdict("file.placement", on_npu, "what the file says", placed.device or "a kernel of the core")
     verdicts = (*npu.judge(op), verdict) if npu else (verdict,)
     cycles = npu.estimate(op) if npu else 0
     unit = ProcessingUnit.NPU if on_npu else ProcessingUnit.CPU
-    return LedgerEntry(op, unit, placed.segment, verdict, verdicts, "", 0, cycles, cortex_m.estimate(op, isa))
+    on_core = core_cycles(subject.target.core, subject.graph.arithmetic)(op)
+    return LedgerEntry(op, unit, placed.segment, verdict, verdicts, "", 0, cycles, on_core)
 
 
 def _facts_of_op(

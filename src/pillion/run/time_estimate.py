@@ -23,9 +23,10 @@ from pillion.devices.cortex_m.classes import (
     executed,
 )
 from pillion.devices.cortex_m.memories import MemoryAssumption, default_memories, find_memories
-from pillion.devices.cortex_m.op_cycles import counted_cycles, uncounted_cycles
+from pillion.devices.cortex_m.op_cycles import counted_cycles
 from pillion.devices.cycle_range import CycleRange, sum_of_ranges
 from pillion.devices.device import Device
+from pillion.emitters.c.kernel_costs import estimated_cycles
 from pillion.emitters.c.manifest import Manifest, ManifestOp, read_manifest
 from pillion.errors import PillionError
 from pillion.ir.op import Op
@@ -52,7 +53,7 @@ STAND_IN_BOARDS: Mapping[str, str] = {
     "cortex-m85": "mps3-an547",
 }
 """Boards with the same kernels, for cores that QEMU does not emulate."""
-MULTIPLICATIONS = "multiplications"
+ESTIMATED = "estimated instructions"
 """The basis of an estimate without a run."""
 
 
@@ -152,7 +153,7 @@ def estimate_program(
     timeout: float = TIMEOUT_SECONDS,
 ) -> TimeEstimate:
     """Returns the estimated time of a compiled program: from instructions counted on one sample (by default a
-    random one) if that is possible, otherwise from multiply-accumulates."""
+    random one) if that is possible, otherwise from estimated instructions."""
     core = counted_core(program.target.core, on)
     counter = can_count_instructions(core, on)
     if not counter.ok:
@@ -189,7 +190,7 @@ def estimate_folder(
             f"the instructions of `{manifest.model}` cannot be counted",
             rule=counter.wanted,
             here=counter.got,
-            help=counter.help or "`pillion compile --clock` estimates from multiplications then",
+            help=counter.help or "`pillion compile --clock` estimates instructions then",
         )
     board = dataclasses.replace(BOARDS[counter.got], optimize=manifest.optimize)
     check_board(manifest, board)
@@ -277,12 +278,11 @@ def _segment_time(op: Segment, npu: Device | None, conditions: TimingConditions)
 def _estimate_without_counts(
     program: Runnable, conditions: TimingConditions, core: Core, why: str
 ) -> TimeEstimate:
-    """Returns an estimate from multiply-accumulates and elements, with a wider range."""
+    """Returns an estimate from the instructions of each kernel, with a wider range."""
     cpu = [run for run in op_run_counts(program.graph.ops) if not isinstance(run.op, Segment)]
-    ops = tuple(
-        _op_time(run.op, "cpu", uncounted_cycles(core, run.op) * run.times, conditions.clock) for run in cpu
-    )
-    memories = conditions.memories or _default_memories(program.target, core)
-    basis = f"{MULTIPLICATIONS} and elements of each op, nothing was run: {why}"
+    memories, clock = conditions.memories or _default_memories(program.target, core), conditions.clock
+    own = (core, program.graph.arithmetic, memories, clock.hertz)
+    ops = tuple(_op_time(run.op, "cpu", estimated_cycles(run.op, *own) * run.times, clock) for run in cpu)
+    basis = f"{ESTIMATED} of each kernel, nothing was run: {why}"
     estimate = TimeEstimate(core.name, conditions.clock, memories, basis, ops)
     return _add_npu_times(estimate, program, conditions)

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pillion.devices.cortex_m import Isa
-from pillion.devices.cortex_m.estimate import instructions
 from pillion.emitters.c.kernel import A_CALL, row_elements
 from pillion.emitters.c.kernel_choice import KernelChoice, choose_kernels, choose_variant_kernels
+from pillion.emitters.c.kernel_costs import kernel_instructions
 from pillion.emitters.c.tile_variants import VariantCache
 from pillion.ir.access import Span, row_bytes
 from pillion.ir.graph import Graph
@@ -42,12 +42,8 @@ class TilingCosts:
         self._further: dict[int, float] = {}
 
     def whole_instructions(self) -> float:
-        """Returns the instructions of all ops run whole: the lower of two estimates, so that no share of them is
-        underestimated."""
-        known = [
-            (choice.kernel.work, choice.op, instructions(choice.op, self.isa)) for choice in self.choices
-        ]
-        return sum(min(work(op), estimate) if work else estimate for work, op, estimate in known)
+        """Returns the instructions of all ops run whole."""
+        return sum(kernel_instructions(choice.op, choice.kernel, self.isa) for choice in self.choices)
 
     def instructions_of_events(self, first: int, events: Sequence[Event]) -> float:
         """Returns the instructions that the events of a region add, each run by the kernel and the padding of its

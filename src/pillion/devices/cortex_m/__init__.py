@@ -4,6 +4,5 @@
 from __future__ import annotations
 
 from pillion.devices.cortex_m.cores import CORES, Core, Isa, missing_core_reason
-from pillion.devices.cortex_m.estimate import estimate
 
-__all__ = ["CORES", "Core", "Isa", "estimate", "missing_core_reason"]
+__all__ = ["CORES", "Core", "Isa", "missing_core_reason"]

@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cycle ranges of ops on a Cortex-M: from instructions counted in an emulator, or from
-multiply-accumulates."""
+"""Cycle ranges of instructions on a Cortex-M."""
 
 from __future__ import annotations
 
 from pillion.devices.cortex_m.classes import InstructionCounts
 from pillion.devices.cortex_m.cores import Core
 from pillion.devices.cortex_m.cycles import CYCLES
-from pillion.devices.cortex_m.estimate import estimate
 from pillion.devices.cortex_m.memories import MemoryAssumption
-from pillion.devices.cycle_range import NOTHING, CycleRange, sum_of_ranges
-from pillion.ir.op import Op
-
-UNCOUNTED = CycleRange(0.4, 3.0)
-"""The factor range of estimates from multiply-accumulates; tests compare it with counted programs."""
+from pillion.devices.cycle_range import CycleRange, sum_of_ranges
 
 
 def counted_cycles(
@@ -29,12 +23,3 @@ def counted_cycles(
 
 _SLOW = CycleRange(1, 16)
 """The cycles of a class that the core's table lacks."""
-
-
-def uncounted_cycles(core: Core, op: Op) -> CycleRange:
-    """Returns the cycle range of an op that was not executed."""
-    cycles = estimate(op, core.isa)
-    return CycleRange(UNCOUNTED.low * cycles, UNCOUNTED.high * cycles) if cycles else NOTHING
-
-
-__all__ = ["counted_cycles", "uncounted_cycles"]

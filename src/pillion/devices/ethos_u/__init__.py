@@ -59,6 +59,7 @@ def ethos_u(settings: VelaSettings) -> Device:
         flash_bytes_per_cycle=FLASH_BYTES_PER_CYCLE,
         dispatch_cycles=DISPATCH_CYCLES,
         arithmetic=Arithmetic.TFLITE_INTEGER,
+        has_workspace=True,
         copies_weights=False,
         removes=lambda op: isinstance(op, MOVEMENT),
         delegate="EthosUBackend",

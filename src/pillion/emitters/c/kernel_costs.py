@@ -19,7 +19,7 @@ from pillion.devices.cortex_m.op_cycles import counted_cycles
 from pillion.devices.cycle_range import NOTHING, CycleRange, sum_of_ranges
 from pillion.emitters.c.cost_features import cost_features
 from pillion.emitters.c.kernel import Kernel
-from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.emitters.c.kernel_choice import choose_kernels, kernels
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -34,7 +34,7 @@ SMALL_CORES = ("cortex-m0", "cortex-m0plus", "cortex-m1", "cortex-m23")
 COUNTED_CORES = {Isa.MVE: "cortex-m55", Isa.DSP: "cortex-m33"}
 SCALAR_CORE = "cortex-m3"
 UNKNOWN = {"call": 80.0, "macs": 4.0, "results": 25.0}
-"""The coefficients of kernels without a row, such as those of plug-ins, that tell no `work` of their own."""
+"""The coefficients of ops without any counted kernel."""
 UNKNOWN_MIX = {"ALU": 0.5, "LOAD": 0.2, "STORE": 0.1, "MULTIPLY": 0.1, "BRANCH": 0.1, "taken": 0.1}
 ASIDE = ("registers", "taken")
 """Entries of a mix that are no classes."""
@@ -57,11 +57,22 @@ def counted_core(core: str | Isa) -> str:
     return "cortex-m0" if core in SMALL_CORES else COUNTED_CORES.get(isa, SCALAR_CORE)
 
 
+def _row(kernel: Kernel, core: str) -> Mapping[str, Any] | None:
+    """Returns the row of a kernel. One that was not counted and tells no `work`, such as that of a plug-in, of LiteRT's
+    arithmetic or of a tile, is taken to cost as much as the first of its op that was."""
+    rows = kernel_costs()[core]
+    if kernel.name in rows or kernel.work:
+        return rows.get(kernel.name)
+    return next(
+        (rows[k.name] for k in kernels(CORES[core].isa) if k.op is kernel.op and k.name in rows), None
+    )
+
+
 def kernel_instructions(op: Op, kernel: Kernel, core: str | Isa) -> float:
     """Returns the estimated instructions of an op by a kernel."""
     if op.kind in FREE:
         return 0.0
-    row = kernel_costs()[counted_core(core)].get(kernel.name)
+    row = _row(kernel, counted_core(core))
     if row is None and kernel.work:
         return kernel.work(op)
     found = cost_features(op, kernel)
@@ -71,7 +82,7 @@ def kernel_instructions(op: Op, kernel: Kernel, core: str | Isa) -> float:
 
 def estimated_executed(op: Op, kernel: Kernel, core: str | Isa) -> Executed:
     """Returns the estimated instructions of an op by class, and the memory that it touches, once."""
-    row = kernel_costs()[counted_core(core)].get(kernel.name)
+    row = _row(kernel, counted_core(core))
     mix: Mapping[str, float] = row["mix"] if row else UNKNOWN_MIX
     count = kernel_instructions(op, kernel, core)
     counts = {InstructionClass[name]: round(count * part) for name, part in mix.items() if name not in ASIDE}

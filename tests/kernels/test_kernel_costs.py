@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ops are estimated to take, held against counts in the emulator: random ones, and those that placement asks about alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.emitters.c.kernel_costs import core_cycles, kernel_costs, kernel_instructions
+from pillion.emitters.c.kernel_lists import KERNELS_OF
+from pillion.emitters.segments import cost_of
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ops import AvgPool2d, Function, Lut, MaxPool2d, Mean, ReduceMax, Softmax
+from pillion.ops.example_values import make, value
+from pillion.ops.softmax import OUTPUT
+from pillion.partition import ProcessingUnit, partition
+from pillion.targets import find_target
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from kernel_costs import TARGETS, chosen_pairs, counted
+
+CLOSE = 0.25
+"""How far an estimate may be off."""
+IMAGE = value("x", (1, 40, 40, 16))
+ALONE = {
+    "amax": make(ReduceMax, value("y", ()), x=value("x", (1, 12, 12, 16)), axes=(1, 2), keepdims=False),
+    "sigmoid": make(Lut, value("y", (), *Function.SIGMOID.fixed_output), x=IMAGE, function=Function.SIGMOID),
+    "mean": make(Mean, value("y", (), 0.02), x=IMAGE, axes=(1, 2), keepdims=False),
+    "max pool": make(MaxPool2d, value("y", ()), x=IMAGE, kernel=(3, 3), stride=(2, 2), padding=(1, 1, 1, 1)),
+    "average pool": make(AvgPool2d, value("y", ()), x=IMAGE, kernel=(2, 2), stride=(2, 2)),
+    "softmax": make(Softmax, value("y", (), OUTPUT.scale, OUTPUT.zero_point), x=value("x", (1, 1000))),
+}
+"""Ops of which the core's cycles decide where they run."""
+FASTER_ON_NPU = ("max pool", "average pool", "softmax")
+
+
+def kernel_of(op: Op, isa: Isa) -> Kernel:
+    return choose_kernels(Graph("g", op.activations, (op,), op.results), isa)[0].kernel
+
+
+def ratios(core: str, pairs: Sequence[tuple[Op, Kernel]]) -> list[float]:
+    return [kernel_instructions(op, kernel, core) / count for op, kernel, count in counted(core, pairs)]
+
+
+@pytest.mark.qemu
+@pytest.mark.turns(4)
+@pytest.mark.parametrize("core", list(TARGETS))
+def test_estimates_of_random_ops_are_close_to_counts(core: str) -> None:
+    """Of other ops than those of the fit and of the docs: 95 of 100 are close, so no more than four of 36 are not."""
+    found = ratios(core, chosen_pairs(core, 36, seed=3))
+    assert sum(abs(ratio - 1) > CLOSE for ratio in found) <= 4, found
+    assert abs(np.median(found) - 1) < 0.05
+
+
+@pytest.mark.qemu
+def test_estimates_of_single_ops_are_close_to_counts() -> None:
+    pairs = [(op, kernel_of(op, Isa.MVE)) for op in ALONE.values()]
+    found = dict(zip(ALONE, ratios("cortex-m55", pairs), strict=True))
+    assert all(abs(ratio - 1) <= CLOSE for ratio in found.values()), found
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_the_cheaper_unit_runs_a_single_op(name: str) -> None:
+    """Vela's cycles, and the start of the NPU, against those of the kernel."""
+    op, chip = ALONE[name], find_target("cortex-m55+ethos-u55-128")
+    assert chip.npu is not None
+    npu = chip.npu
+    graph = Graph("g", op.activations, (op,), op.results)
+    on_core = core_cycles(chip.core)(op)
+    placed = partition(
+        graph, npu, core_cycles(chip.core), costs=lambda body: cost_of(body, npu, chip.converter_name)
+    )
+    known = cost_of(graph.replace(arithmetic=npu.arithmetic), npu, chip.converter_name)
+    on_npu = npu.dispatch_cycles + (known.cycles if known else npu.estimate(op))
+    (entry,) = placed.ledger
+    assert (entry.unit is ProcessingUnit.NPU) == (on_npu < on_core), (on_npu, on_core)
+    assert (entry.unit is ProcessingUnit.NPU) == (name in FASTER_ON_NPU) or not known
+
+
+def test_every_kernel_of_whole_ops_has_costs() -> None:
+    """Kernels of LiteRT's arithmetic, and one for short filters, take those of others of their op."""
+    like_others = {"linear_tflite_mve", "linear_tflite_dsp", "depthwise_im2col_k16_mve"}
+    for core, isa in (("cortex-m55", Isa.MVE), ("cortex-m33", Isa.DSP), ("cortex-m3", Isa.SCALAR)):
+        known = kernel_costs()[core].keys() | like_others
+        assert {k.name for k in KERNELS_OF[isa] if not k.is_tiled} <= known, core
+    for kernel in (k for k in KERNELS_OF[Isa.MVE] if k.name in like_others):
+        op = next(op for op in kernel.op.examples() if op.macs)
+        assert (
+            0
+            < kernel_instructions(op, kernel, "cortex-m55")
+            < 200 + 5 * op.macs + 100 * op.results[0].type.elements
+        )
