@@ -25,8 +25,10 @@ def _taps_inside(op: Any, axis: int) -> int:
     size, count = op.x.shape[1 + axis], op.y.shape[1 + axis]
     before, stride, kernel = op.padding[2 * axis], op.stride[axis], op.kernel[axis]
     dilation = getattr(op, "dilation", (1, 1))[axis]
-    starts = (place * stride - before for place in range(count))
-    return sum(0 <= start + tap * dilation < size for start in starts for tap in range(kernel))
+    shifts = [before - tap * dilation for tap in range(kernel)]
+    return sum(
+        max(0, min(count, (size - 1 + shift) // stride + 1) - max(0, -(-shift // stride))) for shift in shifts
+    )
 
 
 def pool_features(op: Any) -> Features:
