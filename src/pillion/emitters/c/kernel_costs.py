@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from pillion.devices.cortex_m import CORES, Core, Isa
-from pillion.devices.cortex_m.classes import LINE_BYTES, Executed, InstructionClass, MemoryAccesses
+from pillion.devices.cortex_m.classes import LINE_BYTES, InstructionCounts, InstructionClass, MemoryAccesses
 from pillion.devices.cortex_m.memories import MEMORIES, MemoryAssumption
 from pillion.devices.cortex_m.op_cycles import counted_cycles
 from pillion.devices.cycle_range import NOTHING, CycleRange, sum_of_ranges
@@ -80,7 +80,7 @@ def kernel_instructions(op: Op, kernel: Kernel, core: str | Isa) -> float:
     return sum(coefficient * found.get(name, 0.0) for name, coefficient in coefficients.items())
 
 
-def estimated_executed(op: Op, kernel: Kernel, core: str | Isa) -> Executed:
+def estimated_executed(op: Op, kernel: Kernel, core: str | Isa) -> InstructionCounts:
     """Returns the estimated instructions of an op by class, and the memory that it touches, once."""
     row = _row(kernel, counted_core(core))
     mix: Mapping[str, float] = row["mix"] if row else UNKNOWN_MIX
@@ -88,7 +88,7 @@ def estimated_executed(op: Op, kernel: Kernel, core: str | Isa) -> Executed:
     counts = {InstructionClass[name]: round(count * part) for name, part in mix.items() if name not in ASIDE}
     registers, taken = (round(count * mix.get(name, 0.0)) for name in ASIDE)
     held = (sum(v.type.size_bytes for v in op.operands if v.is_constant), _moved_bytes(op))
-    return Executed(counts, registers, taken, *(MemoryAccesses(n, -(-n // LINE_BYTES)) for n in held))
+    return InstructionCounts(counts, registers, taken, *(MemoryAccesses(n, -(-n // LINE_BYTES)) for n in held))
 
 
 def _moved_bytes(op: Op) -> int:
