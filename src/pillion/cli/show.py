@@ -23,7 +23,10 @@ pillion show build/npu_segment_0.bin --commands   every command with its fields
 )
 def show(
     file: Annotated[
-        Path, argument("NPU code of a segment: npu_segment_N.bin of a C project.", metavar="FILE")
+        Path,
+        argument(
+            "NPU code: npu_segment_N.bin of a C project, or a .tflite of NXP's converter.", metavar="FILE"
+        ),
     ],
     commands: Annotated[
         bool, option(None, "Show every command instead of every step.", "--commands")

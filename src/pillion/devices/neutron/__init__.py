@@ -13,6 +13,7 @@ from __future__ import annotations
 from pillion.devices.device import Device
 from pillion.devices.neutron.converter import convert_segments
 from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH
+from pillion.devices.neutron.converter.listing import list_neutron_code
 from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.fixits import fixits_for
 from pillion.devices.neutron.limits import NeutronGeometry
@@ -56,6 +57,7 @@ def neutron(name: str, geometry: NeutronGeometry) -> Device:
         removes=is_removed,
         delegate="NeutronBackend",
         file_operators=((NEUTRON_GRAPH, "NXP's eIQ Neutron"),),
+        show=list_neutron_code,
         payloads=convert_segments,
     )
 

@@ -4,9 +4,12 @@ segment."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
+from pillion.devices.neutron.converter.microcode import payload_version
 from pillion.devices.neutron.converter.payload import DevicePayload, Port, check_payload
 from pillion.errors import PillionError
 from pillion.schemas import tflite
@@ -51,6 +54,46 @@ def extract_payload(model: bytes, inputs: Sequence[str], outputs: Sequence[str])
     _require_all_outputs(payload, outputs)
     check_payload(payload)
     return payload
+
+
+@dataclass(frozen=True)
+class ConvertedOperator:
+    """An operator in a converter's result; the payload of a NeutronGraph, None for operators left to the CPU."""
+
+    name: str
+    payload: DevicePayload | None
+    scratch_tensor_bytes: int = 0
+    """The size of the scratch tensor, which the microcode's header repeats."""
+
+
+def converted_operators(model: bytes) -> tuple[ConvertedOperator, ...]:
+    """Returns all operators of a converter's result, in order of execution."""
+    file = _parse_tflite(model)
+    graph = _only_subgraph(file)
+    return tuple(_converted_operator(file, graph, operator) for operator in graph.operators)
+
+
+def _converted_operator(
+    file: tflite.Model, graph: tflite.SubGraph, operator: tflite.Operator
+) -> ConvertedOperator:
+    name = _operator_name(file, operator)
+    if name != NEUTRON_GRAPH:
+        return ConvertedOperator(name, None)
+    if len(operator.inputs) < BLOCKS or len(operator.outputs) < 2:
+        rule = f"{NEUTRON_GRAPH} has microcode, weights and kernels, a result and scratch memory"
+        raise unexpected_result_error(rule, f"{len(operator.inputs)} and {len(operator.outputs)} tensors")
+    microcode, weights, kernels = (_tensor_data(file, graph, tensor) for tensor in operator.inputs[-BLOCKS:])
+    inputs = len(operator.inputs) - BLOCKS
+    version = payload_version(microcode, inputs, len(operator.outputs))
+    outputs = len(operator.outputs) - (3 if version else 1)
+    payload = DevicePayload(
+        tuple(map(Port, range(inputs))),
+        tuple(map(Port, range(outputs))),
+        *(inputs, version, microcode, weights, kernels),
+    )
+    check_payload(payload)
+    scratch = _checked_item(graph.tensors, operator.outputs[-1], "tensor")
+    return ConvertedOperator(name, payload, math.prod(scratch.shape))
 
 
 def unexpected_result_error(rule: str, here: str) -> PillionError:

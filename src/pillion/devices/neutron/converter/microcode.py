@@ -52,3 +52,17 @@ def read_microcode(block: bytes, version: int) -> Microcode:
         words[count - 1],
         words[SCRATCH_BYTES_WORD],
     )
+
+
+def payload_version(block: bytes, inputs: int, tensors: int) -> int:
+    """Returns the version whose header counts agree with the operator: data inputs, and output tensors with the
+    extra ones (scratch; in version 1 also profile and debug data)."""
+    for version in reversed(VERSIONS):
+        first = INPUTS_WORD[version]
+        extra = 3 if version else 1
+        if len(block) >= 4 * (first + 2) and struct.unpack_from("<2I", block, 4 * first) == (
+            inputs,
+            tensors - extra,
+        ):
+            return version
+    return 0
