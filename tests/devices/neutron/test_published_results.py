@@ -102,3 +102,14 @@ def test_show_lists_words_and_leftovers(tmp_path: Path) -> None:
     shown = show(code, "--commands")
     assert shown[0] == "eIQ Neutron, payload version 0"
     assert sum("no public meaning" in line for line in shown) == 5
+
+
+def test_leftover_ops_stay_on_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a converter that leaves SOFTMAX, our split is that of NXP's results."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "sdk_stand_in"))
+    monkeypatch.setenv("STAND_IN", "leaves_softmax")
+    program = pillion.compile(FOLDER / f"cpu_{CIFAR}.tflite", target="mcxn947")
+    ours = [entry.op.source.rpartition(", ")[2] for entry in program.ledger if entry.segment is None]
+    assert ours == ["SOFTMAX", "DEQUANTIZE"]
+    (softmax,) = [entry for entry in program.ledger if "SOFTMAX" in entry.op.source]
+    assert "1 of 2 operators: NeutronGraph, ADD" in softmax.because

@@ -11,7 +11,7 @@ converter/              from a segment's TFLite file to NPU code"""
 from __future__ import annotations
 
 from pillion.devices.device import Device
-from pillion.devices.neutron.converter import convert_segments
+from pillion.devices.neutron.converter import convert_segments, require_conversion
 from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH
 from pillion.devices.neutron.converter.listing import list_neutron_code
 from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
@@ -58,6 +58,7 @@ def neutron(name: str, geometry: NeutronGeometry) -> Device:
         delegate="NeutronBackend",
         file_operators=((NEUTRON_GRAPH, "NXP's eIQ Neutron"),),
         show=list_neutron_code,
+        cost=require_conversion,
         payloads=convert_segments,
     )
 

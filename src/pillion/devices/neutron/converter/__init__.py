@@ -8,10 +8,26 @@ from collections.abc import Sequence
 
 from pillion.devices.neutron.converter.payload import compose_payload
 from pillion.devices.neutron.converter.sdk_probe import SDK, sdk_available
-from pillion.devices.payloads import Payloads, SegmentFile, SegmentPayload, marked_tflite_payloads
+from pillion.devices.payloads import (
+    Payloads,
+    SegmentCost,
+    SegmentFile,
+    SegmentPayload,
+    marked_tflite_payloads,
+)
 
 KERNEL_SELECTION = "neutron_kernel_selection.c"
 """The C file for the firmware with the NPU kernels that a program needs."""
+
+
+def require_conversion(tflite: bytes, chip: str) -> SegmentCost | None:
+    """Raises if NXP's converter, where installed, fails on a segment or leaves operators to the CPU; the ops that
+    it fails on then stay on the core. Returns None, because the converter estimates no cycles."""
+    if sdk_available():
+        from pillion.devices.neutron.converter.sdk import run_converter
+
+        run_converter(tflite, chip, kernel_selection=False)
+    return None
 
 
 def convert_segments(files: Sequence[SegmentFile], chip: str) -> Payloads:

@@ -97,7 +97,8 @@ def converted(file):
         inputs=list(range(len(inputs) + 3)), outputs=list(range(len(inputs) + 3, len(tensors)))
     )
     operators = {"no_graph": [], "two_graphs": [neutron, neutron]}.get(HOW, [neutron])
-    if HOW == "leftover":
+    softmax = any(code.number == tflite.OPERATOR_NUMBERS["SOFTMAX"] for code in file.operator_codes)
+    if HOW == "leftover" or (HOW == "leaves_softmax" and softmax):
         operators = [neutron, tflite.Operator(opcode_index=1)]
     first = len(inputs) + 3
     sub = tflite.SubGraph(
