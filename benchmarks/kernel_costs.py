@@ -108,6 +108,9 @@ def pairs_to_fit(core: str) -> Iterator[tuple[Op, Kernel]]:
 def fitted(rows: Sequence[tuple[Op, Kernel, int]]) -> dict[str, float]:
     """Returns coefficients that are not negative, for the least relative error; features that say little are dropped."""
     features = [cost_features(op, kernel) for op, kernel, _ in rows]
+    if len(rows) < FEWEST and all("work" in found for found in features):
+        ratios_of_work = [count / found["work"] for found, (*_, count) in zip(features, rows, strict=True)]
+        return {"work": float(f"{np.median(ratios_of_work):.3g}")}
     names = sorted({name for found in features for name in found})
     counts = np.array([count for *_, count in rows], float)
     shares = np.array([[found.get(name, 0.0) for name in names] for found in features]) / counts[:, None]
@@ -121,6 +124,8 @@ def fitted(rows: Sequence[tuple[Op, Kernel, int]]) -> dict[str, float]:
         shares = shares[:, left]
 
 
+FEWEST = 12
+"""Fewer ops than these say less of a kernel than its own estimate."""
 LEAST_PART = 0.04
 """A feature stays if it makes out such a part of the instructions of one op in fifty."""
 

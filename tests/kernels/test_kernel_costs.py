@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pillion
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose_kernels
@@ -19,7 +20,7 @@ from pillion.emitters.segments import cost_of
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import AvgPool2d, Function, Lut, MaxPool2d, Mean, ReduceMax, Softmax
-from pillion.ops.example_values import make, value
+from pillion.ops.example_values import make_op, value
 from pillion.ops.softmax import OUTPUT
 from pillion.partition import ProcessingUnit, partition
 from pillion.targets import find_target
@@ -32,12 +33,16 @@ CLOSE = 0.25
 """How far an estimate may be off."""
 IMAGE = value("x", (1, 40, 40, 16))
 ALONE = {
-    "amax": make(ReduceMax, value("y", ()), x=value("x", (1, 12, 12, 16)), axes=(1, 2), keepdims=False),
-    "sigmoid": make(Lut, value("y", (), *Function.SIGMOID.fixed_output), x=IMAGE, function=Function.SIGMOID),
-    "mean": make(Mean, value("y", (), 0.02), x=IMAGE, axes=(1, 2), keepdims=False),
-    "max pool": make(MaxPool2d, value("y", ()), x=IMAGE, kernel=(3, 3), stride=(2, 2), padding=(1, 1, 1, 1)),
-    "average pool": make(AvgPool2d, value("y", ()), x=IMAGE, kernel=(2, 2), stride=(2, 2)),
-    "softmax": make(Softmax, value("y", (), OUTPUT.scale, OUTPUT.zero_point), x=value("x", (1, 1000))),
+    "amax": make_op(ReduceMax, value("y", ()), x=value("x", (1, 12, 12, 16)), axes=(1, 2), keepdims=False),
+    "sigmoid": make_op(
+        Lut, value("y", (), *Function.SIGMOID.fixed_output), x=IMAGE, function=Function.SIGMOID
+    ),
+    "mean": make_op(Mean, value("y", (), 0.02), x=IMAGE, axes=(1, 2), keepdims=False),
+    "max pool": make_op(
+        MaxPool2d, value("y", ()), x=IMAGE, kernel=(3, 3), stride=(2, 2), padding=(1, 1, 1, 1)
+    ),
+    "average pool": make_op(AvgPool2d, value("y", ()), x=IMAGE, kernel=(2, 2), stride=(2, 2)),
+    "softmax": make_op(Softmax, value("y", (), OUTPUT.scale, OUTPUT.zero_point), x=value("x", (1, 1000))),
 }
 """Ops of which the core's cycles decide where they run."""
 FASTER_ON_NPU = ("max pool", "average pool", "softmax")
@@ -99,3 +104,20 @@ def test_every_kernel_of_whole_ops_has_costs() -> None:
             < kernel_instructions(op, kernel, "cortex-m55")
             < 200 + 5 * op.macs + 100 * op.results[0].type.elements
         )
+
+
+@pytest.mark.qemu
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("core", ["cortex-m55", "cortex-m33"])
+@pytest.mark.parametrize("name", ["resnet8", "ds_cnn", "deep_autoencoder"])
+def test_estimates_of_networks_are_near_the_count(name: str, core: str) -> None:
+    """Kernels for shapes that random ops seldom have, too: all ops of a network, one by one and together."""
+    program = pillion.compile(name, target=core, io_dtype="int8", io_layout="nhwc", extra=0, progress=False)
+    inputs = [np.zeros(v.shape, np.int8) for v in program.graph.inputs]
+    profile = program.measure(*inputs, on=find_target(core).board).profile
+    assert profile is not None
+    choices = [step.choice for step in program.whole.steps]
+    estimates = [kernel_instructions(choice.op, choice.kernel, core) for choice in choices]
+    assert 0.94 < sum(estimates) / sum(profile.op_instructions) < 1.06
+    for choice, estimate, count in zip(choices, estimates, profile.op_instructions, strict=True):
+        assert count < 2000 or 0.7 < estimate / count < 1.4, choice.kernel.name
