@@ -62,5 +62,5 @@ def test_every_suggested_core_is_a_target() -> None:
 
 
 def test_names_of_models_and_targets_stay() -> None:
-    assert [name for name in MODELS.split() if zoo.find_model(name) is None] == []
+    assert [name for name in MODELS.split() if zoo.find(name) is None] == []
     assert all(find_target(name) for name in TARGETS.split())

@@ -45,9 +45,9 @@ def check_named(spec: str) -> None:
     suffix = ".py" if factory else suffix_of(spec)
     if factory or suffix in file_suffixes():
         regular_file(file, suffix)
-    elif zoo.find_model(spec) is None and not _looks_like_path(spec):
+    elif zoo.find(spec) is None and not _looks_like_path(spec):
         zoo.require_model(spec)
-    elif zoo.find_model(spec) is None:
+    elif zoo.find(spec) is None:
         raise _unknown_model_error(spec)
 
 
@@ -86,7 +86,7 @@ def _unknown_model_error(spec: str) -> PillionError:
 
 
 def _model_name_help(spec: str, is_file: bool) -> str:
-    known = zoo.find_model(re.split(r"[:/\\.]", spec)[-1])
+    known = zoo.find(re.split(r"[:/\\.]", spec)[-1])
     if known is not None:
         return f"-m {known.name}"
     if is_file:

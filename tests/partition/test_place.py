@@ -385,7 +385,9 @@ def test_segments_are_numbered_in_the_ledger_as_in_the_graph() -> None:
     assert numbers == {"n0": 0, "n1": None, "n2": 1}
     for number, segment in enumerate(segments(made.graph)):
         assert {numbers[op.name] for op in segment.body} == {number}
-    by_segment = {number: [entry.op.name for entry in found] for number, found in made.ledger.segments.items()}
+    by_segment = {
+        number: [entry.op.name for entry in found] for number, found in made.ledger.segments.items()
+    }
     assert by_segment == {0: ["n0"], 1: ["n2"]}
 
 

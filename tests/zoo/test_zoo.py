@@ -204,8 +204,8 @@ def test_names_and_aliases() -> None:
         "mv3": "mobilenet_v3_small",
         "mobilenet_v3": "mobilenet_v3_small",
     }.items():
-        assert zoo.find_model(alias) is zoo.find_model(name) is zoo.MODELS[name]
-    assert zoo.find_model("net.py:Net") is None
+        assert zoo.find(alias) is zoo.find(name) is zoo.MODELS[name]
+    assert zoo.find("net.py:Net") is None
     names = [name for entry in zoo.MODELS.values() for name in (entry.name, *entry.aliases)]
     assert len(names) == len(set(names))
 

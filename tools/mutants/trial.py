@@ -202,6 +202,8 @@ def known_tests(part: Part, maps: Path) -> dict[str, Any]:
     """What is known of all tests of a part."""
     known: dict[str, Any] = {"tests": {}, "files": {}}
     for folder in part.judges:
+        if not map_of(folder, maps).exists():
+            continue
         found = json.loads(map_of(folder, maps).read_text("utf-8"))
         for kind in known:
             known[kind].update(found[kind])

@@ -90,7 +90,7 @@ def _is_model(named: str, target: str | None) -> bool:
     if Path(named).is_dir() or suffix_of(named) == ".pte":
         return False
     looks_like_one = (
-        split_spec(named)[1] or suffix_of(named) in file_suffixes() or zoo.find_model(named) is not None
+        split_spec(named)[1] or suffix_of(named) in file_suffixes() or zoo.find(named) is not None
     )
     return bool(target or looks_like_one)
 

@@ -154,7 +154,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def find_model(name: str) -> ZooModel | None:
+def find(name: str) -> ZooModel | None:
     """Returns the model of that name or alias, or None."""
     return _BY_ANY_NAME.get(name)
 
@@ -195,7 +195,7 @@ def random_inputs(
 
 def require_model(name: str) -> ZooModel:
     """Returns the model of that name or alias; raises if it does not exist."""
-    entry = find_model(name)
+    entry = find(name)
     if entry is None:
         close = difflib.get_close_matches(name, _BY_ANY_NAME, n=1)
         raise PillionError(

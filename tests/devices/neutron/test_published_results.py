@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import pillion
+from pillion.devices.neutron.converter.code_listing import header_words
 from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH, ConvertedOperator, converted_operators
-from pillion.devices.neutron.converter.listing import header_words
 from pillion.devices.neutron.converter.payload import parse_payload
 
 DEFAULT = Path(__file__).parents[4] / "shared" / "models" / "neutron"

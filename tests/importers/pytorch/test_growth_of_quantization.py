@@ -156,7 +156,7 @@ def test_tiny_computations_take_one_thread(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(module, name, outer)
 
     watched(normalizing, "fold_batch_norms", "normalize")
-    watched(quantizing, "observe", "observe")
+    watched(quantizing, "run_through_observers", "observe")
     watched(converting, "complete_values", "convert")
     before, example = torch.get_num_threads(), (torch.randn(1, 2, 2, 2),)
     torch.set_num_threads(3)

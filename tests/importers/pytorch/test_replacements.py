@@ -21,7 +21,7 @@ pytestmark = pytest.mark.torch
 SOURCES = Path(pillion.__file__).parent / "importers" / "torch"
 CODE = re.compile(r"\b(torch|F|nn|x|self)\.\w|\bx\[")
 HELPS = ("help",)
-REFUSALS = ("refuse", "_unsupported_call_error")
+REFUSALS = ("unsupported_call_error", "_unsupported_call_error")
 """Functions whose last argument is the way out."""
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from pillion.devices.device import Device
 from pillion.devices.neutron.converter import convert_segments, require_conversion
+from pillion.devices.neutron.converter.code_listing import list_neutron_code
 from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH
-from pillion.devices.neutron.converter.listing import list_neutron_code
 from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.fixits import fixits_for
 from pillion.devices.neutron.limits import NeutronGeometry

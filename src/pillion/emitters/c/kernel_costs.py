@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from pillion.devices.cortex_m import CORES, Core, Isa
-from pillion.devices.cortex_m.classes import LINE_BYTES, InstructionCounts, InstructionClass, MemoryAccesses
+from pillion.devices.cortex_m.classes import LINE_BYTES, InstructionClass, InstructionCounts, MemoryAccesses
 from pillion.devices.cortex_m.memories import MEMORIES, MemoryAssumption
 from pillion.devices.cortex_m.op_cycles import counted_cycles
 from pillion.devices.cycle_range import NOTHING, CycleRange, sum_of_ranges
@@ -88,7 +88,9 @@ def estimated_executed(op: Op, kernel: Kernel, core: str | Isa) -> InstructionCo
     counts = {InstructionClass[name]: round(count * part) for name, part in mix.items() if name not in ASIDE}
     registers, taken = (round(count * mix.get(name, 0.0)) for name in ASIDE)
     held = (sum(v.type.size_bytes for v in op.operands if v.is_constant), _moved_bytes(op))
-    return InstructionCounts(counts, registers, taken, *(MemoryAccesses(n, -(-n // LINE_BYTES)) for n in held))
+    return InstructionCounts(
+        counts, registers, taken, *(MemoryAccesses(n, -(-n // LINE_BYTES)) for n in held)
+    )
 
 
 def _moved_bytes(op: Op) -> int:

@@ -25,7 +25,13 @@ def _taps_inside(op: Any, axis: int) -> int:
     size, count = op.x.shape[1 + axis], op.y.shape[1 + axis]
     before, stride, kernel = op.padding[2 * axis], op.stride[axis], op.kernel[axis]
     dilation = getattr(op, "dilation", (1, 1))[axis]
-    shifts = [before - tap * dilation for tap in range(kernel)]
+    if kernel > count:
+        starts = (window * stride - before for window in range(count))
+        return sum(
+            max(0, min(kernel, (size - 1 - start) // dilation + 1) - max(0, -(start // dilation)))
+            for start in starts
+        )
+    shifts = (before - tap * dilation for tap in range(kernel))
     return sum(
         max(0, min(count, (size - 1 + shift) // stride + 1) - max(0, -(-shift // stride))) for shift in shifts
     )
