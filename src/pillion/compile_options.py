@@ -184,6 +184,13 @@ class NpuOptions(Checked):
         """Whether the user asked for nothing."""
         return self == NpuOptions()
 
+    @property
+    def flags(self) -> list[str]:
+        """What the user asked for, as on the command line."""
+        return [
+            f"--{name.replace('_', '-')} {value}" for name, value in vars(self).items() if value is not None
+        ]
+
 
 @dataclass(frozen=True)
 class Memory(Checked):

@@ -20,10 +20,10 @@ def refuse_npu_options(chip: Target, options: CompileOptions) -> None:
         for npu in several or (options.npu,):
             chip.with_npu_options(npu)
         return
-    placement, npu = options.placement, options.npu
+    placement = options.placement
     demands = ["--only-npu"] * placement.only_npu + ["--prefer-npu"] * placement.prefer_npu
     used = demands + [f"--keep-on-cpu {pattern}" for pattern in placement.keep_on_cpu]
-    used += [f"--{name.replace('_', '-')} {value}" for name, value in vars(npu).items() if value is not None]
+    used += options.npu.flags
     if used:
         raise PillionError(
             f"`{chip.name}` has no NPU",

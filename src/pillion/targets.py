@@ -48,14 +48,11 @@ class Target:
         if options.is_default or self.npu is None:
             return self
         if self.npu.configure is None:
-            used = [
-                f"--{name.replace('_', '-')}" for name, value in vars(options).items() if value is not None
-            ]
             raise PillionError(
                 f"the compiler of `{self.npu.name}` has no such options",
-                rule=f"options for Vela go with Ethos-U: {', '.join(used)}",
-                here=f"--target {self.name}",
-                help=f"leave {used[0]} out, or --target cortex-m55+ethos-u55-128",
+                rule=f"options for Vela go with Ethos-U: {', '.join(options.flags)}",
+                here=f"--target {self.name} {' '.join(options.flags)}",
+                help=f"leave {options.flags[0].split()[0]} out, or --target cortex-m55+ethos-u55-128",
             )
         return replace(self, npu=self.npu.configure(options))
 

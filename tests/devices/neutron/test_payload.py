@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-from pillion.devices.neutron.converter import convert_segments
+import pillion
+from pillion.devices.neutron.converter import _convert_cached, convert_segments
 from pillion.devices.neutron.converter.payload import (
     DevicePayload,
     Port,
@@ -20,16 +24,18 @@ from pillion.devices.neutron.converter.payload import (
 )
 from pillion.devices.neutron.converter.sdk import ConvertedSegment, merge_kernel_selections, run_converter
 from pillion.devices.neutron.converter.sdk_probe import sdk_available
-from pillion.devices.payloads import SegmentFile
+from pillion.devices.payloads import ConverterError, SegmentFile
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops import Add, Maximum
+from pillion.registry import REGISTRY
 from pillion.schemas.ir_payload import (
     IrPayload,
     ir_payload,
 )
+from pillion.targets import find_target
 
 STAND_IN = Path(__file__).parent / "sdk_stand_in"
 TARGET = "imxrt700"
@@ -52,6 +58,7 @@ def segment() -> bytes:
 def sdk(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """The stand-in, as if installed."""
     monkeypatch.syspath_prepend(str(STAND_IN))
+    _convert_cached.cache_clear()
     return monkeypatch
 
 
@@ -303,7 +310,7 @@ def test_ends_of_the_process(sdk: pytest.MonkeyPatch, segment: bytes, how: str, 
 @pytest.mark.slow
 def test_a_converter_that_hangs_is_ended(sdk: pytest.MonkeyPatch, segment: bytes) -> None:
     sdk.setenv("STAND_IN", "hang")
-    with pytest.raises(PillionError, match=r"no answer within 5 seconds[\s\S]*stand-in: thinking"):
+    with pytest.raises(ConverterError, match=r"no answer within 5 seconds[\s\S]*stand-in: thinking"):
         converted(segment, timeout=5)
 
 
@@ -313,10 +320,20 @@ def test_a_converter_that_hangs_is_ended(sdk: pytest.MonkeyPatch, segment: bytes
 def test_the_target_is_checked_before_the_converter_dies_of_it(
     sdk: pytest.MonkeyPatch, segment: bytes, target: str, hint: str
 ) -> None:
-    with pytest.raises(PillionError, match=f"no target `{target}`") as caught:
+    with pytest.raises(ConverterError, match=f"no target `{target}`") as caught:
         converted(segment, target=target)
     assert caught.value.rule == "its targets: imx95, imxrt700, mcxn94x"
     assert hint in caught.value.help
+
+
+def test_a_chip_that_the_converter_does_not_know_ends_the_compilation(sdk: pytest.MonkeyPatch) -> None:
+    """No op is at fault, so none moves to the core without a word."""
+    with REGISTRY.changed() as registry:
+        registry.add_target(
+            dataclasses.replace(find_target("mcxn947"), name="a-chip", converter_name="z80", aliases=())
+        )
+        with pytest.raises(ConverterError, match="no target `z80`"):
+            pillion.compile(nn.Conv2d(8, 16, 3), torch.ones(1, 8, 9, 7), target="a-chip")
 
 
 def test_kernel_selections_are_merged(sdk: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pillion
+from pillion.devices.neutron.converter import _convert_cached
 from pillion.devices.neutron.converter.code_listing import header_words
 from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH, ConvertedOperator, converted_operators
 from pillion.devices.neutron.converter.payload import parse_payload
@@ -108,6 +109,7 @@ def test_leftover_ops_stay_on_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a converter that leaves SOFTMAX, our split is that of NXP's results."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "sdk_stand_in"))
     monkeypatch.setenv("STAND_IN", "leaves_softmax")
+    _convert_cached.cache_clear()
     program = pillion.compile(FOLDER / f"cpu_{CIFAR}.tflite", target="mcxn947")
     ours = [entry.op.source.rpartition(", ")[2] for entry in program.ledger if entry.segment is None]
     assert ours == ["SOFTMAX", "DEQUANTIZE"]

@@ -8,7 +8,7 @@ import configparser
 import difflib
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -20,12 +20,6 @@ from pillion.option_values import VelaOptimise
 SHARED, SRAM, DEDICATED = "Shared_Sram", "Sram_Only", "Dedicated_Sram"
 """Memory modes: weights in flash and activations in SRAM; both in SRAM; both in DRAM, with SRAM as the NPU's buffer."""
 AUTO = "auto"
-AUTO_MODES = {
-    Family.U55: (SHARED, SRAM),
-    Family.U65: (SHARED, SRAM, DEDICATED),
-    Family.U85: (SHARED, SRAM, DEDICATED),
-}
-"""The memory modes among which `auto` chooses, by family. U55 cannot write to the memory of its weights."""
 SYSTEMS = {
     Family.U55: "Ethos_U55_High_End_Embedded",
     Family.U65: "Ethos_U65_Embedded",
@@ -33,7 +27,7 @@ SYSTEMS = {
 }
 """The default system of Vela's estimates, by family."""
 DRAM_SYSTEMS = {Family.U65: "Ethos_U65_High_End", Family.U85: "Ethos_U85_SYS_DRAM_Mid"}
-"""The default system if weights and activations lie in DRAM."""
+"""The default system if weights and activations lie in DRAM. U55 cannot write to the memory of its weights."""
 OWN_FILE = "Arm/vela.ini"
 """Vela's name for the file that comes with it."""
 MOST_BYTES = 1 << 20
@@ -72,9 +66,8 @@ class VelaSettings:
     @cached_property
     def constants_in_sram(self) -> bool:
         """Whether the NPU reads weights from SRAM, to which they are copied at start."""
-        if self.config == OWN_FILE:
-            return self.memory == SRAM
-        sections = config_sections(Path(self.config))
+        own = _own_file() if self.config == OWN_FILE else None
+        sections = config_sections(own or Path(self.config))
         mode, system = sections[_MODE + self.memory], sections[_SYSTEM + self.system_name]
         return system.get(f"{mode.get('const_mem_area', 'Axi1').lower()}_port", "") == "Sram"
 
@@ -113,10 +106,8 @@ def alternatives(accelerator: Accelerator, options: NpuOptions) -> tuple[NpuOpti
     """Returns the options with each memory mode of the family if the mode is `auto`."""
     if options.memory_mode != AUTO:
         return ()
-    modes = AUTO_MODES[accelerator.family]
-    return tuple(
-        NpuOptions(mode, options.system_config, options.vela_config, options.vela_optimise) for mode in modes
-    )
+    modes = (SHARED, SRAM, *[DEDICATED] * (accelerator.family in DRAM_SYSTEMS))
+    return tuple(replace(options, memory_mode=mode) for mode in modes)
 
 
 def config_sections(path: Path) -> Mapping[str, Mapping[str, str]]:

@@ -5,6 +5,8 @@ installed."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pillion.devices.neutron.converter.payload import compose_payload
 from pillion.devices.neutron.converter.sdk_probe import SDK, sdk_available
@@ -16,6 +18,9 @@ from pillion.devices.payloads import (
     marked_tflite_payloads,
 )
 
+if TYPE_CHECKING:
+    from pillion.devices.neutron.converter.sdk import ConvertedSegment
+
 KERNEL_SELECTION = "neutron_kernel_selection.c"
 """The C file for the firmware with the NPU kernels that a program needs."""
 
@@ -24,20 +29,26 @@ def require_conversion(tflite: bytes, chip: str) -> SegmentCost | None:
     """Raises if NXP's converter, where installed, fails on a segment or leaves operators to the CPU; the ops that
     it fails on then stay on the core. Returns None, because the converter estimates no cycles."""
     if sdk_available():
-        from pillion.devices.neutron.converter.sdk import run_converter
-
-        run_converter(tflite, chip, kernel_selection=False)
+        _convert_cached(tflite, chip)
     return None
+
+
+@lru_cache(maxsize=32)
+def _convert_cached(tflite: bytes, chip: str) -> ConvertedSegment:
+    """Converts a segment. The cache serves both the question whether that succeeds and the payload."""
+    # The SDK's driver is imported only if the SDK exists, because the import is slow.
+    from pillion.devices.neutron.converter.sdk import run_converter
+
+    return run_converter(tflite, chip)
 
 
 def convert_segments(files: Sequence[SegmentFile], chip: str) -> Payloads:
     """Returns the payload of every segment, for the chip of this name in NXP's converter."""
     if not files or not sdk_available():
         return marked_tflite_payloads(files, missing=SDK)
-    # The SDK's driver is imported only if the SDK exists, because the import is slow.
-    from pillion.devices.neutron.converter.sdk import merge_kernel_selections, run_converter
+    from pillion.devices.neutron.converter.sdk import merge_kernel_selections
 
-    converted = [run_converter(file.tflite, chip) for file in files]
+    converted = [_convert_cached(file.tflite, chip) for file in files]
     selections = [
         conversion.kernel_selection for conversion in converted if conversion.kernel_selection is not None
     ]

@@ -18,6 +18,7 @@ from typing import Any
 from pillion.devices.neutron.converter import sdk_worker
 from pillion.devices.neutron.converter.extract import boundary_names, extract_payload
 from pillion.devices.neutron.converter.payload import DevicePayload
+from pillion.devices.payloads import ConverterError
 from pillion.errors import PillionError
 from pillion.host_io.child_process import describe_exit_code
 from pillion.host_io.process_guard import guarded_process
@@ -77,14 +78,14 @@ def _check_target(target: str, result: Mapping[str, Any]) -> None:
     if "known_targets" in result:
         known = result["known_targets"]
         close = difflib.get_close_matches(target, known, n=1)
-        raise PillionError(
+        raise ConverterError(
             f"NXP's converter has no target `{target}`",
             rule="its targets: " + ", ".join(known),
             here=f"SDK {result['sdk_version']}",
             help=f"did you mean `{close[0]}`?" if close else "another release of the SDK may have it",
         )
     if result.get("is_subsystem"):
-        raise PillionError(
+        raise ConverterError(
             f"`{target}` is a chip whose NPU has a controller of its own",
             rule="payloads are for NPUs that the Cortex-M drives",
             here=target,
@@ -105,7 +106,7 @@ def _run_sdk_worker(folder: Path, job: Mapping[str, Any], timeout: float) -> dic
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise _conversion_error(folder, f"no answer within {timeout:g} seconds") from None
+            raise _conversion_error(folder, f"no answer within {timeout:g} seconds", ConverterError) from None
     if code:
         raise _conversion_error(folder, describe_exit_code(code))
     return _read_result(folder, code)
@@ -127,9 +128,9 @@ def _required_output_file(folder: Path, name: str, otherwise: str = "") -> Path:
     return folder / name
 
 
-def _conversion_error(folder: Path, how: str) -> PillionError:
+def _conversion_error(folder: Path, how: str, kind: type[PillionError] = PillionError) -> PillionError:
     tail = (folder / LOG).read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]
-    return PillionError(
+    return kind(
         "NXP's converter failed",
         rule="it ends with exit code 0 and leaves a result",
         here="\n".join([how, *tail]),
