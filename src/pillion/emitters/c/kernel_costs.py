@@ -31,7 +31,7 @@ FREE = ("reshape", "scan", "segment")
 """Ops without work of their own on the core."""
 SMALL_CORES = ("cortex-m0", "cortex-m0plus", "cortex-m1", "cortex-m23")
 """Cores whose instruction set lacks products of 64 bits, and most instructions with three registers."""
-COUNTED_CORES = {Isa.MVE: "cortex-m55", Isa.DSP: "cortex-m33"}
+FITTED_CORES = {Isa.MVE: "cortex-m55", Isa.DSP: "cortex-m33"}
 SCALAR_CORE = "cortex-m3"
 UNKNOWN = {"call": 80.0, "macs": 4.0, "results": 25.0}
 """The coefficients of ops without any counted kernel."""
@@ -51,10 +51,10 @@ def kernel_costs() -> Mapping[str, Costs]:
     return json.loads(text)
 
 
-def counted_core(core: str | Isa) -> str:
+def fitted_core(core: str | Isa) -> str:
     """Returns the core in the emulator on which the kernels of a core, or of an instruction set, were counted."""
     isa = core if isinstance(core, Isa) else CORES[core].isa
-    return "cortex-m0" if core in SMALL_CORES else COUNTED_CORES.get(isa, SCALAR_CORE)
+    return "cortex-m0" if core in SMALL_CORES else FITTED_CORES.get(isa, SCALAR_CORE)
 
 
 def _row(kernel: Kernel, core: str) -> Mapping[str, Any] | None:
@@ -72,7 +72,7 @@ def kernel_instructions(op: Op, kernel: Kernel, core: str | Isa) -> float:
     """Returns the estimated instructions of an op by a kernel."""
     if op.kind in FREE:
         return 0.0
-    row = _row(kernel, counted_core(core))
+    row = _row(kernel, fitted_core(core))
     if row is None and kernel.work:
         return kernel.work(op)
     found = cost_features(op, kernel)
@@ -82,7 +82,7 @@ def kernel_instructions(op: Op, kernel: Kernel, core: str | Isa) -> float:
 
 def estimated_executed(op: Op, kernel: Kernel, core: str | Isa) -> InstructionCounts:
     """Returns the estimated instructions of an op by class, and the memory that it touches, once."""
-    row = _row(kernel, counted_core(core))
+    row = _row(kernel, fitted_core(core))
     mix: Mapping[str, float] = row["mix"] if row else UNKNOWN_MIX
     count = kernel_instructions(op, kernel, core)
     counts = {InstructionClass[name]: round(count * part) for name, part in mix.items() if name not in ASIDE}
