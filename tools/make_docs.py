@@ -27,6 +27,9 @@ from pillion.cli.catalog import RULE_COLUMNS, kernels_of, npu_rule_rows
 from pillion.compile_options import DEFAULT_OPTIONS, KEYWORDS, CompileOptions
 from pillion.devices import cortex_m
 from pillion.devices.device import Device
+from pillion.devices.neutron.generations import GENERATIONS
+from pillion.devices.neutron.limits import NeutronGeometry
+from pillion.devices.neutron.rules import rules_by_generation
 from pillion.importers.tflite.listing import list_operators
 from pillion.importers.torch.operators import pytorch_operators
 from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES
@@ -149,6 +152,24 @@ def device_section(devices: list[Device]) -> str:
     return f"## {', '.join(one.name for one in devices)}\n\n{intro}\n\n{table(list(RULE_COLUMNS), rows)}"
 
 
+def generations_section() -> str:
+    """The generations of NXP's converter, and the rules that hold for some of them."""
+    named = [[one.name, one.first_release, one.source] for one in GENERATIONS]
+    rows = []
+    for (kinds, name, limit, source), generations in rules_by_generation(NeutronGeometry(8, 8)):
+        ops = sorted(op.kind for op in ((kinds,) if isinstance(kinds, type) else kinds))
+        rows.append([", ".join(ops), name, limit.wants, ", ".join(generations), source])
+    return "\n\n".join(
+        [
+            "### Neutron: generations of the converter",
+            "`--neutron-sdk` names one. Without it the rules are those of the installed converter, or of the newest generation if none is installed.",
+            table(["generation", "from SDK", "known from"], named).rstrip(),
+            "Rules that depend on it, for neutron-n3-64 (the tables above hold for the newest generation):",
+            table(["ops", "rule", "wants", "generations", "source"], rows),
+        ]
+    )
+
+
 def by_rules(devices: Iterable[Device]) -> list[list[Device]]:
     """Devices that have the same rules, side by side."""
     groups: dict[int, list[Device]] = {}
@@ -184,6 +205,7 @@ def devices_page() -> str:
             "`pillion run --profile` say which one that is, and which conditions the ones before it did not find.\n",
             *(kernels_section(isa, core) for isa, core in EXAMPLE_CORES.items()),
             *map(device_section, by_rules(NPUS.values())),
+            generations_section(),
         ]
     )
 

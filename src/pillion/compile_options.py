@@ -160,7 +160,7 @@ class PlacementOptions(Checked):
 
 @dataclass(frozen=True)
 class NpuOptions(Checked):
-    """How the NPU's compiler works. They are those of Vela, for Ethos-U."""
+    """How the NPU's compiler works: Vela for Ethos-U, NXP's converter for NXP's chips."""
 
     memory_mode: Annotated[
         Optional[str],
@@ -178,18 +178,23 @@ class NpuOptions(Checked):
         Optional[VelaOptimise],
         Option("Ethos-U: Vela optimizes speed, or memory (default: Performance)."),
     ] = None
+    neutron_sdk: Annotated[
+        Optional[str],
+        Option("NXP: follow the rules of this SDK: 2.2, 3.1, … (default: the installed).", "GENERATION"),
+    ] = None
+    neutron_prefetch: Annotated[
+        bool, Option("NXP: fetch weights from external memory to SRAM during the run.")
+    ] = False
+    neutron_profile: Annotated[bool, Option("NXP: code that records the time of each kernel.")] = False
 
     @property
-    def is_default(self) -> bool:
-        """Whether the user asked for nothing."""
-        return self == NpuOptions()
-
-    @property
-    def flags(self) -> list[str]:
-        """What the user asked for, as on the command line."""
-        return [
-            f"--{name.replace('_', '-')} {value}" for name, value in vars(self).items() if value is not None
-        ]
+    def flags(self) -> dict[str, str]:
+        """What the user asked for, as on the command line, by field."""
+        asked = {name: value for name, value in vars(self).items() if value not in (None, False)}
+        return {
+            name: f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+            for name, value in asked.items()
+        }
 
 
 @dataclass(frozen=True)

@@ -44,17 +44,21 @@ class Target:
         return replace(self.npu.constraints if self.npu else QuantizationConstraints(), target=self.name)
 
     def with_npu_options(self, options: NpuOptions) -> Target:
-        """Returns the target with its NPU's compiler set up by options. Raises if that compiler has none."""
-        if options.is_default or self.npu is None:
+        """Returns the target with its NPU's compiler set up by options. Raises if that compiler does not have one."""
+        npu = self.npu
+        if npu is None:
             return self
-        if self.npu.configure is None:
+        foreign = next((name for name in options.flags if name not in npu.options), None)
+        if foreign is not None:
+            flag = options.flags[foreign].split()[0]
+            having = [target.name for target in with_npu() if target.npu and foreign in target.npu.options]
             raise PillionError(
-                f"the compiler of `{self.npu.name}` has no such options",
-                rule=f"options for Vela go with Ethos-U: {', '.join(options.flags)}",
-                here=f"--target {self.name} {' '.join(options.flags)}",
-                help=f"leave {options.flags[0].split()[0]} out, or --target cortex-m55+ethos-u55-128",
+                f"the compiler of `{npu.name}` has no option {flag}",
+                rule=f"{flag} goes with {', '.join(having) or 'no target'}",
+                here=f"--target {self.name} {' '.join(options.flags.values())}",
+                help=f"leave {flag} out" + (f", or --target {having[0]}" if having else ""),
             )
-        return replace(self, npu=self.npu.configure(options))
+        return self if npu.configure is None else replace(self, npu=npu.configure(options))
 
     @property
     def delegate(self) -> str:

@@ -111,7 +111,10 @@ class Device:
     driver: Callable[[], Driver] | None = None
     """Returns a substitute for the NPU's driver on this computer, for C projects that call the driver."""
     configure: Callable[[NpuOptions], Device] | None = None
-    """Returns the device with its compiler set up by options; raises on values that the compiler does not know."""
+    """Returns the device with its compiler set up by options, or by what is installed for those at their defaults; raises
+    on values that the compiler does not know."""
+    options: frozenset[str] = frozenset()
+    """The fields of `NpuOptions` that `configure` takes."""
     alternatives: Callable[[NpuOptions], tuple[NpuOptions, ...]] = lambda options: ()
     """Returns the options among which `auto` chooses the fastest that fits; none if nothing is `auto`."""
     cost: Callable[[bytes, str], SegmentCost | None] = lambda file, chip: None

@@ -94,15 +94,21 @@ def quantized_level_of(value: Value, real: float) -> int:
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
 
 
+def relu_like(op: Clamp) -> str | None:
+    """Returns the function of the relu family with a clamp's bounds; None for other bounds."""
+    family = (name for name in RELU_FAMILY if activation_levels(name, op.y.quant) == (op.low, op.high))
+    function = next(family, None)
+    return function.lower() if function else None
+
+
 @limit("the bounds of relu, relu6, relu_n1_to_1 or relu_0_to_1, or an unchanged scale")
 def representable_bounds(op: Clamp) -> Found:
     """The bounds of a clamp are those of the relu family with any result scale; other bounds become minimum and
     maximum, which need the same scale."""
     if op.x.type.quant == op.y.type.quant:
         return "the same scale", True
-    family = (name for name in RELU_FAMILY if activation_levels(name, op.y.quant) == (op.low, op.high))
-    function = next(family, None)
-    return (function.lower(), True) if function else ("other bounds and another scale", False)
+    function = relu_like(op)
+    return (function, True) if function else ("other bounds and another scale", False)
 
 
 @limit("sigmoid: scale 1/256, zero point -128; tanh: scale 1/128, zero point 0")

@@ -123,7 +123,7 @@ inherit=Memory_Mode.Base
         (U55, {"memory_mode": "Dedicated_Sram"}, ["cannot write", "--memory-mode Shared_Sram"]),
         (U55, {"vela_optimise": "size"}, ["Size"]),
         (U55, {"vela_config": "/dev/null/none.ini"}, ["cannot be read"]),
-        ("imxrt700", {"memory_mode": "Sram_Only"}, ["no such options", "Vela"]),
+        ("imxrt700", {"memory_mode": "Sram_Only"}, ["no option --memory-mode", "--target alif-e7"]),
         ("cortex-m55", {"memory_mode": "Sram_Only"}, ["has no NPU", "--memory-mode"]),
     ],
 )

@@ -120,10 +120,9 @@ def resize(cls: type[Op], height: int, width: int, image: Shape = IMAGE, **mode:
     return made(cls, x=value("x", image), size=(height, width), **mode)
 
 
-def prelu() -> Op:
-    return made(
-        Prelu, OTHER, x=value("x", IMAGE), slope=constant_value("s", np.ones(3, np.int8), PerTensor(0.01))
-    )
+def prelu(image: Shape = IMAGE, channels: int = 3) -> Op:
+    slope = constant_value("s", np.ones(channels, np.int8), PerTensor(0.01))
+    return made(Prelu, OTHER, x=value("x", (*image[:3], channels)), slope=slope)
 
 
 def reduction(cls: type[Op]) -> Op:

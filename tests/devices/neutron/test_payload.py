@@ -24,6 +24,7 @@ from pillion.devices.neutron.converter.payload import (
 )
 from pillion.devices.neutron.converter.sdk import ConvertedSegment, merge_kernel_selections, run_converter
 from pillion.devices.neutron.converter.sdk_probe import sdk_available
+from pillion.devices.neutron.settings import NeutronSettings
 from pillion.devices.payloads import ConverterError, SegmentFile
 from pillion.emitters.tflite import emit
 from pillion.errors import PillionError
@@ -221,7 +222,7 @@ def test_the_sdk_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_segment_is_converted(sdk: pytest.MonkeyPatch, segment: bytes) -> None:
-    made = run_converter(segment, TARGET, fetch_constants_to_sram=True, timeout=SECONDS)
+    made = run_converter(segment, TARGET, prefetch=True, timeout=SECONDS)
     assert made.payload.inputs == made.payload.outputs == (Port(0), Port(1))
     assert (made.payload.arguments, made.payload.version) == (2, 0)
     assert (made.payload.weights, made.payload.kernels) == (bytes(range(33)), b"kernels!")
@@ -230,9 +231,54 @@ def test_a_segment_is_converted(sdk: pytest.MonkeyPatch, segment: bytes) -> None
     parsed = parse_payload(compose_payload(made.payload))
     assert isinstance(parsed, DevicePayload)
     assert parsed.microcode == made.payload.microcode
-    whole = convert_segments([SegmentFile("segment", segment, ("a", "b"), ("sum", "largest"))], TARGET)
+    whole = convert_segments(
+        NeutronSettings(), [SegmentFile("segment", segment, ("a", "b"), ("sum", "largest"))], TARGET
+    )
     assert whole.scratch_bytes == made.payload.scratch_bytes == 40_960
     assert whole.flash_bytes == len(compose_payload(made.payload))
+
+
+SCRATCH, PROFILE, DEBUG, PREFETCH = 40_960, 96, 32, 4_096
+"""What the stand-in asks for, in bytes."""
+
+
+@pytest.mark.parametrize(
+    ("options", "version", "ram"),
+    [
+        ({}, 0, SCRATCH),
+        ({"neutron_prefetch": True}, 0, SCRATCH + PREFETCH),
+        ({"neutron_profile": True}, 1, SCRATCH + PROFILE + DEBUG),
+        ({"neutron_prefetch": True, "neutron_profile": True}, 1, SCRATCH + PREFETCH + PROFILE + DEBUG),
+    ],
+)
+def test_options_reach_converter_payload_and_memory(
+    sdk: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, bool], version: int, ram: int
+) -> None:
+    """Prefetched weights need no copy in RAM of their own. A profile comes with the converter's list of kernels."""
+    x = torch.linspace(-1, 1, 8 * 9 * 7).reshape(1, 8, 9, 7)
+    program = pillion.compile(nn.Conv2d(8, 16, 3), x, target=TARGET, **options)
+    (made,) = program.payloads.segments
+    code = parse_payload(made.payload)
+    assert isinstance(code, DevicePayload)
+    assert code.version == version
+    weights = 0 if "neutron_prefetch" in options else 16 * 8 * 9 + 4 * 16
+    assert program.npu_memory.ram_bytes == ram + weights
+    assert program.npu_constant_bytes == weights
+    assert program.sram_bytes == program.memory.arena_bytes + ram + weights
+    assert program.payloads.figures["npu_scratch_bytes"] == ram
+    program.save(tmp_path / "net.pte")
+    selection = (tmp_path / "net_neutron_kernel_selection.c").read_text()
+    assert f"sram={'neutron_prefetch' in options}" in selection
+    listing = tmp_path / "net_neutron_profile.log"
+    assert listing.exists() == ("neutron_profile" in options)
+    assert not listing.exists() or "kernel 0 is all of it" in listing.read_text()
+
+
+def test_an_sdk_without_profiles(sdk: pytest.MonkeyPatch, segment: bytes) -> None:
+    sdk.setenv("STAND_IN", "without_profiling")
+    assert converted(segment).payload.version == 0
+    with pytest.raises(ConverterError, match="no code that records times"):
+        run_converter(segment, TARGET, profile=True, timeout=SECONDS)
 
 
 def test_no_kernel_selection_unless_wanted(sdk: pytest.MonkeyPatch, segment: bytes) -> None:

@@ -13,15 +13,16 @@ segment_source          the C that calls Arm's driver"""
 
 from __future__ import annotations
 
+from pillion.compile_options import NpuOptions
 from pillion.devices.device import Device
-from pillion.devices.ethos_u.accelerators import ACCELERATORS, Family
+from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
 from pillion.devices.ethos_u.converter import cost_for, payloads_for
 from pillion.devices.ethos_u.depthwise_multipliers import dense_multiplier_pass
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
 from pillion.devices.ethos_u.host_driver import substitute_driver
 from pillion.devices.ethos_u.payload import executable_of, payload_lines
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
-from pillion.devices.ethos_u.vela.vela_settings import VelaSettings, alternatives, settings_of
+from pillion.devices.ethos_u.vela.vela_settings import OPTIONS, VelaSettings, alternatives, settings_of
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import Pad, Reshape, Slice, Transpose
@@ -69,11 +70,17 @@ def ethos_u(settings: VelaSettings) -> Device:
         show=payload_lines,
         execute=executable_of,
         driver=substitute_driver,
-        configure=lambda options: ethos_u(settings_of(accelerator, options)),
+        options=OPTIONS,
+        configure=lambda options: configured(accelerator, options),
         alternatives=lambda options: alternatives(accelerator, options),
         cost=cost_for(settings),
         payloads=payloads_for(settings),
     )
+
+
+def configured(accelerator: Accelerator, options: NpuOptions) -> Device:
+    """Returns the description of an Ethos-U of this size with Vela set up by the user's options."""
+    return ethos_u(settings_of(accelerator, options)) if options.flags else ETHOS_U[accelerator.name]
 
 
 ETHOS_U = {name: ethos_u(VelaSettings(accelerator)) for name, accelerator in ACCELERATORS.items()}

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NXP's eIQ Neutron. The docs table, `explain`, errors and tests read the same rules.
 
-limits, rules           the ops that NXP's converter supports
+limits, old_flow, rules the ops that NXP's converter supports
+generations             its releases, which differ in rules
+settings                the user's options
 fixits/                 changes that may satisfy a rule
 sums                    a pass before partitioning
 removed_by_converter    ops that the converter removes
@@ -9,6 +11,8 @@ estimate                costs of ops
 converter/              from a segment's TFLite file to NPU code"""
 
 from __future__ import annotations
+
+from functools import cache, partial
 
 from pillion.devices.device import Device
 from pillion.devices.neutron.converter import convert_segments, require_conversion
@@ -19,6 +23,7 @@ from pillion.devices.neutron.fixits import fixits_for
 from pillion.devices.neutron.limits import NeutronGeometry
 from pillion.devices.neutron.removed_by_converter import is_removed
 from pillion.devices.neutron.rules import SUPPORTED, rules
+from pillion.devices.neutron.settings import OPTIONS, NeutronSettings, settings_of
 from pillion.devices.neutron.sums import layers_for_sums
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.passes.legalize_nearest import legalize_nearest
@@ -39,29 +44,34 @@ CONSTRAINTS = QuantizationConstraints(
 scale loses its operand's precision; sums become layers, or else means and products."""
 
 
-def neutron(name: str, geometry: NeutronGeometry) -> Device:
-    """Returns the description of a Neutron of this size."""
+@cache
+def neutron(name: str, geometry: NeutronGeometry, settings: NeutronSettings) -> Device:
+    """Returns the description of a Neutron of this size, with these settings of the converter."""
+    own_rules = rules(geometry, settings.generation)
     return Device(
         name=name,
         summary=f"NXP eIQ Neutron, {geometry.pipelines} x {geometry.macs} MAC per cycle",
         ops=frozenset(SUPPORTED),
-        rules=rules(geometry),
+        rules=own_rules,
         estimate=lambda op: estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,
         constraints=CONSTRAINTS,
         rewrites=(
             *(split_groups, per_channel_requantize, legalize_nearest, sum_hard_sigmoids),
-            *(layers_for_sums(rules(geometry)), rescale_sums),
+            *(layers_for_sums(own_rules), rescale_sums),
         ),
+        copies_weights=not settings.prefetch,
         fixits=fixits_for,
         removes=is_removed,
         delegate="NeutronBackend",
         file_operators=((NEUTRON_GRAPH, "NXP's eIQ Neutron"),),
         show=list_neutron_code,
-        cost=require_conversion,
-        payloads=convert_segments,
+        options=OPTIONS,
+        configure=lambda options: neutron(name, geometry, settings_of(options)),
+        cost=partial(require_conversion, settings),
+        payloads=partial(convert_segments, settings),
     )
 
 
-N3_64 = neutron("neutron-n3-64", NeutronGeometry(8, 8))
-N1_16 = neutron("neutron-n1-16", NeutronGeometry(4, 4))
+N3_64 = neutron("neutron-n3-64", NeutronGeometry(8, 8), NeutronSettings())
+N1_16 = neutron("neutron-n1-16", NeutronGeometry(4, 4), NeutronSettings())

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pillion.devices.device import Found, Limit, limit
+from pillion.devices.neutron.generations import OLD_FLOW
+from pillion.devices.neutron.old_flow import SOURCE as OLD
 from pillion.devices.predicates import quantized_level_of
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor
@@ -23,6 +25,8 @@ MAX_TRANSPOSE_CONV_STRIDE = 2
 RESIZE_FACTORS = (1, 2, 4, 8)
 """The scale factors of height and width, independent of each other."""
 MAX_SOFTMAX_CHANNELS = 2040
+MAX_OLD_SOFTMAX_CHANNELS = 16384
+"""The bound of the old flow, divided among the pipelines."""
 MAX_SOFTMAX_ROWS = 4096
 MAX_SOFTMAX_ELEMENTS = 524288
 MAX_RESHAPE_RANK = 7
@@ -31,10 +35,18 @@ MAX_PAD_RANK = 5
 MAX_RANK = 8
 """The largest rank of any tensor in TFLite form."""
 
+_OLD = (Function.ABS, Function.LEAKY_RELU, Function.NEG, Function.SIGMOID, Function.TANH)
+_NEW = (*_OLD, Function.EXP, Function.LOG)
 FUNCTIONS = (
-    *(Function.ABS, Function.EXP, Function.HARDSWISH, Function.LEAKY_RELU, Function.LOG),
-    *(Function.NEG, Function.RSQRT, Function.SIGMOID, Function.TANH),
+    (OLD_FLOW, _OLD, OLD),
+    (("3.1",), _NEW, "converter, ExecuTorch 1.4.1"),
+    (
+        ("3.2",),
+        (*_NEW, Function.HARDSWISH, Function.RSQRT),
+        "converter, ExecuTorch 1.5.1 with SDK 3.2.0",
+    ),
 )
+"""The functions by generation of the converter, and where that comes from."""
 
 
 @dataclass(frozen=True)

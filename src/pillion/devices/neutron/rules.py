@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of NXP's converter, one row per rule: its ops, its limit and its source.
 
-Sources: "converter" is the behaviour of NXP's converter (flow of SDK 3.1.2 and later) as its ExecuTorch backend encodes it;
-"quantizer" is a guarantee of that backend's quantizer; "IR" is a limit of the TFLite form."""
+Sources: "converter" is the behaviour of NXP's converter as a release of its ExecuTorch backend encodes it; "quantizer" is a
+guarantee of that backend's quantizer; "IR" is a limit of the TFLite form. `rules_by_generation` has the rules that hold for some
+generations of the converter only."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ from collections.abc import Iterator
 from pillion.devices import predicates
 from pillion.devices.device import Limit, NpuRule, RuleRow, rules_from
 from pillion.devices.neutron import limits as limits
+from pillion.devices.neutron.generations import NAMES, NEWEST, OLD_FLOW, Generation
 from pillion.devices.neutron.limits import MAX_WINDOW, NeutronGeometry
+from pillion.devices.neutron.old_flow import SOURCE as OLD
+from pillion.devices.neutron.old_flow import multiples, old_flow_rows
 from pillion.ir.op import Op
 from pillion.ops import (
     Add,
@@ -43,7 +47,8 @@ from pillion.ops import (
     TransposeConv2d,
 )
 
-CONVERTER, QUANTIZER, IR = "converter", "quantizer", "IR"
+CONVERTER, QUANTIZER, IR = "converter, ExecuTorch 1.5.1", "quantizer, ExecuTorch 1.5.1", "IR, TFLite"
+PUBLISHED = "eight published results of converter 1.x"
 
 CONVOLUTIONS = (Conv2d, DepthwiseConv2d)
 WEIGHTED = (*CONVOLUTIONS, TransposeConv2d, Linear)
@@ -68,9 +73,31 @@ def _rank_limit(most: int) -> Limit:
     return predicates.at_most(most, lambda op: op.y.type.rank)
 
 
-def rules(geometry: NeutronGeometry) -> tuple[NpuRule, ...]:
-    """Returns all rules of a Neutron of this size."""
-    return rules_from((*_convolution_rules(geometry), *OTHERS))
+def _channels(op: Softmax) -> int:
+    return op.y.shape[-1]
+
+
+def rules(geometry: NeutronGeometry, generation: Generation = NEWEST) -> tuple[NpuRule, ...]:
+    """Returns all rules of a Neutron of this size for a generation of the converter."""
+    dependent = [row for row, names in rules_by_generation(geometry) if generation.name in names]
+    return rules_from((*_convolution_rules(geometry), *dependent, *OTHERS))
+
+
+def rules_by_generation(geometry: NeutronGeometry) -> Iterator[tuple[RuleRow, tuple[str, ...]]]:
+    """Yields the rules that depend on the converter's generation, each with the names of its generations."""
+    for row in old_flow_rows(geometry.macs):
+        yield row, OLD_FLOW
+    new = NAMES[len(OLD_FLOW) :]
+    most = limits.MAX_OLD_SOFTMAX_CHANNELS // geometry.pipelines - 1
+    yield (
+        (Softmax, "flow", Limit("SDK 2.2 or later", lambda op: ("an older one", False)), PUBLISHED),
+        NAMES[:1],
+    )
+    yield (Softmax, "blocks", multiples(geometry.macs, lambda op: op.y.shape[-1:]), OLD), OLD_FLOW
+    yield (Softmax, "channels", predicates.at_most(most, _channels), OLD), OLD_FLOW
+    yield (Softmax, "channels", predicates.at_most(limits.MAX_SOFTMAX_CHANNELS, _channels), CONVERTER), new
+    for names, functions, source in limits.FUNCTIONS:
+        yield (Lut, "function", predicates.function_among(functions), source), names
 
 
 def _convolution_rules(geometry: NeutronGeometry) -> Iterator[RuleRow]:
@@ -102,7 +129,6 @@ TENSORS: tuple[RuleRow, ...] = (
 _NO_PADDING = predicates.require_zeros("padding", "none (padding must not count in the average)")
 _NEITHER = Limit("neither align_corners nor half_pixel", limits.resize_mode)
 _EITHER = Limit("align_corners or half_pixel", limits.resize_mode)
-_CHANNELS = predicates.at_most(limits.MAX_SOFTMAX_CHANNELS, lambda op: op.y.shape[-1])
 _ROWS = predicates.at_most(limits.MAX_SOFTMAX_ROWS, predicates.softmax_rows)
 _ELEMENTS = predicates.at_most(limits.MAX_SOFTMAX_ELEMENTS, lambda op: op.y.type.elements)
 OTHERS: tuple[RuleRow, ...] = (
@@ -115,13 +141,11 @@ OTHERS: tuple[RuleRow, ...] = (
     (RESIZES, "factor", limits.resize_factor, CONVERTER),
     (ResizeNearest, "mode", _NEITHER, IR),
     (ResizeBilinear, "mode", _EITHER, IR),
-    (Lut, "function", predicates.function_among(limits.FUNCTIONS), IR),
     (Lut, "output", predicates.fixed_output_quantization, IR),
     (Lut, "table", predicates.require_total_function, IR),
     (Add, "scale", limits.large_sum_scale, IR),
     (Clamp, "bounds", limits.require_effective_clamp, CONVERTER),
     (Clamp, "form", predicates.representable_bounds, CONVERTER),
-    (Softmax, "channels", _CHANNELS, CONVERTER),
     (Softmax, "rows", _ROWS, CONVERTER),
     (Softmax, "elements", _ELEMENTS, CONVERTER),
     (Softmax, "output", predicates.softmax_scale, IR),

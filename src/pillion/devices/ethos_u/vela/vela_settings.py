@@ -20,6 +20,8 @@ from pillion.option_values import VelaOptimise
 SHARED, SRAM, DEDICATED = "Shared_Sram", "Sram_Only", "Dedicated_Sram"
 """Memory modes: weights in flash and activations in SRAM; both in SRAM; both in DRAM, with SRAM as the NPU's buffer."""
 AUTO = "auto"
+OPTIONS = frozenset({"memory_mode", "system_config", "vela_config", "vela_optimise"})
+"""The fields of `NpuOptions` that Vela has."""
 SYSTEMS = {
     Family.U55: "Ethos_U55_High_End_Embedded",
     Family.U65: "Ethos_U65_Embedded",

@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH, converted_operators
-from pillion.devices.neutron.converter.microcode import INPUTS_WORD, MAGIC, VERSIONS, read_microcode
+from pillion.devices.neutron.converter.microcode import (
+    INPUTS_WORD,
+    MAGIC,
+    MORE_RAM_WORDS,
+    VERSIONS,
+    read_microcode,
+)
 from pillion.devices.neutron.converter.payload import BLOCK_BYTES, DevicePayload, parse_payload
 from pillion.schemas import tflite
 from pillion.schemas.ir_payload import is_ir
@@ -24,10 +30,6 @@ WORDS = {
 }
 """Meanings of header words in both payload versions. Word 8 equals the size of the kernels in eight published
 results of the converter."""
-WORDS_OF_VERSION = {
-    0: {10: "bytes of SRAM for prefetched weights"},
-    1: {10: "bytes of profile", 11: "bytes of debug data", 12: "bytes of SRAM for prefetched weights"},
-}
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def header_words(microcode: bytes, version: int) -> list[HeaderWord]:
     first = INPUTS_WORD[version]
     meanings = {
         **WORDS,
-        **WORDS_OF_VERSION[version],
+        **MORE_RAM_WORDS[version],
         first: "inputs",
         first + 1: "outputs",
     }

@@ -12,6 +12,13 @@ from pillion.schemas.ir_payload import damaged_payload_error
 MAGIC = 0x64434D6E
 VERSIONS = (0, 1)
 MICROCODE_BYTES_WORD, WEIGHTS_BYTES_WORD, SCRATCH_BYTES_WORD = 6, 7, 9
+MORE_RAM_WORDS = {
+    0: {10: "bytes of SRAM for prefetched weights"},
+    1: {10: "bytes of profile", 11: "bytes of debug data", 12: "bytes of SRAM for prefetched weights"},
+}
+"""The words with sizes of further memory, and its use, by payload version."""
+FLAG = 1 << 31
+"""The top bit of the profile's size, which is no part of it."""
 INPUTS_WORD = {0: 11, 1: 13}
 """The word with the number of inputs, by payload version; the number of outputs follows it."""
 
@@ -26,6 +33,8 @@ class Microcode:
     outputs: int
     scratch_bytes: int
     """The RAM for tensors inside the segment, in bytes."""
+    more_ram_bytes: int = 0
+    """The RAM for prefetched weights and for what the code records, in bytes."""
 
 
 def read_microcode(block: bytes, version: int) -> Microcode:
@@ -51,6 +60,7 @@ def read_microcode(block: bytes, version: int) -> Microcode:
         words[count - 2],
         words[count - 1],
         words[SCRATCH_BYTES_WORD],
+        sum(words[number] & ~FLAG for number in MORE_RAM_WORDS[version]),
     )
 
 

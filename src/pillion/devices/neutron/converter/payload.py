@@ -54,6 +54,12 @@ class DevicePayload:
         """The RAM for tensors inside the segment, in bytes, from the microcode."""
         return read_microcode(self.microcode, self.version).scratch_bytes
 
+    @property
+    def ram_bytes(self) -> int:
+        """The RAM of a run besides inputs and outputs, in bytes, from the microcode."""
+        head = read_microcode(self.microcode, self.version)
+        return head.scratch_bytes + head.more_ram_bytes
+
     def compose(self) -> bytes:
         """Returns the payload's bytes; raises if the runtime would refuse them."""
         check_payload(self)

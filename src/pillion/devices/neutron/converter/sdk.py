@@ -37,28 +37,33 @@ class ConvertedSegment:
     kernel_selection: str | None
     """The C source with the kernels that this segment needs, for the firmware."""
     sdk_version: str
+    listing: str = ""
+    """The converter's output, which lists the kernels of code that records times."""
 
 
 def run_converter(
     tflite: bytes,
     target: str,
     *,
-    fetch_constants_to_sram: bool = False,
+    prefetch: bool = False,
+    profile: bool = False,
     kernel_selection: bool = True,
     timeout: float = TIMEOUT_SECONDS,
 ) -> ConvertedSegment:
     """Returns the converted segment. `target` is the converter's name for the chip."""
     inputs, outputs = boundary_names(tflite)
-    options = {"fetch_constants_to_sram": fetch_constants_to_sram, "kernel_selection": kernel_selection}
+    options = {"prefetch": prefetch, "profile": profile, "kernel_selection": kernel_selection}
     with tempfile.TemporaryDirectory(prefix="pillion-neutron-") as name:
         folder = Path(name)
         (folder / sdk_worker.MODEL).write_bytes(tflite)
         result = _run_sdk_worker(folder, {"action": "convert", "target": target, **options}, timeout)
-        _check_target(target, result)
+        _require_converted(target, result)
         converted = _required_output_file(folder, sdk_worker.CONVERTED).read_bytes()
         selection = folder / sdk_worker.KERNEL_SELECTION
         source = selection.read_text("utf-8", "replace") if selection.is_file() else None
-    return ConvertedSegment(extract_payload(converted, inputs, outputs), source, result["sdk_version"])
+        listing = (folder / LOG).read_text("utf-8", "replace")
+    payload = extract_payload(converted, inputs, outputs)
+    return ConvertedSegment(payload, source, result["sdk_version"], listing)
 
 
 def merge_kernel_selections(sources: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
@@ -74,7 +79,8 @@ def merge_kernel_selections(sources: Sequence[str], *, timeout: float = TIMEOUT_
         return _required_output_file(folder, sdk_worker.MERGED).read_text("utf-8", "replace")
 
 
-def _check_target(target: str, result: Mapping[str, Any]) -> None:
+def _require_converted(target: str, result: Mapping[str, Any]) -> None:
+    """Raises if the converter does not know the target or an option."""
     if "known_targets" in result:
         known = result["known_targets"]
         close = difflib.get_close_matches(target, known, n=1)
@@ -83,6 +89,13 @@ def _check_target(target: str, result: Mapping[str, Any]) -> None:
             rule="its targets: " + ", ".join(known),
             here=f"SDK {result['sdk_version']}",
             help=f"did you mean `{close[0]}`?" if close else "another release of the SDK may have it",
+        )
+    if result.get("cannot_profile"):
+        raise ConverterError(
+            "the installed converter makes no code that records times",
+            rule="--neutron-profile needs an SDK with `useProfiling`",
+            here=f"SDK {result['sdk_version']}",
+            help="leave --neutron-profile out, or install a newer SDK",
         )
     if result.get("is_subsystem"):
         raise ConverterError(

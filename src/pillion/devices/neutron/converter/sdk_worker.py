@@ -41,6 +41,8 @@ def _convert_segment(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         return {"is_subsystem": True}
     context = neutron_converter.CompilationContext()
     context.targetOpts = neutron_converter.getNeutronTarget(job["target"])
+    if job["profile"] and not hasattr(context.compilationOpts, "useProfiling"):
+        return {"cannot_profile": True}
     _set_options(context.compilationOpts, job)
     converted = neutron_converter.convertModel(list((folder / MODEL).read_bytes()), context)
     (folder / CONVERTED).write_bytes(bytes(converted))
@@ -55,8 +57,11 @@ def _target_property(target: Any, name: str) -> Any:
 def _set_options(options: Any, job: dict[str, Any]) -> None:
     options.minNumOpsPerGraph = 1
     options.excludeGraphPasses = ",".join(UNWANTED_PASSES)
-    options.fetchConstantsToSRAM = job["fetch_constants_to_sram"]
+    options.fetchConstantsToSRAM = job["prefetch"]
     options.dumpKernelSelectionCode = job["kernel_selection"]
+    if job["profile"]:
+        options.useProfiling = options.verbose = True
+        options.dumpAfterImport = options.dumpAfterGenerate = "console"
 
 
 def _merge_kernel_files(folder: Path, job: dict[str, Any]) -> dict[str, Any]:

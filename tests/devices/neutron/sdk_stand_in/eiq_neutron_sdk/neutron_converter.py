@@ -14,15 +14,24 @@ from pillion.schemas.flatbuffer import read_root_table, write_flatbuffer
 
 HOW = os.environ.get("STAND_IN", "")
 MICROCODE_BYTES, WEIGHTS, KERNELS = 70, bytes(range(33)), b"kernels!"
+PROFILE_BYTES, DEBUG_BYTES, PREFETCH_BYTES = 96, 32, 4096
 
 
 class CompilationOptions:
     __slots__ = (
+        "dumpAfterGenerate",
+        "dumpAfterImport",
         "dumpKernelSelectionCode",
         "excludeGraphPasses",
         "fetchConstantsToSRAM",
         "minNumOpsPerGraph",
+        "verbose",
+        *(() if HOW == "without_profiling" else ("useProfiling",)),
     )
+
+    def __init__(self):
+        if HOW != "without_profiling":
+            self.useProfiling = False
 
 
 class CompilationContext:
@@ -53,7 +62,12 @@ def convertModel(model, context):
         )
     if HOW == "not_a_model":
         return list(b"no TFLite at all")
-    return list(converted(read_root_table(tflite.Model, bytes(model), tflite.IDENTIFIER)))
+    options = context.compilationOpts
+    profile = getattr(options, "useProfiling", False)
+    if profile and options.dumpAfterGenerate == "console":
+        print("stand-in: kernel 0 is all of it", flush=True)
+    file = read_root_table(tflite.Model, bytes(model), tflite.IDENTIFIER)
+    return list(converted(file, profile, options.fetchConstantsToSRAM))
 
 
 def hang():
@@ -71,7 +85,7 @@ ENDINGS = {
 }
 
 
-def converted(file):
+def converted(file, profile, prefetch):
     """The inputs and outputs of a model around one NeutronGraph, or around what HOW asks for."""
     graph = file.subgraphs[0]
     inputs = [graph.tensors[t] for t in graph.inputs]
@@ -85,8 +99,8 @@ def converted(file):
         outputs.pop()
     if HOW == "rename":
         inputs[0].name = "something_else"
-    version = 1 if HOW == "version_1" else 0
-    blocks = [microcode(version, len(inputs), len(outputs)), WEIGHTS, KERNELS]
+    version = 1 if profile or HOW == "version_1" else 0
+    blocks = [microcode(version, len(inputs), len(outputs), profile, prefetch), WEIGHTS, KERNELS]
     names = ("microcode", "weights", "kernels")
     consts = [tensor(name, len(b), 1 + i) for i, (name, b) in enumerate(zip(names, blocks, strict=True))]
     extras = [tensor(name, 16, 0) for name in (("profile", "debug", "scratch") if version else ("scratch",))]
@@ -115,11 +129,15 @@ def converted(file):
     )
 
 
-def microcode(version, inputs, outputs):
+def microcode(version, inputs, outputs, profile, prefetch):
     words = [0] * 16
     words[0] = 1 if HOW == "wrong_magic" else 0x64434D6E
     words[6], words[7] = MICROCODE_BYTES, len(WEIGHTS) + (16 if HOW == "wrong_weights" else 0)
     words[9] = 40_960
+    if profile:
+        words[10], words[11] = 1 << 31 | PROFILE_BYTES, DEBUG_BYTES
+    if prefetch:
+        words[12 if version else 10] = PREFETCH_BYTES
     first = 13 if version else 11
     words[first], words[first + 1] = inputs, outputs + (HOW == "wrong_counts")
     return struct.pack("<16I", *words) + b"\x5a" * (MICROCODE_BYTES - 64)
