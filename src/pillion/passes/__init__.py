@@ -35,6 +35,7 @@ from pillion.passes.merge_movement import merge_movement
 from pillion.passes.merge_rescaled import merge_rescaled
 from pillion.passes.per_channel_requantize import per_channel_requantize
 from pillion.passes.rescale_sums import rescale_sums
+from pillion.passes.split_flips import split_flips
 from pillion.passes.split_groups import split_groups
 from pillion.passes.split_reductions import split_reductions
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
@@ -62,6 +63,7 @@ __all__ = [
     "per_channel_requantize",
     "rescale_sums",
     "run",
+    "split_flips",
     "split_groups",
     "split_reductions",
     "sum_hard_sigmoids",

@@ -38,6 +38,34 @@ def test_the_npu_takes_what_it_refused(graph: Graph) -> None:
     assert all(all_ok(N3_64.judge(op)) for op in graph)
 
 
+class Padded(nn.Module):
+    """Two convolutions around borders of the image's own pixels."""
+
+    def __init__(self, mode: str, width: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3)
+        self.mode, self.width = mode, width
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(nn.functional.pad(self.first(x), (self.width,) * 4, mode=self.mode))
+
+
+@pytest.mark.parametrize(
+    ("mode", "width", "segments"),
+    [("reflect", 1, 1), ("reflect", 7, 1), ("replicate", 2, 1), ("reflect", 8, 3)],
+)
+def test_borders_of_the_image_itself(mode: str, width: int, segments: int) -> None:
+    """Slices and concats, without flips of up to 8 rows or columns; longer flips run on the core."""
+    x = torch.randn(1, 3, 14, 15, generator=torch.Generator().manual_seed(1))
+    program = pillion.compile(Padded(mode, width).eval(), (x,), target="imxrt700", prefer_npu=True)
+    assert sum(isinstance(op, Segment) for op in program.graph.ops) == segments
+    assert ("flip" in {e.op.kind for e in program.ledger if e.segment is None}) == (segments > 1)
+    cpu = pillion.compile(Padded(mode, width).eval(), (x,), target="cortex-m33")
+    for on in ("reference", "host"):
+        np.testing.assert_array_equal(program.run(x, on=on)[0], cpu.run(x)[0])
+
+
 @pytest.mark.turns(12)
 @pytest.mark.slow
 def test_mobilenet_v3_becomes_one_segment() -> None:

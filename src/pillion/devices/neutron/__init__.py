@@ -29,6 +29,7 @@ from pillion.ir.constraints import QuantizationConstraints
 from pillion.passes.legalize_nearest import legalize_nearest
 from pillion.passes.per_channel_requantize import per_channel_requantize
 from pillion.passes.rescale_sums import rescale_sums
+from pillion.passes.split_flips import split_flips
 from pillion.passes.split_groups import split_groups
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 
@@ -57,7 +58,7 @@ def neutron(name: str, geometry: NeutronGeometry, settings: NeutronSettings) -> 
         dispatch_cycles=DISPATCH_CYCLES,
         constraints=CONSTRAINTS,
         rewrites=(
-            *(split_groups, per_channel_requantize, legalize_nearest, sum_hard_sigmoids),
+            *(split_groups, split_flips, per_channel_requantize, legalize_nearest, sum_hard_sigmoids),
             *(layers_for_sums(own_rules), rescale_sums),
         ),
         copies_weights=not settings.prefetch,
