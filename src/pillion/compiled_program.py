@@ -28,7 +28,7 @@ from pillion.ops import Segment
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
 from pillion.run.float_interface import FloatModel
-from pillion.targets import Target, npu_interpreter
+from pillion.targets import Target, npu_interpreter, npu_memory
 from pillion.tiling.rows_in import find_rows_input, with_rows_last
 from pillion.tiling.search import TilingPlan, find_stripes, plan_stripes
 from pillion.tiling.stripe import Stripe
@@ -127,7 +127,8 @@ class CompiledProgram:
         if npu is None or not npu.copies_weights:
             return self.payloads.ram_constant_bytes
         bodies = [op.body for op in self.graph.ops if isinstance(op, Segment)]
-        return sum(v.type.size_bytes for body in bodies for v in body.constants)
+        copied = sum(v.type.size_bytes for body in bodies for v in body.constants)
+        return copied + self.payloads.ram_constant_bytes
 
     @cached_property
     def npu_memory(self) -> NpuMemory:
@@ -158,7 +159,7 @@ class CompiledProgram:
     def payloads(self) -> Payloads:
         """The NPU code of each segment. For a target without an NPU, segments keep a form that runs on computers."""
         if self.file is not None and any(isinstance(op, Segment) and op.is_closed for op in self.graph.ops):
-            return payloads_in_file(self.file.payloads, npu_interpreter)
+            return payloads_in_file(self.file.payloads, npu_interpreter, npu_memory)
         files, npu = segment_files(self.graph), self.target.npu
         return npu.payloads(files, self.target.converter_name) if npu else marked_tflite_payloads(files)
 

@@ -11,7 +11,7 @@ from pillion.compile_options import NpuOptions
 from pillion.devices import ethos_u, neutron
 from pillion.devices.cortex_m import CORES, Core, Isa, missing_core_reason
 from pillion.devices.device import Device
-from pillion.devices.payloads import Executable
+from pillion.devices.payloads import Executable, PayloadMemory
 from pillion.errors import PillionError
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.registry import REGISTRY
@@ -236,6 +236,11 @@ def npu_interpreter(payload: bytes) -> Executable:
         here=f"{len(payload)} bytes that begin with {payload[:16]!r}",
         help="compile the model where that NPU's converter is not installed: segments are TFLite then",
     )
+
+
+def npu_memory(payload: bytes) -> PayloadMemory:
+    """Returns the RAM that an NPU's code asks for; none for code that no NPU recognizes."""
+    return next((need for npu in NPUS.values() if (need := npu.memory_of(payload))), PayloadMemory())
 
 
 def compiled_operators() -> dict[str, str]:

@@ -12,7 +12,14 @@ from typing import Any
 from pillion.compile_options import NpuOptions
 from pillion.devices.cycle_range import CycleRange
 from pillion.devices.host_driver import Driver
-from pillion.devices.payloads import Executable, Payloads, SegmentCost, SegmentFile, marked_tflite_payloads
+from pillion.devices.payloads import (
+    Executable,
+    PayloadMemory,
+    Payloads,
+    SegmentCost,
+    SegmentFile,
+    marked_tflite_payloads,
+)
 from pillion.devices.retyped import Fixit
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
@@ -108,6 +115,8 @@ class Device:
     execute: Callable[[bytes], Executable | None] | None = None
     """Returns an executable for a payload that runs bit-exactly on this computer, or None for a foreign
     payload. Raises if the payload contains something unknown."""
+    memory_of: Callable[[bytes], PayloadMemory | None] = lambda payload: None
+    """Returns the RAM that a payload asks for, or None for a foreign payload."""
     driver: Callable[[], Driver] | None = None
     """Returns a substitute for the NPU's driver on this computer, for C projects that call the driver."""
     configure: Callable[[NpuOptions], Device] | None = None

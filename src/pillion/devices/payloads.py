@@ -60,6 +60,15 @@ class SegmentPayload:
 
 
 @dataclass(frozen=True)
+class PayloadMemory:
+    """The RAM that a payload asks for, in bytes."""
+
+    scratch_bytes: int = 0
+    ram_constant_bytes: int = 0
+    """The weights that must lie in RAM."""
+
+
+@dataclass(frozen=True)
 class Executable:
     """NPU code that this computer can execute."""
 
@@ -132,17 +141,28 @@ class Payloads:
         return f"{count}, as TFLite: {why}"
 
 
-def payloads_in_file(payloads: Sequence[bytes], find: Callable[[bytes], Executable]) -> Payloads:
+def payloads_in_file(
+    payloads: Sequence[bytes],
+    find: Callable[[bytes], Executable],
+    memory: Callable[[bytes], PayloadMemory],
+) -> Payloads:
     """Returns the payloads that a program file contains; `find` returns the executable of a payload, or
-    raises."""
-    return Payloads(tuple(_in_file(payload, find) for payload in payloads), converter="the file's own code")
+    raises, and `memory` the RAM that it asks for."""
+    needs = [memory(payload) for payload in payloads]
+    return Payloads(
+        tuple(_in_file(payload, find) for payload in payloads),
+        converter="the file's own code",
+        scratch_bytes=max((need.scratch_bytes for need in needs), default=0),
+        ram_constant_bytes=sum(need.ram_constant_bytes for need in needs),
+    )
 
 
 def _in_file(payload: bytes, find: Callable[[bytes], Executable]) -> SegmentPayload:
     try:
-        return SegmentPayload("", b"", payload, find(payload).run)
+        run, why_not = find(payload).run, ""
     except PillionError as error:
-        return SegmentPayload("", b"", payload, why_not=f"{error.what} ({error.here})")
+        run, why_not = None, f"{error.what} ({error.here})"
+    return SegmentPayload("", b"", payload, run, why_not, flash_bytes=len(payload))
 
 
 def marked_tflite_payloads(files: Sequence[SegmentFile], missing: str = "") -> Payloads:

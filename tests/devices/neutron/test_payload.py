@@ -267,6 +267,9 @@ def test_options_reach_converter_payload_and_memory(
     assert program.sram_bytes == program.memory.arena_bytes + ram + weights
     assert program.payloads.figures["npu_scratch_bytes"] == ram
     program.save(tmp_path / "net.pte")
+    file = pillion.load(tmp_path / "net.pte")
+    assert file.npu_memory.ram_bytes == ram + (0 if "neutron_prefetch" in options else len(code.weights))
+    assert file.npu_memory.flash_bytes == program.npu_memory.flash_bytes == len(made.payload)
     selection = (tmp_path / "net_neutron_kernel_selection.c").read_text()
     assert f"sram={'neutron_prefetch' in options}" in selection
     listing = tmp_path / "net_neutron_profile.log"

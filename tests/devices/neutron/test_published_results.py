@@ -99,6 +99,7 @@ def test_show_lists_words_and_leftovers(tmp_path: Path) -> None:
         *("QUANTIZE on the CPU", "SOFTMAX on the CPU", "DEQUANTIZE on the CPU")
     ]
     assert "  word  9      16,000  bytes of scratch memory" in lines
+    assert "  RAM          47,456  bytes, without inputs and outputs" in lines, "16,000 and 31,456 of weights"
     assert not any("no public meaning" in line for line in lines)
     (graph,) = [operator for operator in result(file.stem) if operator.payload is not None]
     assert graph.payload is not None

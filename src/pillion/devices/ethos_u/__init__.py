@@ -20,7 +20,7 @@ from pillion.devices.ethos_u.converter import cost_for, payloads_for
 from pillion.devices.ethos_u.depthwise_multipliers import dense_multiplier_pass
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
 from pillion.devices.ethos_u.host_driver import substitute_driver
-from pillion.devices.ethos_u.payload import executable_of, payload_lines
+from pillion.devices.ethos_u.payload import executable_of, memory_of, payload_lines
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.devices.ethos_u.vela.vela_settings import OPTIONS, VelaSettings, alternatives, settings_of
 from pillion.ir.constraints import QuantizationConstraints
@@ -69,6 +69,7 @@ def ethos_u(settings: VelaSettings) -> Device:
         rewrites=(sum_hard_sigmoids, split_reductions, dense_multiplier_pass(accelerator)),
         show=payload_lines,
         execute=executable_of,
+        memory_of=memory_of,
         driver=substitute_driver,
         options=OPTIONS,
         configure=lambda options: configured(accelerator, options),

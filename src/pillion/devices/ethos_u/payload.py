@@ -9,7 +9,7 @@ from itertools import chain
 
 from pillion.devices.ethos_u.stream import dump
 from pillion.devices.ethos_u.vela.compiled import RANK, CompiledSegment, VelaPort
-from pillion.devices.payloads import Executable
+from pillion.devices.payloads import Executable, PayloadMemory
 from pillion.errors import PillionError
 
 FIRST, LAST = "vela_bin_stream", "vela_end_stream"
@@ -63,6 +63,12 @@ def payload_lines(payload: bytes, commands: bool) -> Iterator[str] | None:
         dump.command_lines(interpreter.stream) if commands else dump.operation_lines(interpreter.operations)
     )
     return chain((interpreter.accelerator.name,), lines)
+
+
+def memory_of(payload: bytes) -> PayloadMemory | None:
+    """Returns the scratch memory that a payload asks for; None for a foreign payload."""
+    own = payload.startswith(FIRST.encode())
+    return PayloadMemory(parse_payload(payload).scratch_bytes) if own else None
 
 
 def executable_of(payload: bytes) -> Executable | None:

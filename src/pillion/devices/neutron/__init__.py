@@ -16,7 +16,7 @@ from functools import cache, partial
 
 from pillion.devices.device import Device
 from pillion.devices.neutron.converter import convert_segments, require_conversion
-from pillion.devices.neutron.converter.code_listing import list_neutron_code
+from pillion.devices.neutron.converter.code_listing import list_neutron_code, memory_of
 from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH
 from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
 from pillion.devices.neutron.fixits import fixits_for
@@ -67,6 +67,7 @@ def neutron(name: str, geometry: NeutronGeometry, settings: NeutronSettings) -> 
         delegate="NeutronBackend",
         file_operators=((NEUTRON_GRAPH, "NXP's eIQ Neutron"),),
         show=list_neutron_code,
+        memory_of=memory_of,
         options=OPTIONS,
         configure=lambda options: neutron(name, geometry, settings_of(options)),
         cost=partial(require_conversion, settings),

@@ -17,6 +17,7 @@ from pillion.devices.neutron.converter.microcode import (
     read_microcode,
 )
 from pillion.devices.neutron.converter.payload import BLOCK_BYTES, DevicePayload, parse_payload
+from pillion.devices.payloads import PayloadMemory
 from pillion.schemas import tflite
 from pillion.schemas.ir_payload import is_ir
 
@@ -60,11 +61,31 @@ def list_neutron_code(file: bytes, all_words: bool) -> Iterator[str] | None:
     are listed if the flag is set."""
     if file[4:8] == tflite.IDENTIFIER:
         return _converted_file_lines(file, all_words) if NEUTRON_GRAPH.encode() in file else None
+    payload = read_payload(file)
+    if payload is None:
+        return None
+    return iter([f"{TITLE}, payload version {payload.version}", *_header_lines(payload, all_words)])
+
+
+def read_payload(file: bytes) -> DevicePayload | None:
+    """Returns the payload that these bytes are; None for other files and for marked TFLite."""
     if is_ir(file) or not _has_microcode(file):
         return None
     payload = parse_payload(file)
     assert isinstance(payload, DevicePayload)  # marked TFLite is excluded above
-    return iter([f"{TITLE}, payload version {payload.version}", *_header_lines(payload, all_words)])
+    return payload
+
+
+def memory_of(file: bytes) -> PayloadMemory | None:
+    """Returns the RAM that a payload asks for; None for other files. Code that fetches its weights reads them where
+    they are."""
+    payload = read_payload(file)
+    return None if payload is None else _memory_needed(payload)
+
+
+def _memory_needed(payload: DevicePayload) -> PayloadMemory:
+    fetches = read_microcode(payload.microcode, payload.version).prefetch_bytes
+    return PayloadMemory(payload.ram_bytes, 0 if fetches else len(payload.weights))
 
 
 def _has_microcode(file: bytes) -> bool:
@@ -91,3 +112,6 @@ def _header_lines(payload: DevicePayload, all_words: bool) -> Iterator[str]:
         if word.meaning or all_words:
             shown = f"{word.value:#x}" if word.number == 0 else f"{word.value:,}"
             yield f"  word {word.number:2}  {shown:>10}  {word.meaning or 'no public meaning'}"
+    need = _memory_needed(payload)
+    ram = f"{need.scratch_bytes + need.ram_constant_bytes:,}"
+    yield f"  RAM      {ram:>10}  bytes, without inputs and outputs"

@@ -33,8 +33,10 @@ class Microcode:
     outputs: int
     scratch_bytes: int
     """The RAM for tensors inside the segment, in bytes."""
-    more_ram_bytes: int = 0
-    """The RAM for prefetched weights and for what the code records, in bytes."""
+    prefetch_bytes: int = 0
+    """The RAM for prefetched weights, in bytes."""
+    record_bytes: int = 0
+    """The RAM for what the code records, in bytes."""
 
 
 def read_microcode(block: bytes, version: int) -> Microcode:
@@ -60,7 +62,7 @@ def read_microcode(block: bytes, version: int) -> Microcode:
         words[count - 2],
         words[count - 1],
         words[SCRATCH_BYTES_WORD],
-        sum(words[number] & ~FLAG for number in MORE_RAM_WORDS[version]),
+        *(words[count - 3], sum(word & ~FLAG for word in words[SCRATCH_BYTES_WORD + 1 : count - 3])),
     )
 
 

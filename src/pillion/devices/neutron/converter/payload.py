@@ -58,7 +58,7 @@ class DevicePayload:
     def ram_bytes(self) -> int:
         """The RAM of a run besides inputs and outputs, in bytes, from the microcode."""
         head = read_microcode(self.microcode, self.version)
-        return head.scratch_bytes + head.more_ram_bytes
+        return head.scratch_bytes + head.prefetch_bytes + head.record_bytes
 
     def compose(self) -> bytes:
         """Returns the payload's bytes; raises if the runtime would refuse them."""
