@@ -17,7 +17,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 import tutorials  # noqa: E402  # its folder is put on the path first
 
 PAGES = [page for page in sorted(tutorials.PAGES.glob("*.md")) if page.name != "index.md"]
-FIRST_STEPS = ROOT / "docs" / "guide" / "getting-started.md"
+GUIDES = [ROOT / "docs" / "guide" / f"{name}.md" for name in ("getting-started", "neutron")]
+"""The guides that are followed as tutorials are."""
 TOOLS = ("arm-none-eabi-gcc", "qemu-system-arm", "cmake")
 
 
@@ -39,9 +40,7 @@ def follow(text: str, folders: tuple[Path, Path]) -> int:
 @pytest.mark.slow
 @pytest.mark.qemu
 @pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}")
-@pytest.mark.parametrize(
-    "page", [FIRST_STEPS, *PAGES] if runs_all() else [FIRST_STEPS], ids=lambda page: page.stem
-)
+@pytest.mark.parametrize("page", [*GUIDES, *PAGES] if runs_all() else GUIDES, ids=lambda page: page.stem)
 def test_a_tutorial_prints_what_it_shows(page: Path, folders: tuple[Path, Path]) -> None:
     assert tutorials.check(page, *folders) >= 2
 
