@@ -19,12 +19,26 @@ from pillion.devices.cycle_range import CycleRange
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 PUBLISHED, ESTIMATED = BENCHMARKS / "published.json", BENCHMARKS / "kernel_costs.json"
+SILICON = BENCHMARKS / "silicon.json"
 Table = Callable[[list[str], list[list[str]]], str]
 
 
 ESTIMATES = """Placement, tiling and times of programs that are not run rest on the estimated instructions of each kernel: sizes of
 the op (rows, vectors, taps), each times a coefficient that `benchmarks/kernel_costs.py` has fitted to counts in the emulator. For 500 other
 random ops on each core, of 16 to 100,000 elements: estimated over counted instructions (the median), and how many estimates are within 25 %."""
+
+
+MLPERF_TINY = """Medians of MLPerf Tiny's closed division, and the estimated band of Pillion's own programs for the same networks on the same chip
+(`benchmarks/silicon.py`). Kernels differ, and some engines leave out channels of the visual network that are always zero: whether a time lies
+within says how fast Pillion's kernels are, and little about the estimate. Clocks are those of the submissions, memories are assumed."""
+NETS = {"ic": "images", "kws": "keywords", "vww": "visual wake words", "ad": "anomalies"}
+
+
+def _counts(row: Mapping[str, Any]) -> InstructionCounts:
+    """The counts of a record, as both files have them."""
+    counts = {InstructionClass[name]: count for name, count in row["counts"].items()}
+    touched = (MemoryAccesses(*row["constants"]), MemoryAccesses(*row["arena"]))
+    return InstructionCounts(counts, row["more_registers"], row["taken"], *touched)
 
 
 @dataclass(frozen=True)
@@ -35,9 +49,7 @@ class Published:
 
     @property
     def executed(self) -> InstructionCounts:
-        counts = {InstructionClass[name]: count for name, count in self.row["counts"].items()}
-        touched = (MemoryAccesses(*self.row["constants"]), MemoryAccesses(*self.row["arena"]))
-        return InstructionCounts(counts, self.row["more_registers"], self.row["taken"], *touched)
+        return _counts(self.row)
 
     @property
     def estimated(self) -> CycleRange:
@@ -79,7 +91,8 @@ def _comparison(table: Table) -> str:
     rows = [
         [
             one.row["what"],
-            one.row["core"],
+            f"{one.row['chip']} ({one.row['core'].removeprefix('cortex-').upper()}, {one.row['clock_hz'] / 1e6:g} MHz)",
+            one.row["kernels"],
             f"{one.executed.instructions:,}",
             f"{one.row['cycles']:,}",
             f"{one.estimated.low:,.0f} to {one.estimated.high:,.0f}",
@@ -89,8 +102,36 @@ def _comparison(table: Table) -> str:
         for one in published()
     ]
     return table(
-        ["what", "core", "instructions", "measured cycles", "estimated", "within", "middle off"], rows
+        ["what", "chip", "kernels", "instructions", "measured cycles", "estimated", "within", "middle off"],
+        rows,
     )
+
+
+def _short(number: float) -> str:
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def own_milliseconds(row: Mapping[str, Any], counted: Mapping[str, Any], net: str) -> CycleRange:
+    """The estimated band of Pillion's program for a network on the chip of a published result."""
+    core, memories = row["core"], MEMORIES[row["memories"]]
+    return counted_cycles(CORES[core], _counts(counted[core][net]), memories, row["clock_hz"]) * (
+        1e3 / row["clock_hz"]
+    )
+
+
+def _beside_others(table: Table) -> str:
+    """Published times, each with the band of Pillion's own program."""
+    record = json.loads(SILICON.read_text("utf-8"))
+    rows = []
+    for row in record["published"]:
+        chip = f"{row['chip']} ({row['core'].removeprefix('cortex-').upper()}, {row['clock_hz'] / 1e6:g} MHz)"
+        cells = []
+        for net in NETS:
+            own, ms = own_milliseconds(row, record["counted"], net), row["ms"][net]
+            side = "within" if ms in own else "slower than" if ms > own.high else "faster than"
+            cells.append(f"{_short(ms)}: {side} {_short(own.low)}-{_short(own.high)}")
+        rows.append([chip, row["memories"], row["engine"], row["results"], *cells])
+    return table(["chip", "memories", "engine", "results", *(f"{name}, ms" for name in NETS.values())], rows)
 
 
 def _estimates(table: Table) -> str:
@@ -125,6 +166,9 @@ def time_page(table: Table) -> str:
             f"{json.loads(PUBLISHED.read_text('utf-8'))['how']}\n",
             _comparison(table),
             "Middle: the geometric one. Measurements by:\n",
-            "\n".join(f"- {source}" for source in sources),
+            "\n".join(f"- {source}" for source in sources) + "\n",
+            "## MLPerf Tiny, others' programs and Pillion's\n",
+            f"{MLPERF_TINY}\n",
+            _beside_others(table),
         ]
     )

@@ -96,15 +96,16 @@ def test_every_core_that_is_counted_has_cycles() -> None:
 
 
 def test_cycles_are_those_of_the_table() -> None:
-    """By hand, on a Cortex-M4: 10 + 3 x (1 to 2) + 2 x 2 + 5 registers + 4 jumps of 1 to 3, and one line of flash at 100 MHz."""
+    """By hand, on a Cortex-M4: 10 + 3 x (1 to 2) + 2 x 2 + 5 registers + 4 jumps of 1 to 3; and the waits for one line of
+    flash and 4 jumps at 100 MHz."""
     counts = {InstructionClass.ALU: 10, InstructionClass.LOAD: 3, InstructionClass.MULTIPLE: 2}
     ran = InstructionCounts(counts, more_registers=5, taken=4, constants=MemoryAccesses(64, 1))
     assert counted_cycles(CORES["cortex-m4"], ran, MEMORIES["tcm"], 1e8) == CycleRange(26, 37)
     waited = MEMORIES["flash"].cycles(ran, 1e8)
     assert (waited.low, waited.high) == (
-        pytest.approx(2 * 2),
-        pytest.approx(4 * 4),
-    )  # 20 and 40 ns for 16 bytes
+        pytest.approx(4 * 1),
+        pytest.approx(8 * 4 + 4 * 4),
+    )  # 10 and 40 ns for 8 bytes, 0 and 40 ns for a jump
 
 
 def test_what_fits_a_cache_is_waited_for_once() -> None:

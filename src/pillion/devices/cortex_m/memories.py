@@ -28,25 +28,28 @@ class MemoryAssumption:
     """The size of the cache for constants. An op with larger constants may fetch them repeatedly."""
     arena_line: CycleRange = NOTHING
     """Nanoseconds to wait for a line of the arena, and again to write it back."""
+    jump: CycleRange = NOTHING
+    """Nanoseconds to wait for the code behind a taken jump."""
 
     def cycles(self, ran: InstructionCounts, hertz: float) -> CycleRange:
-        """Returns the wait cycles of one op: at best one wait per line, at worst one per access."""
+        """Returns the wait cycles of one op: at best one wait per line, at worst one per access, and one per jump."""
         once = ran.constants.lines * LINE_BYTES / self.fetch_bytes
         is_kept = ran.constants.lines * LINE_BYTES <= self.cache_bytes
         often = once if is_kept else max(once, ran.constants.bytes / self.fetch_bytes)
         nanoseconds = CycleRange(self.constants_line.low * once, self.constants_line.high * often)
         arena = CycleRange(self.arena_line.low * ran.arena.lines, 2 * self.arena_line.high * ran.arena.lines)
-        return (nanoseconds + arena) * (NANOSECOND * hertz)
+        return (nanoseconds + arena + self.jump * ran.taken) * (NANOSECOND * hertz)
 
 
 _ALL = (
     MemoryAssumption("tcm", "all in memory without wait states: TCM, or SRAM at the core's clock"),
     MemoryAssumption(
         "flash",
-        "constants in flash on the chip, 16 bytes at a time, with 20 to 40 ns of waiting; arena in SRAM without wait states; "
-        "loops run from a cache or a prefetch buffer",
-        constants_line=CycleRange(20, 40),
-        fetch_bytes=16,
+        "constants and code in flash on the chip: 10 to 40 ns of waiting for 8 bytes of constants, 0 to 40 ns for a jump, which cache or "
+        "prefetch buffer may miss; arena in SRAM without wait states",
+        constants_line=CycleRange(10, 40),
+        fetch_bytes=8,
+        jump=CycleRange(0, 40),
     ),
     MemoryAssumption(
         "cached",
