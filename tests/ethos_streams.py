@@ -22,6 +22,7 @@ needs_vela = pytest.mark.skipif(
 )
 ARITHMETIC = Arithmetic.TFLITE_INTEGER
 EXECUTED = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256")
+EXECUTED_U85 = tuple(f"ethos-u85-{macs}" for macs in (128, 256, 512, 1024, 2048))
 
 
 def graph_of(op: Op) -> Graph:

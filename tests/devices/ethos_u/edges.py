@@ -43,6 +43,10 @@ from pillion.ops import (
 Q = PerTensor(0.1, 3)
 
 
+def stretched(kind: type[Op], size: tuple[int, int], **mode: bool) -> Op:
+    return made(kind, Q, x=value("x", (1, 2, 2, 3), Q), size=size, **mode)
+
+
 def conv(stride: int = 1, window: tuple[int, int] = (3, 3), border: int = 0, kind: type[Op] = Conv2d) -> Op:
     maker = Maker(0)
     shape = (4, *window, 2) if kind is Conv2d else (1, *window, 2)
@@ -234,13 +238,9 @@ EDGES_U85: dict[str, tuple[Op, Op]] = {
     "transpose_conv2d.stride": (transposed((3, 3)), transposed((4, 4))),
     "transpose_conv2d.stride of one axis": (transposed((1, 3)), transposed((3, 3), (3, 1))),
     "transpose_conv2d.output_padding": (transposed((2, 2)), transposed((2, 2), more=1)),
-    "resize_nearest.factor": (wide(ResizeNearest, 2049), wide(ResizeNearest, 2050)),
+    "resize_nearest.factor": (wide(ResizeNearest, 2049, True), wide(ResizeNearest, 2050, True)),
     "resize_bilinear.factor": (wide(ResizeBilinear, 4096), wide(ResizeBilinear, 8192)),
     "resize_bilinear.factor of three": (resize(ResizeBilinear, 4, 2), resize(ResizeBilinear, 2, 3)),
-    "resize_bilinear.factor with half pixels": (
-        wide(ResizeBilinear, 2048, True),
-        wide(ResizeBilinear, 4096, True),
-    ),
     "max_pool2d.kernel": (pool(MaxPool2d, (256, 256)), pool(MaxPool2d, (256, 257))),
     "avg_pool2d.kernel": (pool(AvgPool2d, (256, 256)), pool(AvgPool2d, (257, 1))),
     "avg_pool2d.padding": (average(8, (3, 3, 4, 4)), average(9, (4, 4, 4, 4))),
@@ -278,6 +278,14 @@ WRONG: dict[str, tuple[Op, Op]] = {
     ),
 }
 """What Vela takes, and its streams compute wrongly."""
+WRONG_U85: dict[str, tuple[Op, Op]] = {
+    "resize_nearest.pixels": (stretched(ResizeNearest, (4, 6)), stretched(ResizeNearest, (5, 7))),
+    "resize_bilinear.factor with half pixels": (
+        stretched(ResizeBilinear, (2, 1024), half_pixel=True),
+        stretched(ResizeBilinear, (2, 2048), half_pixel=True),
+    ),
+}
+"""What Vela takes for U85 alone, and its streams compute wrongly."""
 
 BEYOND: dict[str, tuple[Op, Op]] = {
     "lut.output": (table(Function.TANH, PerTensor(1 / 128)), table(Function.TANH)),

@@ -45,6 +45,8 @@ class Net(nn.Module):
         return self.last(torch.relu(self.second(x)).mean((2, 3)))
 
 
+TWO_CORES = "cortex-m55+ethos-u65-512"
+"""A target whose streams the interpreter refuses."""
 X = torch.linspace(-1, 1, 3 * 41 * 37).reshape(1, 3, 41, 37)
 
 
@@ -72,9 +74,15 @@ def test_litert_is_not_asked_where_the_npu_rounds_otherwise(program: Program) ->
 
 
 @needs_vela
-def test_u85_is_compiled_and_not_proven() -> None:
+def test_a_stream_of_u85_is_one_of_the_executors() -> None:
     program = pillion.compile(Net().eval(), (X,), target="alif-e8")
     assert program.payloads.cycles[0] > 0
+    np.testing.assert_array_equal(program.run(X)[0], program.run(X, on="npu")[0])
+
+
+@needs_vela
+def test_two_cores_are_compiled_and_not_proven() -> None:
+    program = pillion.compile(Net().eval(), (X,), target=TWO_CORES)
     with pytest.raises(PillionError, match="not proven"):
         program.run(X, on="npu")
 
@@ -265,9 +273,9 @@ def test_the_executorch_runtime_hands_the_delegate_what_it_executes(program: Pro
 
 @needs_vela
 def test_a_pte_with_code_that_is_not_proven_is_refused_by_name(tmp_path: Path) -> None:
-    loaded = pillion.load(pillion.compile(Net().eval(), (X,), target="alif-e8").save(tmp_path / "net.pte"))
+    loaded = pillion.load(pillion.compile(Net().eval(), (X,), target=TWO_CORES).save(tmp_path / "net.pte"))
     for on in ("npu", "executorch"):
-        with pytest.raises(PillionError, match="the commands of ethos-u85-256"):
+        with pytest.raises(PillionError, match="an NPU of 2 cores"):
             loaded.run(X, on=on)
     assert loaded.verify(1).nothing_compared
 

@@ -139,7 +139,7 @@ def test_code_that_was_damaged_is_found(project: Path) -> None:
 
 @pytest.mark.parametrize(
     ("target", "message"),
-    [("cortex-m55", "holds no code for an NPU"), ("alif-e8", "the commands of ethos-u85-256")],
+    [("cortex-m55", "holds no code for an NPU"), ("cortex-m55+ethos-u65-512", "an NPU of 2 cores")],
 )
 def test_projects_without_code_that_is_known_are_refused(tmp_path: Path, target: str, message: str) -> None:
     program = pillion.compile(Net().eval(), (torch.randn(SHAPE),), target=target)

@@ -8,21 +8,35 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from edges import Q, conv
 from random_chains import chain
+from single_ops import bias, made
 
 import pillion
-from ethos_streams import ARITHMETIC, EXECUTED, compiled, differing, graph_of, needs_vela, tflite_of
+from ethos_streams import (
+    ARITHMETIC,
+    EXECUTED,
+    EXECUTED_U85,
+    compiled,
+    differing,
+    graph_of,
+    needs_vela,
+    tflite_of,
+)
+from pillion.devices.ethos_u import ETHOS_U
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
 from pillion.devices.ethos_u.rules import SUPPORTED
 from pillion.devices.ethos_u.stream import StreamInterpreter
 from pillion.devices.ethos_u.stream import dump as shown
 from pillion.devices.ethos_u.stream.command_words import read_stream
 from pillion.devices.ethos_u.stream.operations import (
+    BlockSize,
     ConvolutionKind,
     Convolve,
     DmaCopy,
     KernelWindow,
     Range,
+    Sums,
     TensorOperation,
     Wait,
 )
@@ -33,8 +47,9 @@ from pillion.emitters import tflite
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
+from pillion.ir.types import PerTensor, constant_value
 from pillion.ir.verify import verify_graph
-from pillion.ops import Conv2d, Lut, Softmax
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Lut, Softmax
 from pillion.ops.example_values import make_op, value
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.unary_functions import Function
@@ -51,13 +66,14 @@ def examples() -> Iterator[Op]:
 
 
 @pytest.mark.turns(5)
-@pytest.mark.parametrize("accelerator", EXECUTED)
+@pytest.mark.parametrize("accelerator", [*EXECUTED, *EXECUTED_U85])
 def test_examples_of_all_ops_are_computed_exactly(accelerator: str) -> None:
-    step = 1 if accelerator == "ethos-u55-128" else 3
+    step = 1 if accelerator in ("ethos-u55-128", "ethos-u85-256") else 3
     equal = 0
     for op in list(examples())[::step]:
         file = tflite_of(op)
-        if file is None:
+        is_wrong = any(not one.ok and one.rule.endswith(".pixels") for one in ETHOS_U[accelerator].judge(op))
+        if file is None or is_wrong:
             continue
         try:
             made = compiled(file, accelerator)
@@ -68,7 +84,7 @@ def test_examples_of_all_ops_are_computed_exactly(accelerator: str) -> None:
     assert equal >= 240 // step
 
 
-@pytest.mark.parametrize("accelerator", EXECUTED)
+@pytest.mark.parametrize("accelerator", [*EXECUTED, "ethos-u85-256"])
 def test_tables_of_bytes_and_of_32_bits_lie_beside_each_other(accelerator: str) -> None:
     """Two functions, then a softmax, whose exponentials are a table of four times the size, behind a place that is taken."""
     x, g, h = (
@@ -132,12 +148,71 @@ def test_weights_come_back_in_order(accelerator: str, part_first: bool, bytes_ea
                 8 // dilation[1],
             )
             kind = ConvolutionKind.DEPTHWISE if depthwise else ConvolutionKind.CONVOLUTION
-            order = weight_positions(kind, kernel, shape, block, bytes_each, npu)
+            deep = 16 if part_first or bytes_each == 2 else 32
+            sides = BlockSize(1, 1, block, npu.channels, deep)
+            order = weight_positions(kind, kernel, shape, sides, bytes_each)
             found = decompress_weights(bytes(packed))
             assert sorted(order[order >= 0]) == list(range(weights.size))
             np.testing.assert_array_equal(found[: order.size][order >= 0], weights.ravel()[order[order >= 0]])
             assert not found[: order.size][order < 0].any()
             assert not found[order.size :].any()
+
+
+def half_of_the_weights() -> Op:
+    """A convolution of which two of every four weights along the inputs are 0."""
+    weights = np.random.default_rng(0).integers(-127, 128, (64, 1, 1, 128)).astype(np.int8)
+    weights[..., ::4] = weights[..., 3::4] = 0
+    held = constant_value("w", weights, PerTensor(0.01))
+    return made(Conv2d, Q, x=value("x", (1, 9, 9, 128)), weights=held, bias=bias(64))
+
+
+def test_u85_reads_weights_of_all_forms() -> None:
+    """Sparse ones, those for its fast decoder in one stream, those of several streams, and by parts of the kernel."""
+    found = set()
+    for accelerator in EXECUTED_U85[1:4]:
+        for op in (*Conv2d.examples(), *Linear.examples(), half_of_the_weights()):
+            file = tflite_of(op)
+            assert file is not None
+            segment = compiled(file, accelerator)
+            assert differing(graph_of(op), segment, 1) == 0, op
+            for one in segment.interpreter.operations:
+                if isinstance(one, Convolve):
+                    streams = sum(stream.length > 0 for stream in one.weights)
+                    found.add((one.form.sparse, one.form.fast, streams, one.kernel.part_first))
+    assert {(True, False, 1, False), (False, True, 1, False), (False, False, 4, True)} <= found, found
+
+
+@pytest.mark.parametrize("accelerator", EXECUTED_U85)
+def test_u85_shares_sums_between_operations(accelerator: str) -> None:
+    """Vela cuts strides above 3: each operation continues the sums of the one before, and the last one has a result."""
+    op = conv(4, (5, 3), kind=DepthwiseConv2d)
+    made = compiled(tflite.emit(graph_of(op)), accelerator)
+    shared = [one.sums for one in made.interpreter.operations if isinstance(one, Convolve)]
+    assert shared[:2] == [Sums(hidden=True), Sums(True, True)]
+    assert shared[-1] == Sums(continued=True)
+    assert differing(graph_of(op), made) == 0
+
+
+@pytest.mark.parametrize(
+    ("register", "word", "says"),
+    [
+        ("ACC_FORMAT", 0x02010124, "sums of another width"),
+        ("ACC_FORMAT", 0x02200124, "sums of another width or source"),
+        ("ACC_FORMAT", 0x07000124, "what the NPU computes at once"),
+        ("OFM_PRECISION", 0x41010114, "the place of a tensor"),
+        ("OFM_PRECISION", 0x0A010114, "a result that is transposed and reversed"),
+        ("OFM_PRECISION", 0x20010114, "an order of axes"),
+        ("ACTIVATION", 0x000A0125, "a function at the end"),
+        ("WEIGHT_FORMAT", 0x0002012E, "reserved bits of WEIGHT_FORMAT"),
+        ("BLOCKDEP", 0x0008012F, "reserved bits of BLOCKDEP"),
+    ],
+)
+def test_what_is_unknown_of_u85_is_refused(register: str, word: int, says: str) -> None:
+    file = tflite_of(a_convolution())
+    assert file is not None
+    stream = compiled(file, "ethos-u85-256").interpreter
+    with pytest.raises(StreamError, match=f"not modelled: {says}"):
+        run(changed(stream, command(stream, register), word))
 
 
 def a_convolution() -> Op:
@@ -230,18 +305,18 @@ def test_a_missing_wait_is_found() -> None:
 
 
 @pytest.mark.turns(4)
-@pytest.mark.parametrize("accelerator", EXECUTED)
+@pytest.mark.parametrize("accelerator", [*EXECUTED, "ethos-u85-256"])
 def test_operations_that_start_too_soon_are_found(accelerator: str) -> None:
     """What Vela writes into BLOCKDEP is enough, and where it is less than all, that is too much for most."""
-    lets, too_soon = 0, 0
+    lets, too_soon, most = 0, 0, 7 if "u85" in accelerator else 3
     for graph in (_zoo("ds_cnn"), graph_of(list(Softmax.examples())[1])):
         stream = compiled(tflite.emit(graph), accelerator).interpreter
         assert stream.operations
         set_by = {one.at: one for one in stream.stream.instructions if one.command.name == "BLOCKDEP"}
         for at, one in set_by.items():
-            if one.parameter < 3:
+            if one.parameter < most:
                 lets += 1
-                too_soon += not _starts(changed(stream, at, 3 << 16 | 0x012F))
+                too_soon += not _starts(changed(stream, at, most << 16 | 0x012F))
     assert lets >= 4
     assert too_soon > lets / 2, f"{too_soon} of {lets}"
 
@@ -264,6 +339,14 @@ def test_random_chains_wait_enough() -> None:
         if seed % 8 == 0:
             assert differing(graph, made, 1) == 0, seed
     assert by_parts > 20
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 15), pytest.param(15, 85, marks=pytest.mark.nightly)])
+def test_random_chains_are_computed_exactly_on_u85(first: int, count: int) -> None:
+    for seed in range(first, first + count):
+        graph = chain(seed)
+        made = compiled(tflite.emit(graph), EXECUTED_U85[seed % len(EXECUTED_U85)])
+        assert differing(graph, made, 1) == 0, seed
 
 
 def test_a_1x1_convolution_with_a_stride_that_starts_too_soon_is_found() -> None:
@@ -328,6 +411,8 @@ def faults_found(
         ("ds_cnn", "ethos-u55-128"),
         pytest.param("deep_autoencoder", "ethos-u55-256", marks=pytest.mark.nightly),
         ("resnet8", "ethos-u65-256"),
+        ("softmax", "ethos-u85-256"),
+        pytest.param("ds_cnn", "ethos-u85-256", marks=pytest.mark.nightly),
         pytest.param("mobilenet_v1_025", "ethos-u55-128", marks=pytest.mark.nightly),
     ],
 )
@@ -352,7 +437,7 @@ def _zoo(name: str) -> Graph:
 @pytest.mark.parametrize("name", ["ds_cnn", "resnet8", "mobilenet_v1_025", "deep_autoencoder"])
 def test_whole_networks_are_computed_exactly(name: str) -> None:
     graph = _zoo(name)
-    for accelerator in EXECUTED[2::2]:
+    for accelerator in (*EXECUTED[2::2], *EXECUTED_U85[1::2]):
         assert differing(graph, compiled(tflite.emit(graph), accelerator), 1) == 0
 
 

@@ -15,6 +15,7 @@ from edges import (
     TYPES,
     UNWRITTEN,
     WRONG,
+    WRONG_U85,
     Q,
     conv,
     resize,
@@ -39,7 +40,7 @@ NPU = ETHOS_U["ethos-u55-128"]
 
 U85 = "ethos-u85-256"
 NPUS = ("ethos-u55-128", "ethos-u65-256", U85)
-STRICTER = {"broadcast", "function", "axes", "padding", "output_padding"}
+STRICTER = {"broadcast", "function", "axes", "padding", "output_padding", "pixels"}
 """Rules that refuse more than Vela does: what its streams compute wrongly, and borders whose form in TFLite decides."""
 
 
@@ -62,15 +63,18 @@ def _file(op: Op) -> bytes:
     return file
 
 
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", U85])
 @pytest.mark.parametrize(("seed", "count"), [(1, 70), pytest.param(2, 600, marks=pytest.mark.nightly)])
-def test_what_the_rules_take_compiles_and_is_computed_exactly(seed: int, count: int) -> None:
+def test_what_the_rules_take_compiles_and_is_computed_exactly(
+    accelerator: str, seed: int, count: int
+) -> None:
     maker, taken = Maker(seed), 0
     for _ in range(count):
         op = maker.op()
         file = tflite_of(op)
-        if file is None or broken(op):
+        if file is None or broken(op, accelerator):
             continue
-        made_of_it = compiled(file)
+        made_of_it = compiled(file, accelerator)
         assert differing(graph_of(op), made_of_it, 1) == 0, op
         taken += 1
     assert taken > count // 2
@@ -139,6 +143,15 @@ def test_what_streams_compute_wrongly_is_refused(name: str) -> None:
     assert differing(graph_of(outside), compiled(_file(outside)), 2) > 0
 
 
+@pytest.mark.parametrize("name", WRONG_U85)
+def test_what_streams_of_u85_compute_wrongly_is_refused(name: str) -> None:
+    inside, outside = WRONG_U85[name]
+    assert not broken(inside, U85)
+    assert differing(graph_of(inside), compiled(_file(inside), U85), 1) == 0
+    assert broken(outside, U85) == [name.split(" ")[0].split(".")[1]]
+    assert differing(graph_of(outside), compiled(_file(outside), U85), 2) > 0
+
+
 @pytest.mark.parametrize("name", BEYOND)
 def test_what_the_rules_alone_refuse_compiles(name: str) -> None:
     inside, outside = BEYOND[name]
@@ -194,7 +207,8 @@ def _is_written(op: Op) -> bool:
 @pytest.mark.parametrize("family", Family)
 def test_every_rule_has_its_edge(family: Family) -> None:
     wanted = {f"{rule.op.kind}.{rule.name}" for rule in rules(family)}
-    tables = (EDGES_U85 if family is Family.U85 else EDGES, WRONG, BEYOND, UNWRITTEN)
+    own = (EDGES_U85, WRONG_U85) if family is Family.U85 else (EDGES,)
+    tables = (*own, WRONG, BEYOND, UNWRITTEN)
     found = {name.split(" ")[0].split("'")[0] for names in tables for name in names}
     found |= {f"{kind.kind}.shape" for kind in SHAPES} | {f"{kind.kind}.dtype" for kind in TYPES}
     assert found == wanted

@@ -46,11 +46,7 @@ RULES = {family: rules(family) for family in Family}
 def ethos_u(settings: VelaSettings) -> Device:
     """Returns the description of an Ethos-U of this size, with these settings of Vela."""
     accelerator = settings.accelerator
-    proven = (
-        ""
-        if accelerator.family is not Family.U85 and accelerator.cores == 1
-        else "; its streams are not proven"
-    )
+    proven = "" if accelerator.cores == 1 else "; its streams are not proven"
     return Device(
         name=accelerator.name,
         summary=f"Arm Ethos-{accelerator.family.name}, {accelerator.macs} MAC per cycle{proven}",

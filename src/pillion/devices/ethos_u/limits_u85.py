@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of Ethos-U85 that differ from those of U55 and U65, verified with Vela 5.2. No command stream of
-a U85 was executed."""
+"""The limits of Ethos-U85 that differ from those of U55 and U65, verified with Vela 5.2 and the interpreter of
+its command streams."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from pillion.devices.device import Found, limit
 from pillion.devices.ethos_u.limits import resize_text
+from pillion.ir.numerics import Int64Array
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
@@ -14,8 +17,8 @@ MAX_NEAREST = 1024
 """The largest factor of nearest resizing."""
 MAX_BILINEAR = 2048
 """The largest factor of bilinear resizing, a power of two."""
-MAX_HALF_PIXEL = 1024
-"""The largest factor of bilinear resizing with half pixels."""
+MAX_HALF_PIXEL = 512
+"""The largest factor of bilinear resizing with half pixels. Vela allows 1024, where TFLite's positions of 10 bits are not exact."""
 
 
 @limit(f"at most the kernel, and {MAX_TRANSPOSED_STRIDE}")
@@ -32,6 +35,23 @@ def nearest_factor(op: ResizeNearest) -> Found:
     pairs = list(zip(op.x.shape[1:3], op.size, strict=True))
     gone = op.align_corners and any(b == 1 < a for a, b in pairs)
     return resize_text(op), not gone and all(b // a <= MAX_NEAREST for a, b in pairs)
+
+
+@limit("with half_pixel or align_corners; else the pixels that half_pixel takes")
+def nearest_pixels(op: ResizeNearest) -> Found:
+    """Vela 5.2 resizes with half pixels if corners are not aligned."""
+    same = all(np.array_equal(op.whole_sources(axis), _velas_pixels(op, axis)) for axis in (0, 1))
+    return resize_text(op), same
+
+
+def _velas_pixels(op: ResizeNearest, axis: int) -> Int64Array:
+    """Returns the source of each row or column of the result in Vela's stream."""
+    before, after = op.x.shape[1 + axis], op.size[axis]
+    at = np.arange(after, dtype=np.int64)
+    if op.align_corners:
+        before, after = max(before - 1, 0), max(after - 1, 1)
+        return (2 * at * before + after) // (2 * after)
+    return (2 * at + 1) * before // (2 * after)
 
 
 @limit(f"powers of two up to {MAX_BILINEAR}, with half pixels {MAX_HALF_PIXEL}, or from one pixel")

@@ -85,6 +85,7 @@ U85: tuple[RuleRow, ...] = (
     (TransposeConv2d, "stride", limits_u85.transposed_stride, TRIED),
     (ResizeNearest, "factor", limits_u85.nearest_factor, VELA),
     (ResizeBilinear, "factor", limits_u85.bilinear_factor, VELA),
+    (ResizeNearest, "pixels", limits_u85.nearest_pixels, STREAM),
 )
 _ROWS = predicates.at_most(limits.MAX_ROWS, predicates.softmax_rows, f"{limits.MAX_ROWS} at most")
 OTHERS: tuple[RuleRow, ...] = (

@@ -20,6 +20,10 @@ def scale_and_round(x: ArrayLike, number: ArrayLike, shift: ArrayLike, rounding:
     if rounding is Rounding.TRUNCATE:
         return np.sign(exact) * (np.abs(exact) >> shift)
     half_up = (exact + np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)) >> shift
+    if rounding is Rounding.SYMMETRIC:
+        return np.sign(exact) * (
+            (np.abs(exact) + np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)) >> shift
+        )
     if rounding is Rounding.NATURAL:
         return np.asarray(half_up)
     twice = shift_right(multiply_high(x, number), np.maximum(shift - _WHOLE, 0))

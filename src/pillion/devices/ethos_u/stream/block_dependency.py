@@ -10,21 +10,24 @@ because the NPU fetches operands in order."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from itertools import islice, product, repeat
 from typing import TypeGuard
 
 import numpy as np
 
 from pillion.devices.ethos_u.stream.memory import part_addresses, tensor_byte_range
 from pillion.devices.ethos_u.stream.operations import (
+    CHAIN,
     BlockSize,
     ConvolutionKind,
     Convolve,
     Elementwise,
     FeatureMap,
+    MatrixProduct,
     Operation,
     PoolKind,
     PoolOperation,
+    Resize,
     TensorOperation,
     Upscale,
     Wait,
@@ -44,7 +47,8 @@ def require_blocks_wait(found: Sequence[Operation]) -> None:
         if isinstance(op, TensorOperation):
             if before is not None:
                 _require_written(before, op)
-            before = op
+            if op.y.region > CHAIN:  # the NPU itself orders a chain, block by block
+                before = op
 
 
 def _require_written(before: TensorOperation, op: TensorOperation) -> None:
@@ -68,6 +72,8 @@ def _require_written(before: TensorOperation, op: TensorOperation) -> None:
 
 def _operand_boxes(op: TensorOperation) -> Iterator[tuple[FeatureMap, Iterator[Box]]]:
     yield op.x, _job_boxes(op)
+    if isinstance(op, MatrixProduct):
+        yield op.second, repeat(tuple(map(range, op.second.shape)))  # type: ignore[arg-type]  # three axes
     if isinstance(op, Elementwise) and isinstance(op.second, FeatureMap):
         yield op.second, (_broadcast_box(box, op.second) for box in _result_block_boxes(op.y, op.block))
 
@@ -90,23 +96,27 @@ def _job_boxes(op: TensorOperation) -> Iterator[Box]:
     for rows, columns, channels in _result_block_boxes(op.y, op.block):
         seen = _window_extent(op, 0, rows), _window_extent(op, 1, columns)
         if _sums_channels(op):
-            deep = op.kernel.slice_channels(op.x.dtype.size_bytes)
-            for start in range(0, op.x.shape[2], deep):
-                yield *seen, range(start, min(start + deep, op.x.shape[2]))
+            for start in range(0, op.x.shape[2], op.block.slice):
+                yield *seen, range(start, min(start + op.block.slice, op.x.shape[2]))
         else:
             yield *seen, _clip_broadcast_axis(channels, op.x.shape[2])
 
 
-def _sums_channels(op: TensorOperation) -> TypeGuard[Convolve | PoolOperation]:
+def _sums_channels(op: TensorOperation) -> TypeGuard[Convolve | PoolOperation | MatrixProduct]:
     """Whether each result channel depends on all input channels, one slice of them per job."""
     if isinstance(op, PoolOperation):
-        return op.kind is PoolKind.SUM
+        return op.kind is PoolKind.CHANNEL_SUM
+    if isinstance(op, MatrixProduct):
+        return True
     return isinstance(op, Convolve) and op.product is ConvolutionKind.CONVOLUTION
 
 
 def _window_extent(op: TensorOperation, axis: int, part: range) -> range:
     """Returns the rows or columns that windows reach."""
     size = op.x.shape[axis]
+    if isinstance(op, Resize):
+        first, last = (op.position(axis, at) // op.parts[axis] for at in (part.start, part.stop - 1))
+        return range(max(first, 0), min(last + 2, size))
     if not isinstance(op, (Convolve, PoolOperation)):
         return _clip_broadcast_axis(part, size)
     kernel = op.kernel

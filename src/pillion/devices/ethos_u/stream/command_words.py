@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
@@ -20,9 +20,8 @@ MAGIC = b"COP1"
 _CONFIG, _STREAM, _NOP = 1, 2, 5
 _CONFIG_TAG = _CONFIG | 1 << 20
 """The driver's word before configuration and version: index 0, patch 1."""
-_ARCHITECTURE = {Family.U55: 0x10066001, Family.U65: 0x10066001}
-"""The architecture version 1.0.6, as Vela encodes it."""
-_PRODUCTS = {0: Family.U55, 1: Family.U65, 2: Family.U85}
+_ARCHITECTURE = {Family.U55: 0x10066001, Family.U65: 0x10066001, Family.U85: 0x20007000}
+"""The architecture versions, as Vela encodes them: 1.0.6, and 2.0.0 of U85."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,9 @@ def read_stream(payload: bytes) -> CommandStream:
     )
     words = struct.unpack(f"<{len(payload) // 4}I", payload)
     accelerator, start = _driver_words(words)
-    return CommandStream(accelerator, tuple(_decode_command_words(words[start:])))
+    return CommandStream(
+        accelerator, tuple(_decode_command_words(words[start:], COMMANDS[accelerator.family]))
+    )
 
 
 def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
@@ -101,20 +102,8 @@ def _driver_words(words: tuple[int, ...]) -> tuple[Accelerator, int]:
 
 
 def _decode_accelerator(config: int, version: int) -> Accelerator:
-    family = _PRODUCTS.get(config >> 28)
-    name = f"{family.value if family else family}-{1 << (config & 0xF)}"
-    macs, shram_kib = 1 << (config & 0xF), config >> 8 & 0xFF
-    require_modelled(
-        family is not Family.U85 or name not in ACCELERATORS,
-        f"the commands of {name}",
-        "they are compiled, and not proven",
-    )
     for accelerator in ACCELERATORS.values():
-        if (accelerator.family, accelerator.macs, accelerator.cores * accelerator.shram_kib) == (
-            family,
-            macs,
-            shram_kib,
-        ) and not config & 0x0FFF00F0:
+        if accelerator.configuration == config:
             require_modelled(
                 version == _ARCHITECTURE[accelerator.family],
                 "the version of the architecture",
@@ -125,13 +114,15 @@ def _decode_accelerator(config: int, version: int) -> Accelerator:
     raise not_modelled_error("the configuration of the NPU", f"{config:#010x}")
 
 
-def _decode_command_words(words: tuple[int, ...]) -> Iterator[CommandWord]:
+def _decode_command_words(
+    words: tuple[int, ...], commands: Mapping[tuple[int, bool], Command]
+) -> Iterator[CommandWord]:
     at = 0
     while at < len(words):
         word = words[at]
         wide, parameter = word >> 14 & 3, word >> 16
         with at_word(at):
-            command = COMMANDS.get((word & 0x3FF, bool(wide)))
+            command = commands.get((word & 0x3FF, bool(wide)))
             if command is None or wide > 1 or word & 0x3C00:
                 raise not_modelled_error("a command", f"{word:#010x}")
             reserved = f"reserved bits of {command.name}"

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.arithmetic import leading_zeros, saturate32, scale_and_round
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
 from pillion.devices.ethos_u.stream.memory import StreamMemory
@@ -16,11 +16,13 @@ from pillion.devices.ethos_u.stream.operations import (
     ElementwiseFunction,
     FeatureMap,
     KernelWindow,
+    MatrixProduct,
     PoolKind,
     PoolOperation,
+    Resize,
+    ResizeKind,
     Rounding,
     Scale,
-    ScaleMode,
     TensorOperation,
     Upscale,
 )
@@ -36,28 +38,34 @@ from pillion.ir.numerics import (
 )
 from pillion.ir.types import DType
 
-_NOWHERE = -(1 << 40)
-"""The padding value of a maximum: less than any element."""
+_BEYOND = 1 << 40
+"""More than any element."""
+_EXTREMES = {PoolKind.MAX: (-_BEYOND, np.max), PoolKind.MIN: (_BEYOND, np.min)}
+"""The padding value and the function of an extreme."""
+_UNIT_BITS = 16
+"""The bits by which a resize shifts its results in addition to the parts of a pixel."""
 _MOST_PLACES = 63
 _HALF = 1 << 30
 """The factor that Vela encodes with the shift of a 32-bit product; the NPU ignores it."""
-_OPERAND_SHIFTS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
 
 
-def execute_operation(
-    op: TensorOperation, memory: StreamMemory, tables: Tables, accelerator: Accelerator
-) -> None:
+def execute_operation(op: TensorOperation, memory: StreamMemory, tables: Tables) -> None:
     """Executes one operation on the memory."""
     match op:
         case Convolve():
-            accumulators = _convolve(op, memory, accelerator)
+            accumulators: Int64Array | None = _convolve(op, memory)
         case PoolOperation():
             accumulators = _compute_pool(op, memory)
         case Elementwise():
             accumulators = _compute_elementwise(op, memory)
+        case MatrixProduct():
+            accumulators = _compute_matrix_product(op, memory)
+        case Resize():
+            accumulators = _compute_resize(op, memory)
         case _:
             raise not_modelled_error("an operation", op)
-    memory.store(op.y, _apply_output_stage(op, accumulators, tables))
+    if accumulators is not None:
+        memory.store(op.y, np.broadcast_to(_apply_output_stage(op, accumulators, tables), op.y.shape))
 
 
 def _apply_output_stage(op: TensorOperation, accumulators: Int64Array, tables: Tables) -> Int64Array:
@@ -107,9 +115,9 @@ def _kernel_tap_inputs(
     ]
 
 
-def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> Int64Array:
-    weights = weights_of(op, memory.read(op.weights), accelerator)
-    bias, numbers, shifts = scales_of(memory.read(op.scales), op.y.shape[2])
+def _convolve(op: Convolve, memory: StreamMemory) -> Int64Array | None:
+    weights = weights_of(op, [memory.read(stream) for stream in op.weights])
+    bias, numbers, shifts = scales_of(op, memory.read(op.scales))
     x = _upscale_operand(_load_operand(op.x, memory), op.upscale, op.y, op.kernel)
     x = _pad_operand(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
     require_valid(
@@ -126,11 +134,27 @@ def _convolve(op: Convolve, memory: StreamMemory, accelerator: Accelerator) -> I
                 weights[:, row, column].astype(np.float64),
             )
             total += seen * factors[:, 0] if op.product is ConvolutionKind.DEPTHWISE else seen @ factors.T
-    sums = total.astype(np.int64) + bias
+    if (sums := _continued_sums(op, total, memory)) is None:
+        return None
+    sums = sums + bias
     _require_32_bits(sums)
     if op.scale is not None:
         numbers, shifts = np.int64(op.scale.number), np.int64(op.scale.shift)
     return scale_and_round(sums, numbers, shifts, op.rounding)
+
+
+def _continued_sums(
+    op: Convolve | MatrixProduct, total: NDArray[np.float64], memory: StreamMemory
+) -> Int64Array | None:
+    """Returns the sums of an operation and of those that it continues; None if the next one continues them."""
+    sums = total.astype(np.int64)
+    if op.sums.continued:
+        before = memory.sums if memory.sums is not None else np.zeros(0, np.int64)
+        rule = "the previous operation has the same results"
+        require_valid(before.shape == sums.shape, "sums are continued that are not there", rule)
+        sums = sums + before
+    memory.sums = sums if op.sums.hidden else None
+    return None if op.sums.hidden else sums
 
 
 def _require_32_bits(sums: Int64Array) -> None:
@@ -145,7 +169,7 @@ def _require_32_bits(sums: Int64Array) -> None:
 def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
     x = _upscale_operand(_load_operand(op.x, memory), op.upscale, op.y, op.kernel)
     assert op.scale is not None
-    if op.kind is PoolKind.SUM:
+    if op.kind is PoolKind.CHANNEL_SUM:
         return _channel_sum(op, x)
     require_valid(
         op.x.shape[2] == op.y.shape[2],
@@ -154,15 +178,17 @@ def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
         op.x.shape[2],
     )
     taps = [(row, column) for row in range(op.kernel.height) for column in range(op.kernel.width)]
-    if op.kind is PoolKind.MAX:
-        bordered = _pad_operand(x, op.kernel, _NOWHERE)
-        pooled = np.max([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
+    if op.kind in _EXTREMES:
+        border, extreme = _EXTREMES[op.kind]
+        bordered = _pad_operand(x, op.kernel, border)
+        pooled = extreme([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
         return scale_and_round(pooled, op.scale.number, op.scale.shift, op.rounding)
     bordered = _pad_operand(x, op.kernel, 0)
     pooled = np.sum([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
-    if not any(op.kernel.pads):
+    if not op.divides:
         return scale_and_round(pooled, op.scale.number, op.scale.shift, op.rounding)
-    require_modelled(op.scale == Scale(1, 0), "a scaled mean of windows that reach into the border", op.scale)
+    is_unit = op.scale.number == 1 << op.scale.shift
+    require_modelled(is_unit, "a scaled mean of windows that reach into the border", op.scale)
     ones = _pad_operand(np.ones((*x.shape[:2], 1), np.int64), op.kernel, 0)
     counts = np.sum([_kernel_tap_inputs(ones, op.kernel, *tap, op.y) for tap in taps], axis=0)
     return divide_half_away(pooled, counts)
@@ -177,6 +203,35 @@ def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
     )
     sums = x.sum(axis=2, keepdims=True)
     return scale_and_round(saturate32(sums), op.scale.number, op.scale.shift, op.rounding)
+
+
+def _compute_matrix_product(op: MatrixProduct, memory: StreamMemory) -> Int64Array | None:
+    assert op.scale is not None
+    x, second = (_load_operand(operand, memory).astype(np.float64) for operand in (op.x, op.second))
+    if (sums := _continued_sums(op, x @ second[0].T, memory)) is None:
+        return None
+    _require_32_bits(sums)
+    return scale_and_round(sums, op.scale.number, op.scale.shift, op.rounding)
+
+
+def _compute_resize(op: Resize, memory: StreamMemory) -> Int64Array:
+    assert op.scale is not None
+    x = _load_operand(op.x, memory)
+    for axis in (0, 1):
+        x = _resize_axis(x, op, axis)
+    return scale_and_round(x << _UNIT_BITS, op.scale.number, op.scale.shift, op.rounding)
+
+
+def _resize_axis(x: Int64Array, op: Resize, axis: int) -> Int64Array:
+    """Returns the pixels along an axis: the nearest ones, or sums of two, each times its share in parts."""
+    parts, last = op.parts[axis], x.shape[axis] - 1
+    position = op.position(axis, np.arange(op.y.shape[axis], dtype=np.int64))
+    index, part = position // parts, position % parts
+    if op.kind is ResizeKind.NEAREST:
+        return x.take(np.clip(index + (2 * part >= parts), 0, last), axis)
+    part = np.expand_dims(part, tuple({0, 1, 2} - {axis}))
+    before, behind = (x.take(np.clip(index + step, 0, last), axis) for step in (0, 1))
+    return before * (parts - part) + behind * part
 
 
 def _compute_elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
@@ -242,10 +297,7 @@ def _scaled_result(op: Elementwise, values: Int64Array) -> Int64Array:
             if op.scale.shift < 31
             else _high_product(op, values)
         )
-    require_modelled(
-        op.scale == Scale(1, 0), "a scaled result of 32-bit operands", f"{op.kind.name}, {op.scale}"
-    )
-    return saturate32(values)
+    return saturate32(scale_and_round(values, op.scale.number, op.scale.shift, op.rounding))
 
 
 def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
@@ -260,11 +312,11 @@ def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
 def _add_or_subtract(op: Elementwise, x: Int64Array, y: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.x.dtype is DType.INT32:
-        is_plain = (op.mode, op.first_scale, op.second_scale) == (ScaleMode.BOTH, Scale(1, 0), 1)
+        is_plain = all(one == Scale(1, 0, one.early) for one in (op.first_scale, op.second_scale))
         require_modelled(is_plain, "a sum of scaled 32-bit operands")
         first, second = x, y
     else:
-        first, second = _scaled_operands(op, x, y)
+        first, second = _scaled_operand(x, op.first_scale), _scaled_operand(y, op.second_scale)
     if op.kind is ElementwiseFunction.SUB:
         first, second = (second, -first) if op.reversed else (first, -second)
     total = first + second
@@ -273,15 +325,5 @@ def _add_or_subtract(op: Elementwise, x: Int64Array, y: Int64Array) -> Int64Arra
     return scale_and_round(total, op.scale.number, op.scale.shift, op.rounding)
 
 
-def _scaled_operands(op: Elementwise, x: Int64Array, y: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Returns both operands at a common scale: each multiplied by 16 bits, or one by 32 bits and the other
-    shifted."""
-    first, second = op.first_scale, op.second_scale
-    if op.mode is ScaleMode.BOTH:
-        require_modelled(not first.shift, "a shift of operands that are scaled by 16 bits", first.shift)
-        return x * first.number, y * second
-    require_modelled(not second, "a scale of the operand that is not scaled", second)
-    up = _OPERAND_SHIFTS[op.x.dtype]
-    if (op.mode is ScaleMode.FIRST) != op.reversed:
-        return scale_and_round(x << up, first.number, first.shift + up, Rounding.DOUBLE), y << (up - 1)
-    return x << (up - 1), scale_and_round(y << up, first.number, first.shift + up, Rounding.DOUBLE)
+def _scaled_operand(x: Int64Array, scale: Scale) -> Int64Array:
+    return scale_and_round(x << scale.early, scale.number, scale.shift + scale.early, Rounding.DOUBLE)

@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
-from typing import TypeVar
+from collections.abc import Callable
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, TypeVar
 
 from pillion.devices.ethos_u.stream.command_words import CommandWord
 from pillion.devices.ethos_u.stream.feature_map_checks import require_known_form
 from pillion.devices.ethos_u.stream.operations import (
     INTERNAL,
+    SUMS,
+    UNARY,
+    UNSCALED,
+    WITHOUT_SCALE,
     BlockSize,
     ConvolutionKind,
     Convolve,
@@ -25,11 +31,12 @@ from pillion.devices.ethos_u.stream.operations import (
     Range,
     Rounding,
     Scale,
-    ScaleMode,
     Stop,
     TensorLayout,
+    TensorOperation,
     Upscale,
     Wait,
+    WeightForm,
 )
 from pillion.devices.ethos_u.stream.registers import Registers
 from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require_modelled, require_valid
@@ -39,18 +46,19 @@ IFM_TYPES = {0: DType.UINT8, 1: DType.INT8, 5: DType.INT16, 9: DType.INT32}
 OFM_TYPES = {0: DType.UINT8, 1: DType.INT8, 3: DType.INT16, 5: DType.INT32}
 _CLIPS = {0: None, 2: DType.UINT8, 3: DType.INT8, 5: DType.INT16}
 _TABLES = range(16, 24)
-_UNARY = {ElementwiseFunction.ABS, ElementwiseFunction.CLZ, ElementwiseFunction.LEAKY}
-_SUMS = {ElementwiseFunction.ADD, ElementwiseFunction.SUB}
-_UNSCALED = {
-    ElementwiseFunction.MIN,
-    ElementwiseFunction.MAX,
-    ElementwiseFunction.CLZ,
-    ElementwiseFunction.SHL,
-    ElementwiseFunction.SHR,
-}
+_ROUNDINGS = {rounding.value: rounding for rounding in (Rounding.DOUBLE, Rounding.TRUNCATE, Rounding.NATURAL)}
+_OPERAND_SHIFTS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
 """Operations without a scaled result; if a scale is encoded, it is 1."""
 STOP_MASK = 0xFFFF
 T = TypeVar("T")
+
+
+class ScaleMode(IntEnum):
+    """The operand of a sum that is scaled in 32 bits."""
+
+    BOTH = 0
+    FIRST = 1
+    SECOND = 2
 
 
 class Decoder(Registers):
@@ -58,6 +66,7 @@ class Decoder(Registers):
 
     at = 0
     """The word of the current command."""
+    pools: tuple[PoolKind, ...] = (PoolKind.MAX, PoolKind.AVERAGE, PoolKind.CHANNEL_SUM)
 
     def operation(self, instruction: CommandWord) -> Operation:
         """Returns the operation that a command starts with the current registers."""
@@ -68,16 +77,21 @@ class Decoder(Registers):
             return Stop(self.at)
         if name in ("DMA_WAIT", "KERNEL_WAIT"):
             return Wait(self.at, name == "DMA_WAIT", parameter)
-        make = {"DMA_START": self._copy, "CONV": self._convolve, "DEPTHWISE": self._convolve}.get(name)
+        make = self.decoders.get(name)
         if make is not None:
-            return make(name)
-        if name == "POOL":
-            return self._decode_pool(self._known(PoolKind, parameter, "a pool"))
-        if name == "ELEMENTWISE":
-            return self._decode_elementwise(
-                self._known(ElementwiseFunction, parameter, "an elementwise operation")
-            )
+            return make(name, parameter)
         raise not_modelled_error(f"the command {name}")
+
+    @cached_property
+    def decoders(self) -> dict[str, Callable[[str, int], Operation]]:
+        """The methods that decode commands, by name; they receive name and parameter."""
+        return {
+            "DMA_START": self._copy,
+            "CONV": self._convolve,
+            "DEPTHWISE": self._convolve,
+            "POOL": self._decode_pool,
+            "ELEMENTWISE": self._decode_elementwise,
+        }
 
     def _known(self, kind: type[T], number: int, what: str) -> T:
         """Returns a member of an enumeration."""
@@ -93,7 +107,7 @@ class Decoder(Registers):
 
     # Copies
 
-    def _copy(self, _: str) -> DmaCopy:
+    def _copy(self, name: str, parameter: int) -> DmaCopy:
         length = self.address("DMA0_LEN")
         return DmaCopy(
             self.at,
@@ -120,15 +134,26 @@ class Decoder(Registers):
         tensor = FeatureMap(
             region=self.value(f"{name}_REGION"),
             bases=tuple(self.address(f"{name}_BASE{n}") for n in range(4)),  # type: ignore[arg-type]  # there are four
-            tile=tuple(self.value(f"{name}_{part}_M1") + 1 for part in ("HEIGHT0", "HEIGHT1", "WIDTH0")),  # type: ignore[arg-type]  # there are three
+            tile=self._tile(name),
             strides=tuple(self.stride(f"{name}_STRIDE_{axis}") for axis in "YXC"),  # type: ignore[arg-type]  # there are three
             layout=self._known(TensorLayout, layout, "the layout of a tensor"),
             dtype=dtype,
             zero_point=self._zero_point(name, dtype),
             shape=shape,
+            **self._orientation(name),
         )
         require_known_form(tensor)
         return tensor
+
+    def _tile(self, name: str) -> tuple[int, int, int]:
+        upper_left, upper_right, left = (
+            self.value(f"{name}_{part}_M1") + 1 for part in ("HEIGHT0", "HEIGHT1", "WIDTH0")
+        )
+        return upper_left, upper_right, left
+
+    def _orientation(self, name: str) -> dict[str, Any]:
+        """Returns the axes in memory, where they are not those of the operation."""
+        return {}
 
     def _zero_point(self, name: str, dtype: DType) -> int:
         value = self._number(f"{name}_ZERO_POINT", dtype)
@@ -154,11 +179,8 @@ class Decoder(Registers):
         """Returns the first operand: its depth is in a register, rows and columns follow from the
         operation."""
         precision = self.fields("IFM_PRECISION")
-        require_modelled(
-            scales or not precision["scale_mode"],
-            "the scaling of an operand that has no scale",
-            precision["scale_mode"],
-        )
+        mode = precision.get("scale_mode")
+        require_modelled(scales or not mode, "the scaling of an operand that has no scale", mode)
         dtype = self._type(precision["type"], IFM_TYPES)
         return self._feature_map("IFM", (*shape, self.value("IFM_DEPTH_M1") + 1), dtype, precision["format"])
 
@@ -205,7 +227,9 @@ class Decoder(Registers):
         return Scale(register.data, register.fields["shift"])
 
     def _decode_rounding(self) -> Rounding:
-        return self._known(Rounding, self.fields("OFM_PRECISION")["rounding"], "a rounding")
+        number = self.fields("OFM_PRECISION")["rounding"]
+        require_modelled(number in _ROUNDINGS, "a rounding", number)
+        return _ROUNDINGS[number]
 
     def _decode_activation(self, y: FeatureMap) -> NpuActivation:
         activation = self.fields("ACTIVATION")
@@ -235,19 +259,23 @@ class Decoder(Registers):
         is_idle = limits in (wide, DType.INT8.bounds)
         require_modelled(is_idle, "bounds of results beside a table, or of 32 bits", limits)
 
-    def _decode_block_size(self, y: FeatureMap) -> BlockSize:
-        block = BlockSize(*self._sides("OFM_BLK"))
-        rows, columns = self.accelerator.pixels
-        unit = (rows, columns, self.accelerator.channels)
-        fits = not any(size % step for size, step in zip(astuple(block), unit, strict=True))
+    def _decode_block_size(self, x: FeatureMap, kernel: KernelWindow | None) -> BlockSize:
+        part_first = kernel is not None and kernel.part_first
+        deep = 16 if part_first or x.dtype is DType.INT16 else 32
+        sides = self._sides("OFM_BLK")
+        self._require_units(sides, (*self.accelerator.pixels, self.accelerator.channels))
+        return BlockSize(*sides, self.accelerator.channels, deep)
+
+    def _require_units(self, sides: tuple[int, int, int], unit: tuple[int, int, int]) -> None:
+        """Raises unless a block consists of what the NPU computes at once."""
+        fits = not any(size % step for size, step in zip(sides, unit, strict=True))
         rule = " x ".join(map(str, unit))
-        require_valid(fits, "a block is no multiple of what the NPU makes at once", rule, block)
-        return block
+        require_valid(fits, "a block is no multiple of what the NPU makes at once", rule, sides)
 
     def _check_internal_memory(self, second: bool) -> None:
         """Checks the order of the parts of the internal memory; their sizes do not change results."""
         value = self.value
-        width = value("ACC_FORMAT")
+        width = self.fields("ACC_FORMAT")["width"]
         require_modelled(not width, "sums of another width than 32 bits", width)
         order = [2, value("IFM_IB_END"), value("AB_START"), self.accelerator.banks]
         if second:
@@ -264,67 +292,97 @@ class Decoder(Registers):
         self._check_internal_memory(second=False)
         return y, kernel, upscale
 
-    def _convolve(self, name: str) -> Convolve:
+    def _convolve(self, name: str, parameter: int) -> TensorOperation:
         y, kernel, upscale = self._decode_window()
         x, scale = self._window_operand(kernel, y, upscale), self._scale()
         kind = ConvolutionKind.CONVOLUTION if name == "CONV" else ConvolutionKind.DEPTHWISE
-        stage = self._output_stage(y)
-        weights, scales = self._constant_range("WEIGHT"), self._constant_range("SCALE")
-        return Convolve(self.at, x, y, scale, *stage, kind, kernel, upscale, weights, scales)
+        stage = self._output_stage(y, x, kernel)
+        scales = self._constant_range("SCALE", "SCALE_REGION")
+        constants = (self._weight_ranges(), scales, self._weight_form())
+        return Convolve(self.at, x, y, scale, *stage, kind, kernel, upscale, *constants)
 
-    def _constant_range(self, name: str) -> Range:
-        """Returns the range of the weights or of the scales."""
+    def _weight_form(self) -> WeightForm:
+        return WeightForm()
+
+    def _weight_ranges(self) -> tuple[Range, ...]:
+        """Returns the ranges of the streams of weights."""
+        return (self._constant_range("WEIGHT", "WEIGHT_REGION"),)
+
+    def _constant_range(self, name: str, region: str) -> Range:
+        """Returns a range of weights or of scales."""
         base, length = (self.address(f"{name}_{part}") for part in ("BASE", "LENGTH"))
-        return Range(self.value(f"{name}_REGION"), base, length)
+        return Range(self.value(region), base, length)
 
-    def _output_stage(self, y: FeatureMap) -> tuple[Rounding, NpuActivation, BlockSize, int]:
+    def _output_stage(
+        self, y: FeatureMap, x: FeatureMap, kernel: KernelWindow | None = None
+    ) -> tuple[Rounding, NpuActivation, BlockSize, int]:
         """Returns what all operations on tensors have: rounding, activation, block and overlap."""
         return (
             self._decode_rounding(),
             self._decode_activation(y),
-            self._decode_block_size(y),
+            self._decode_block_size(x, kernel),
             self.value("BLOCKDEP"),
         )
 
-    def _decode_pool(self, kind: PoolKind) -> PoolOperation:
+    def _decode_pool(self, name: str, parameter: int) -> TensorOperation:
+        kind = self._known(PoolKind, parameter, "a pool")
+        require_modelled(kind in self.pools, "a pool", kind.value)
         y, kernel, upscale = self._decode_window()
         if (scale := self._scale()) is None:
             raise not_modelled_error("a pool with a scale for each channel")
         x = self._window_operand(kernel, y, upscale)
-        return PoolOperation(self.at, x, y, scale, *self._output_stage(y), kind, kernel, upscale)
+        stage = self._output_stage(y, x, kernel)
+        divides = kind is PoolKind.AVERAGE and any(kernel.pads)
+        return PoolOperation(self.at, x, y, scale, *stage, kind, kernel, upscale, divides)
 
-    def _decode_elementwise(self, kind: ElementwiseFunction) -> Elementwise:
+    def _decode_elementwise(self, name: str, parameter: int) -> Elementwise:
+        kind = self._known(ElementwiseFunction, parameter, "an elementwise operation")
         require_modelled(kind is not ElementwiseFunction.LEAKY, "the leaky ReLU of the NPU itself")
         y = self._result()
         require_modelled(not self.value("IFM_UPSCALE"), "an elementwise operation on a scaled operand")
-        x = self._operand(y.shape[:2], scales=kind in _SUMS)
-        precision = self.fields("IFM_PRECISION")
-        mode = self._known(ScaleMode, precision["scale_mode"], "the scaling of operands")
         scale = self._scale()
         if scale is None:
-            require_modelled(kind in _UNSCALED, "an elementwise operation without a scale")
-            scale = Scale(1, 0)
-        second, zero_point, is_reversed = self._second_operand(kind, y, x)
-        self._check_internal_memory(second=second is not None and not isinstance(second, int))
-        first, second_scale = Scale(1, 0), 1
-        if kind in _SUMS:
-            rounding = precision["rounding"]
-            require_modelled(not rounding, "another rounding of scaled operands", rounding)
-            register = self.read("OPA_SCALE")
-            first, second_scale = (
-                Scale(register.data, register.fields["shift"]),
-                self.read("OPB_SCALE").data,
-            )
-        operand = (second, zero_point, is_reversed)
-        return Elementwise(
-            self.at, x, y, scale, *self._output_stage(y), kind, *operand, mode, first, second_scale
+            require_modelled(kind in WITHOUT_SCALE, "an elementwise operation without a scale")
+            scale = UNSCALED
+        x, *operands = self._elementwise_operands(kind, y)
+        return Elementwise(self.at, x, y, scale, *self._output_stage(y, x), kind, *operands)
+
+    def _elementwise_operands(self, kind: ElementwiseFunction, y: FeatureMap) -> tuple[Any, ...]:
+        """Returns the first and the second operand, the zero point of the second one if it is a number, whether it is
+        the left one, and both scales."""
+        x = self._operand(y.shape[:2], scales=kind in SUMS)
+        operand = self._second_operand(kind, y, x)
+        self._check_internal_memory(second=isinstance(operand[0], FeatureMap))
+        scales = self._operand_scales(x, operand[2]) if kind in SUMS else (UNSCALED, UNSCALED)
+        is_plain = (
+            x.dtype is not DType.INT32 or kind is ElementwiseFunction.MUL or self._scale() in (None, UNSCALED)
         )
+        require_modelled(is_plain, "a scaled result of 32-bit operands", kind.name)
+        return x, *operand, *scales
+
+    def _operand_scales(self, x: FeatureMap, is_reversed: bool) -> tuple[Scale, Scale]:
+        """Returns the scales of the operands of a sum: of 16 bits each, or of 32 bits for one, whose zeros at the end
+        the other is shifted by."""
+        precision = self.fields("IFM_PRECISION")
+        mode = self._known(ScaleMode, precision["scale_mode"], "the scaling of operands")
+        rounding = precision["rounding"]
+        require_modelled(not rounding, "another rounding of scaled operands", rounding)
+        register, second = self.read("OPA_SCALE"), self.read("OPB_SCALE").data
+        shift = register.fields["shift"]
+        if mode is ScaleMode.BOTH:
+            require_modelled(not shift, "a shift of operands that are scaled by 16 bits", shift)
+            return Scale(register.data, 0), Scale(second, 0)
+        require_modelled(not second, "a scale of the operand that is not scaled", second)
+        require_modelled(x.dtype in _OPERAND_SHIFTS, "a sum of scaled 32-bit operands")
+        up = _OPERAND_SHIFTS[x.dtype]
+        scaled, other = Scale(register.data, shift, up), Scale(1 << (up - 1), 0)
+        return (scaled, other) if (mode is ScaleMode.FIRST) != is_reversed else (other, scaled)
 
     def _second_operand(
         self, kind: ElementwiseFunction, y: FeatureMap, x: FeatureMap
     ) -> tuple[FeatureMap | int | None, int, bool]:
         """Returns the second operand, its zero point, and whether it is the left one."""
-        if kind in _UNARY:
+        if kind in UNARY:
             return None, 0, False
         broadcast, types = (self.fields(f"IFM2_{name}") for name in ("BROADCAST", "PRECISION"))
         dtype = self._type(types["type"], IFM_TYPES)

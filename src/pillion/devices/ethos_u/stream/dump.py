@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 from pillion.devices.ethos_u.stream.command_words import CommandStream, CommandWord
 from pillion.devices.ethos_u.stream.operations import (
+    CHAIN,
     INTERNAL,
     Convolve,
     DmaCopy,
     Elementwise,
     FeatureMap,
+    MatrixProduct,
     Operation,
     PoolOperation,
     Range,
@@ -62,9 +64,14 @@ def _name_and_operands(op: TensorOperation) -> tuple[str, list[str]]:
     match op:
         case Convolve():
             window = f"{op.kernel.height}x{op.kernel.width}"
-            return f"{op.product.value} {window}", [_tensor_text(op.x), f"weights {_range_text(op.weights)}"]
+            return f"{op.product.value} {window}", [
+                _tensor_text(op.x),
+                f"weights {', '.join(map(_range_text, op.weights))}",
+            ]
         case PoolOperation():
             return f"{op.kind.name.lower()} {op.kernel.height}x{op.kernel.width}", [_tensor_text(op.x)]
+        case MatrixProduct():
+            return "matmul", [_tensor_text(op.x), _tensor_text(op.second)]
         case Elementwise(second=FeatureMap() as second):
             return op.kind.name.lower(), [_tensor_text(op.x), _tensor_text(second)]
         case Elementwise(second=int(number)):
@@ -77,6 +84,8 @@ def _name_and_operands(op: TensorOperation) -> tuple[str, list[str]]:
 def _tensor_text(tensor: FeatureMap) -> str:
     shape = "x".join(map(str, tensor.shape))
     bricks = " in bricks" if tensor.layout is TensorLayout.BRICKS else ""
+    if tensor.region <= CHAIN:
+        return f"{tensor.dtype.value}[{shape}] in chain {CHAIN - tensor.region}"
     return f"{tensor.dtype.value}[{shape}]{bricks} at {_NAMES.get(tensor.region, tensor.region)} {tensor.bases[0]}"
 
 

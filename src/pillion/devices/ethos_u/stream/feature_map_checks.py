@@ -28,13 +28,15 @@ def require_known_form(tensor: FeatureMap) -> None:
         is_supported = by_column == BRICK * size and by_brick % by_column == 0 and by_row % by_brick == 0
     else:
         pixel_step = math.gcd(by_row, by_column)  # the pixel of the containing tensor
-        is_supported = by_brick == size and pixel_step % size == 0 and pixel_step >= tensor.shape[2] * size
+        is_supported = (
+            by_brick == size and pixel_step % size == 0 and pixel_step >= tensor.stored_shape[2] * size
+        )
     require_modelled(is_supported, "the strides of a tensor", f"{tensor.strides} of {tensor.layout.name}")
 
 
 def _require_tiles(tensor: FeatureMap) -> None:
     """Raises unless unused tiles start at 0 and a single tile has its tensor's size."""
-    rows, columns, _ = tensor.shape
+    rows, columns, _ = tensor.stored_shape
     upper_left, upper_right, left = tensor.tile
     is_wide, is_high = left < columns, upper_left < rows
     used = (True, is_wide, is_high, is_wide and upper_right < rows)

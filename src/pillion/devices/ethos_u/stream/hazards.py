@@ -19,6 +19,7 @@ from pillion.devices.ethos_u.stream.operations import (
     DmaCopy,
     Elementwise,
     FeatureMap,
+    MatrixProduct,
     Operation,
     Range,
     TensorOperation,
@@ -28,7 +29,7 @@ from pillion.devices.ethos_u.stream.stream_errors import at_word, require_valid
 
 KERNELS_UNDER_WAY = 2
 """The operations on tensors that may be in progress at once."""
-COPIES_UNDER_WAY = {Family.U55: 1, Family.U65: 2}
+COPIES_UNDER_WAY = {Family.U55: 1, Family.U65: 2, Family.U85: 4}
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,10 @@ def _accessed_ranges(op: Operation, accelerator: Accelerator) -> _AccessedBytes:
 
 def _read_ranges(op: TensorOperation, accelerator: Accelerator) -> Iterator[Range]:
     yield tensor_byte_range(op.x)
-    if isinstance(op, Elementwise) and isinstance(op.second, FeatureMap):
+    if isinstance(op, (Elementwise, MatrixProduct)) and isinstance(op.second, FeatureMap):
         yield tensor_byte_range(op.second)
     if isinstance(op, Convolve):
-        yield from (op.weights, op.scales)
+        yield from (*op.weights, op.scales)
     if op.activation.table is not None:
         start, end = Tables(accelerator).place(op.activation.table, op.y.dtype)
         yield Range(INTERNAL, accelerator.table_address + start, end - start)

@@ -11,7 +11,7 @@ from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.stream.block_dependency import require_blocks_wait
 from pillion.devices.ethos_u.stream.command_words import CommandStream, read_stream
 from pillion.devices.ethos_u.stream.compute import execute_operation
-from pillion.devices.ethos_u.stream.decode import Decoder
+from pillion.devices.ethos_u.stream.decode_u85 import decoder_of
 from pillion.devices.ethos_u.stream.hazards import require_waits
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
 from pillion.devices.ethos_u.stream.memory import StreamMemory
@@ -72,7 +72,7 @@ class StreamInterpreter:
             case DmaCopy(_, source, destination):
                 memory.copy(source, destination)
             case TensorOperation():
-                execute_operation(op, memory, tables, self.accelerator)
+                execute_operation(op, memory, tables)
             case Wait():
                 pass
             case _:
@@ -81,7 +81,7 @@ class StreamInterpreter:
 
 def decode_operations(stream: CommandStream) -> tuple[Operation, ...]:
     """Returns the operations of a stream in order; raises unless its only STOP is its last command."""
-    decoder = Decoder(stream.accelerator)
+    decoder = decoder_of(stream.accelerator)
     decoded: list[Operation] = []
     for instruction in stream.instructions:
         with at_word(instruction.at):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.devices.ethos_u.stream.operations import FeatureMap, Range, TensorLayout
+from pillion.devices.ethos_u.stream.operations import CHAIN, FeatureMap, Range, TensorLayout
 from pillion.devices.ethos_u.stream.stream_errors import require_valid
 from pillion.ir.numerics import Int64Array
 from pillion.ir.types import Array
@@ -26,6 +26,8 @@ class StreamMemory:
 
     def __init__(self, constants: bytes, sizes: Mapping[int, int]) -> None:
         constant_bytes = np.frombuffer(constants, np.uint8)
+        self.sums: Int64Array | None = None
+        """The sums that the next operation continues."""
         self._bytes: dict[int, Bytes] = {CONSTANTS: constant_bytes}
         self._defined: dict[int, NDArray[np.bool_]] = {CONSTANTS: np.ones(constant_bytes.size, bool)}
         for region, size in sizes.items():
@@ -60,6 +62,10 @@ class StreamMemory:
 
     def store(self, tensor: FeatureMap, values: Array) -> None:
         """Writes the elements of a tensor."""
+        if tensor.region <= CHAIN:
+            size = math.prod(tensor.shape) * tensor.dtype.size_bytes
+            self._bytes[tensor.region] = np.zeros(size, np.uint8)
+            self._defined[tensor.region] = np.zeros(size, bool)
         byte_indices = self._byte_addresses(tensor, writes=True)
         shape = tensor.shape
         require_valid(
@@ -104,7 +110,7 @@ class StreamMemory:
 def tensor_byte_range(tensor: FeatureMap) -> Range:
     """Returns the range from a tensor's first to its last byte, computed from the corners of its tiles,
     independent of its size."""
-    rows, columns, channels = tensor.shape
+    rows, columns, channels = tensor.stored_shape
     corners = _element_addresses(
         tensor,
         _first_and_last_indices(rows, tensor.tile[:2]),
@@ -127,12 +133,20 @@ def _first_and_last_indices(size: int, cuts: tuple[int, ...]) -> Int64Array:
 
 def element_addresses(tensor: FeatureMap) -> Int64Array:
     """Returns the address of every element of a tensor, as rows, columns and channels."""
-    return _element_addresses(tensor, *(np.arange(size, dtype=np.int64) for size in tensor.shape))
+    return _operation_addresses(tensor, [np.arange(size, dtype=np.int64) for size in tensor.shape])
 
 
 def part_addresses(tensor: FeatureMap, part: tuple[range, range, range]) -> Int64Array:
     """Returns the address of every element of a box of rows, columns and channels."""
-    return _element_addresses(tensor, *(np.array(axis, np.int64) for axis in part))
+    return _operation_addresses(tensor, [np.array(axis, np.int64) for axis in part])
+
+
+def _operation_addresses(tensor: FeatureMap, indices: list[Int64Array]) -> Int64Array:
+    """Returns the addresses of elements by the axes of the operation."""
+    if tensor.flipped is not None:
+        indices[tensor.flipped] = tensor.shape[tensor.flipped] - 1 - indices[tensor.flipped]
+    stored = _element_addresses(tensor, *(indices[axis] for axis in tensor.order))
+    return stored.transpose(np.argsort(tensor.order))
 
 
 def _element_addresses(

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from typing import TypeVar
 
+from pillion.ir.numerics import Int64Array
 from pillion.ir.types import DType, Sides
+
+Place = TypeVar("Place", int, Int64Array)
+Axes = tuple[int, int, int]
+"""An order of rows (0), columns (1) and channels (2)."""
 
 
 class TensorLayout(IntEnum):
@@ -17,19 +23,12 @@ class TensorLayout(IntEnum):
 
 
 class Rounding(IntEnum):
-    """The rounding of a product with a scale: double rounding as in gemmlowp, toward zero, or half up."""
+    """The rounding of a product with a scale: double rounding as in gemmlowp, toward zero, half up, or half away from zero."""
 
     DOUBLE = 0
     TRUNCATE = 1
     NATURAL = 2
-
-
-class ScaleMode(IntEnum):
-    """The operand of a sum that is scaled in 32 bits."""
-
-    BOTH = 0
-    FIRST = 1
-    SECOND = 2
+    SYMMETRIC = 3
 
 
 class Upscale(IntEnum):
@@ -41,11 +40,20 @@ class Upscale(IntEnum):
 
 
 class PoolKind(IntEnum):
-    """The reduction of a pool: over its window or, for a sum, over channels."""
+    """The reduction of a pool: over its window or, for a channel sum, over channels."""
 
     MAX = 0
     AVERAGE = 1
-    SUM = 2
+    CHANNEL_SUM = 2
+    SUM = 3
+    MIN = 5
+
+
+class ResizeKind(IntEnum):
+    """The interpolation of a resize."""
+
+    BILINEAR = 0
+    NEAREST = 2
 
 
 class ElementwiseFunction(IntEnum):
@@ -63,6 +71,17 @@ class ElementwiseFunction(IntEnum):
     SHL = 9
 
 
+UNARY = {ElementwiseFunction.ABS, ElementwiseFunction.CLZ, ElementwiseFunction.LEAKY}
+SUMS = {ElementwiseFunction.ADD, ElementwiseFunction.SUB}
+WITHOUT_SCALE = {
+    ElementwiseFunction.MIN,
+    ElementwiseFunction.MAX,
+    ElementwiseFunction.CLZ,
+    ElementwiseFunction.SHL,
+    ElementwiseFunction.SHR,
+}
+
+
 @dataclass(frozen=True)
 class FeatureMap:
     """A tensor of height, width and depth in a region, in up to four tiles."""
@@ -78,15 +97,31 @@ class FeatureMap:
     zero_point: int
     shape: tuple[int, int, int]
     """Rows, columns, channels."""
+    order: Axes = (0, 1, 2)
+    """The axes of `shape` in memory: U85 transposes results as it writes them."""
+    flipped: int | None = None
+    """The axis of `shape` that is written in reverse."""
+
+    @property
+    def stored_shape(self) -> tuple[int, int, int]:
+        """The shape in memory, to which tiles and strides refer."""
+        rows, columns, channels = (self.shape[axis] for axis in self.order)
+        return rows, columns, channels
 
 
 @dataclass(frozen=True)
 class BlockSize:
-    """The block in which results are computed. Its depth determines the order of the weights."""
+    """The block in which results are computed, which determines the order of the weights."""
 
     height: int
     width: int
     depth: int
+    channels: int
+    """The result channels computed at once; weights are stored in groups of this size."""
+    slice: int = 32
+    """The input channels that the NPU reads at once while it sums over all of them: the depth of Vela's input block."""
+    spare_taps: int = 0
+    """The taps that a U85 leaves out behind each group of taps of a depthwise kernel."""
 
 
 @dataclass(frozen=True)
@@ -101,23 +136,22 @@ class KernelWindow:
     part_first: bool
     """Whether weights are ordered by parts of the kernel before channels."""
 
-    def slice_channels(self, element_bytes: int) -> int:
-        """Returns the input channels that the NPU reads at once while it sums over all of them: the depth of
-        Vela's input block."""
-        return 16 if self.part_first or element_bytes == 2 else 32
-
 
 @dataclass(frozen=True)
 class Scale:
-    """The factor `number / 2^shift`."""
+    """The factor `number / 2^shift`; the double rounding of an operand first rounds `early` bits further down."""
 
     number: int
     shift: int
+    early: int = 0
+
+
+UNSCALED = Scale(1, 0)
 
 
 @dataclass(frozen=True)
 class NpuActivation:
-    """The last step of an operation: a clamp to bounds, or a lookup table in the internal memory."""
+    """The last step of an operation: a clamp to bounds, or a lookup table at a place of 256 bytes in the internal memory."""
 
     low: int
     high: int
@@ -144,6 +178,10 @@ class Range:
 
 INTERNAL = -1
 """The internal memory as the destination of a copy; it receives only tables."""
+CHAIN = -2
+"""The first of the buffers, in descending order, in which U85 passes a result to the next operation without memory."""
+NOWHERE = -100
+"""The place of the result of an operation whose sums are hidden."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +213,16 @@ class Stop(Operation):
 
 
 @dataclass(frozen=True)
+class Sums:
+    """How an operation of a U85 shares its sums with its neighbours."""
+
+    continued: bool = False
+    """Whether it adds to the sums of the previous operation."""
+    hidden: bool = False
+    """Whether the next operation continues its sums; it has no result."""
+
+
+@dataclass(frozen=True)
 class TensorOperation(Operation):
     """An operation on tensors: its operand, its result, and the requantization of the result."""
 
@@ -187,6 +235,7 @@ class TensorOperation(Operation):
     block: BlockSize
     overlap: int
     """The jobs of the previous operation that may be in progress at the start."""
+    sums: Sums = field(default_factory=Sums, kw_only=True)
 
 
 class ConvolutionKind(Enum):
@@ -197,15 +246,35 @@ class ConvolutionKind(Enum):
 
 
 @dataclass(frozen=True)
+class WeightForm:
+    """The order and coding of weights: those of U55 and U65, or those of U85."""
+
+    is_u85: bool = False
+    sparse: bool = False
+    """Whether of every four weights along the inputs at most two are not 0."""
+    fast: bool = False
+    """Whether weights are coded for U85's fast decoder, all streams in one."""
+
+
+@dataclass(frozen=True)
 class Convolve(TensorOperation):
     """A convolution with compressed weights in a region."""
 
     product: ConvolutionKind
     kernel: KernelWindow
     upscale: Upscale
-    weights: Range
+    weights: tuple[Range, ...]
+    """The streams of weights, between which groups of channels alternate."""
     scales: Range
     """The bias, scale and shift of each channel, in 10 bytes."""
+    form: WeightForm = WeightForm()
+
+
+@dataclass(frozen=True)
+class MatrixProduct(TensorOperation):
+    """The product of each pixel's channels with the rows of a second operand."""
+
+    second: FeatureMap
 
 
 @dataclass(frozen=True)
@@ -215,6 +284,8 @@ class PoolOperation(TensorOperation):
     kind: PoolKind
     kernel: KernelWindow
     upscale: Upscale
+    divides: bool
+    """Whether each sum is divided by the taps inside the operand."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +298,20 @@ class Elementwise(TensorOperation):
     second_zero_point: int
     reversed: bool
     """Whether the second operand is the left one."""
-    mode: ScaleMode
-    first_scale: Scale
-    second_scale: int
+    first_scale: Scale = UNSCALED
+    second_scale: Scale = UNSCALED
+
+
+@dataclass(frozen=True)
+class Resize(TensorOperation):
+    """A resize: result row `i` is at row `(i * steps[0] + offsets[0]) / parts[0]` of the operand, columns
+    likewise."""
+
+    kind: ResizeKind
+    parts: tuple[int, int]
+    steps: tuple[int, int]
+    offsets: tuple[int, int]
+
+    def position(self, axis: int, at: Place) -> Place:
+        """Returns the positions of result rows (axis 0) or columns (axis 1) in parts of a pixel of the operand."""
+        return at * self.steps[axis] + self.offsets[axis]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pillion.devices.ethos_u.accelerators import Accelerator, Family
 from pillion.devices.ethos_u.stream.command_words import CommandWord
-from pillion.devices.ethos_u.stream.commands import BY_NAME
+from pillion.devices.ethos_u.stream.commands import NAMES
 from pillion.devices.ethos_u.stream.stream_errors import require_modelled, require_valid
 
 
@@ -25,10 +25,14 @@ class Registers:
 
     def read(self, name: str) -> CommandWord:
         """Returns the command that set a register."""
-        assert name in BY_NAME, name
+        assert name in NAMES, name
         rule = "a register has a value before it is used"
         require_valid(name in self._held, f"{name} is read before it is set", rule)
         return self._held[name]
+
+    def has(self, name: str) -> bool:
+        """Whether a register was set."""
+        return name in self._held
 
     def fields(self, name: str) -> dict[str, int]:
         """Returns the fields of a register's parameter."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -12,15 +13,24 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.devices.ethos_u.accelerators import Accelerator
-from pillion.devices.ethos_u.stream.operations import ConvolutionKind, Convolve, KernelWindow
+from pillion.devices.ethos_u.stream.operations import (
+    BlockSize,
+    ConvolutionKind,
+    Convolve,
+    KernelWindow,
+)
 from pillion.devices.ethos_u.stream.stream_errors import StreamError, require_valid
+from pillion.devices.ethos_u.stream.weight_order_u85 import fast_group, u85_weight_positions
 from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarting_process
 from pillion.ir.numerics import Int64Array
 
 SECONDS = 60.0
 """The time limit of decompression, including the start of the process."""
 _SCALE_BYTES = 10
+_SCALE_PLACES = {False: ((0, 5), (5, 4), (9, 1), (9, 0)), True: ((0, 4), (4, 4), (8, 1), (9, 1))}
+"""The first byte and the number of bytes of bias, scale, shift and padding, on a U55 or U65, or a U85 (True)."""
+_FAST_HEADER = 256
+"""The bits before the weights of the fast decoder."""
 _GROUP = 8
 """The input channels whose weights are adjacent; also the largest rows and columns of a kernel part."""
 _TAPS_TOGETHER = 4
@@ -43,12 +53,59 @@ def decompress_weights(data: bytes) -> NDArray[np.int16]:
         raise StreamError("weights cannot be decompressed", "what the compiler packed", ended) from None
 
 
-def weights_of(op: Convolve, data: bytes, accelerator: Accelerator) -> Int64Array:
+def decode_fast_weights(data: bytes, count: int) -> NDArray[np.int16]:
+    """Returns the weights of a stream for U85's fast decoder: behind 32 bytes with a table of 16 weights there are
+    indices of 2 or 4 bits, or weights of 8 bits."""
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").astype(np.int64)
+    require_valid(bits.size >= _FAST_HEADER, "weights of the fast decoder are cut off", "32 bytes", len(data))
+    header = bits[:_FAST_HEADER]
+    is_raw, is_small = header[:2]
+    width = 8 if is_raw else 2 if is_small else 4
+    end = _FAST_HEADER + width * count
+    is_whole = end <= bits.size and not bits[end:].any() and not header[2:104].any()
+    require_valid(is_whole, "there are more or fewer weights than the kernel has", str(count), len(data))
+    codes = bits[_FAST_HEADER:end].reshape(-1, width) @ (1 << np.arange(width))
+    if is_raw:
+        offset = int(header[104:112] @ (1 << np.arange(8)))
+        return ((codes ^ 128) - 128 - ((offset ^ 128) - 128)).astype(np.int16)
+    folded = header[112:].reshape(16, 9) @ (1 << np.arange(9))
+    return np.where(folded & 1, -(folded >> 1), folded >> 1)[codes].astype(np.int16)
+
+
+def weights_of(op: Convolve, streams: Sequence[bytes]) -> Int64Array:
     """Returns the weights of a convolution as results, rows, columns and input channels (1 if depthwise)."""
     depth = 1 if op.product is ConvolutionKind.DEPTHWISE else op.x.shape[2]
     shape = (op.y.shape[2], op.kernel.height, op.kernel.width, depth)
-    unpacked = decompress_weights(data)
-    order = weight_positions(op.product, op.kernel, shape, op.block.depth, op.x.dtype.size_bytes, accelerator)
+    weights = np.zeros(int(np.prod(shape)), np.int64)
+    for order, values in _ordered_values(op, shape, streams):
+        weights[order[order >= 0]] = values[order >= 0]
+    return weights.reshape(shape)
+
+
+def _ordered_values(
+    op: Convolve, shape: tuple[int, int, int, int], streams: Sequence[bytes]
+) -> Iterator[tuple[Int64Array, NDArray[np.int16]]]:
+    """Yields positions and weights of each stream."""
+    if not op.form.is_u85:
+        orders = [weight_positions(op.product, op.kernel, shape, op.block, op.x.dtype.size_bytes)]
+    else:
+        form = (op.product, op.kernel, shape, op.block)
+        orders = [
+            u85_weight_positions(*form, (number, len(streams)), op.form.sparse)
+            for number in range(len(streams))
+        ]
+    if op.form.fast:
+        together = fast_group(op.kernel, op.block, len(streams), op.form.sparse)
+        joined = np.stack([order.reshape(-1, together) for order in orders], axis=1).ravel()
+        require_valid(not any(streams[1:]), "weights of the fast decoder", "they are one stream")
+        yield joined, _checked_values(decode_fast_weights(streams[0], joined.size), joined)
+        return
+    for order, data in zip(orders, streams, strict=True):
+        yield order, _checked_values(decompress_weights(data), order)
+
+
+def _checked_values(unpacked: NDArray[np.int16], order: Int64Array) -> NDArray[np.int16]:
+    """Returns the weights of a stream; raises unless all others are padding."""
     require_valid(
         unpacked.size >= order.size and not unpacked[order.size :].any(),
         "there are more or fewer weights than the kernel has",
@@ -57,9 +114,7 @@ def weights_of(op: Convolve, data: bytes, accelerator: Accelerator) -> Int64Arra
     )
     unpacked = unpacked[: order.size]
     require_valid(not unpacked[order < 0].any(), "a weight lies outside the kernel", "there are zeros")
-    weights = np.zeros(int(np.prod(shape)), np.int64)
-    weights[order[order >= 0]] = unpacked[order >= 0]
-    return weights.reshape(shape)
+    return unpacked
 
 
 @lru_cache(maxsize=64)
@@ -67,18 +122,17 @@ def weight_positions(
     kind: ConvolutionKind,
     kernel: KernelWindow,
     shape: tuple[int, int, int, int],
-    block: int,
+    block: BlockSize,
     bytes_each: int,
-    accelerator: Accelerator,
 ) -> Int64Array:
-    """Returns the index in an array of `shape` of each weight, in stream order; -1 for padding."""
+    """Returns the index in an array of `shape` of each weight of U55 and U65, in stream order; -1 for padding."""
     results, rows, columns, depth = shape
     depthwise = kind is ConvolutionKind.DEPTHWISE
-    deep = kernel.slice_channels(bytes_each)
+    deep = block.slice
     high, wide = _GROUP // kernel.dilation[0], _GROUP // kernel.dilation[1]
     positions = []
-    for first, z in product(range(0, results, block), range(0, 1 if depthwise else depth, deep)):
-        output_starts = range(first, min(first + block, results), accelerator.channels)
+    for first, z in product(range(0, results, block.depth), range(0, 1 if depthwise else depth, deep)):
+        output_starts = range(first, min(first + block.depth, results), block.channels)
         for top, left in product(range(0, rows, high), range(0, columns, wide)):
             taps = _kernel_part_taps(
                 kernel, depthwise, bytes_each, (top, min(top + high, rows)), (left, min(left + wide, columns))
@@ -88,17 +142,17 @@ def weight_positions(
             )
             if depthwise:
                 positions += [
-                    _group_weight_indices(o, taps, [0], shape, accelerator.channels, 1) for o in output_starts
+                    _group_weight_indices(o, taps, [0], shape, block.channels, 1) for o in output_starts
                 ]
             elif kernel.part_first:
                 positions += [
-                    _group_weight_indices(o, taps, [i], shape, accelerator.channels)
+                    _group_weight_indices(o, taps, [i], shape, block.channels)
                     for i in groups
                     for o in output_starts
                 ]
             else:
                 positions += [
-                    _group_weight_indices(o, taps, groups, shape, accelerator.channels) for o in output_starts
+                    _group_weight_indices(o, taps, groups, shape, block.channels) for o in output_starts
                 ]
     return np.concatenate(positions)
 
@@ -138,8 +192,9 @@ def _group_weight_indices(
     return np.where(inside, at, -1).reshape(-1)
 
 
-def scales_of(data: bytes, channels: int) -> tuple[Int64Array, Int64Array, Int64Array]:
+def scales_of(op: Convolve, data: bytes) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Returns bias, scale and shift of each channel; the bytes after them are padding and must be 0."""
+    channels = op.y.shape[2]
     size = _SCALE_BYTES * channels
     require_valid(
         len(data) >= size and not any(data[size:]),
@@ -148,12 +203,16 @@ def scales_of(data: bytes, channels: int) -> tuple[Int64Array, Int64Array, Int64
         len(data),
     )
     rows = np.frombuffer(data[:size], np.uint8).reshape(channels, _SCALE_BYTES).astype(np.int64)
-    bias = sum(rows[:, n] << 8 * n for n in range(5))
-    scale = sum(rows[:, 5 + n] << 8 * n for n in range(4))
+    places = _SCALE_PLACES[op.form.is_u85]
+    bias, scale, shift, rest = (
+        sum((rows[:, first + n] << 8 * n for n in range(count)), np.zeros(channels, np.int64))
+        for first, count in places
+    )
     require_valid(
-        not (rows[:, 9] > 63).any(),
+        not (shift > 63).any() and not rest.any(),
         "reserved bits of a scale are set",
         "a shift of 6 bits",
-        int(rows[:, 9].max()),
+        int(shift.max()),
     )
-    return np.where(bias >> 39, bias - (1 << 40), bias), np.asarray(scale), rows[:, 9]
+    sign = 8 * places[0][1]
+    return np.where(bias >> (sign - 1), bias - (1 << sign), bias), scale, shift

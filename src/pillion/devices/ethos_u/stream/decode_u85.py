@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decodes the commands of a U85: its registers of precision, scales, activations and blocks have another form than those
+of U55 and U65."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import astuple, replace
+from functools import cached_property
+from typing import Any
+
+from pillion.devices.ethos_u.accelerators import Accelerator, Family
+from pillion.devices.ethos_u.stream.command_words import CommandWord
+from pillion.devices.ethos_u.stream.decode import IFM_TYPES, Decoder
+from pillion.devices.ethos_u.stream.operations import (
+    CHAIN,
+    NOWHERE,
+    SUMS,
+    UNARY,
+    UNSCALED,
+    BlockSize,
+    Convolve,
+    ElementwiseFunction,
+    FeatureMap,
+    KernelWindow,
+    MatrixProduct,
+    NpuActivation,
+    Operation,
+    PoolKind,
+    PoolOperation,
+    Range,
+    Resize,
+    ResizeKind,
+    Rounding,
+    Scale,
+    Sums,
+    TensorLayout,
+    TensorOperation,
+    Upscale,
+    WeightForm,
+)
+from pillion.devices.ethos_u.stream.stream_errors import require_modelled, require_valid
+from pillion.ir.types import DType
+
+_TILES, _CHAINED, _NOWHERE = 0, 2, 3
+"""Where a tensor is: in memory, in a buffer between operations, or in neither: a number, or hidden sums."""
+_ORDERS = {0: (0, 1, 2), 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
+_ROUNDINGS = {0: Rounding.DOUBLE, 1: Rounding.NATURAL, 3: Rounding.SYMMETRIC, 4: Rounding.TRUNCATE}
+_MICROBLOCKS = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 4))
+_TABLES = {1: (DType.UINT8, DType.UINT8), 4: (DType.INT8, DType.INT8), 7: (DType.INT8, DType.INT32)}
+"""The types of index and entry of each table."""
+_KEEP = 1
+"""The sums continue those of the previous operation."""
+_SPARE_TAPS = {128: 0, 256: 0, 512: 2, 1024: 6, 2048: 6}
+"""The taps left out behind every ten of a depthwise kernel."""
+
+
+class U85Decoder(Decoder):
+    """The decoder of a U85."""
+
+    pools = (PoolKind.MAX, PoolKind.AVERAGE, PoolKind.CHANNEL_SUM, PoolKind.SUM, PoolKind.MIN)
+
+    @cached_property
+    def decoders(self) -> dict[str, Callable[[str, int], Operation]]:
+        """The methods that decode commands, by name."""
+        return {**super().decoders, "RESIZE": self._decode_resize}
+
+    # Tensors
+
+    def _feature_map(self, name: str, shape: tuple[int, int, int], dtype: DType, layout: int) -> FeatureMap:
+        storage = self.fields(f"{name}_PRECISION")["storage"]
+        hidden = name == "OFM" and storage == _NOWHERE
+        if storage == _CHAINED or hidden:
+            columns, size = shape[2] * dtype.size_bytes, dtype.size_bytes
+            place = (
+                NOWHERE if hidden else CHAIN - self.value(f"{name}_REGION"),
+                (0, 0, 0, 0),
+                (shape[0], shape[0], shape[1]),
+            )
+            strides, zero_point = (shape[1] * columns, columns, size), self._zero_point(name, dtype)
+            return FeatureMap(*place, strides, TensorLayout.NHWC, dtype, zero_point, shape)
+        require_modelled(storage == _TILES, "the place of a tensor", f"{name}, storage {storage}")
+        return super()._feature_map(name, shape, dtype, layout)
+
+    def _orientation(self, name: str) -> dict[str, Any]:
+        if name != "OFM":
+            return {}
+        precision = self.fields("OFM_PRECISION")
+        transpose, reverse = precision["transpose"], precision["reverse"]
+        require_modelled(transpose in _ORDERS, "an order of axes", transpose)
+        require_modelled(not transpose or not reverse, "a result that is transposed and reversed")
+        return {"order": _ORDERS[transpose], "flipped": reverse - 1 if reverse else None}
+
+    # Every operation
+
+    def _scale(self) -> Scale | None:
+        early = self.fields("OFM_SCALE")["early"]
+        require_modelled(not early, "an early rounding of results", early)
+        return super()._scale()
+
+    def _decode_rounding(self) -> Rounding:
+        number = self.fields("OFM_SCALE")["rounding"]
+        require_modelled(number in _ROUNDINGS, "a rounding", number)
+        return _ROUNDINGS[number]
+
+    def _decode_activation(self, y: FeatureMap) -> NpuActivation:
+        fields = self.fields("ACTIVATION")
+        function, dtype, table = fields["function"], y.dtype, None
+        if function:
+            require_modelled(function in _TABLES, "a function at the end", function)
+            dtype, entry = _TABLES[function]
+            require_valid(entry is y.dtype, "a table has entries of another type", entry.value, y.dtype.value)
+            table = fields["table"] * entry.size_bytes
+        if fields["unclipped"]:
+            return NpuActivation(*dtype.bounds, table)
+        require_modelled(dtype is not DType.INT32, "bounds of results of 32 bits")
+        limits = self._number("ACTIVATION_MIN", dtype), self._number("ACTIVATION_MAX", dtype)
+        low, high = dtype.bounds
+        rule = f"{low} to {high}"
+        require_valid(
+            low <= limits[0] <= limits[1] <= high, "the bounds of results are not a range", rule, limits
+        )
+        return NpuActivation(*limits, table)
+
+    def _decode_block_size(self, x: FeatureMap, kernel: KernelWindow | None) -> BlockSize:
+        rows, columns = self._microblock()
+        channels = self.accelerator.macs // (8 * rows * columns)
+        sides = self._sides("OFM_BLK")
+        return BlockSize(
+            *sides, channels, self._slice(x, kernel, channels), _SPARE_TAPS[self.accelerator.macs]
+        )
+
+    def _microblock(self) -> tuple[int, int]:
+        """Returns the rows and columns computed at once."""
+        number = self.fields("ACC_FORMAT")["microblock"]
+        require_modelled(number < len(_MICROBLOCKS), "what the NPU computes at once", number)
+        return _MICROBLOCKS[number]
+
+    def _slice(self, x: FeatureMap, kernel: KernelWindow | None, channels: int) -> int:
+        if kernel is not None and kernel.part_first:
+            return 16
+        if self.has("WEIGHT_FORMAT") and self.fields("WEIGHT_FORMAT")["sparse"]:
+            return 128
+        small = self.accelerator.macs <= 256 and channels == 16
+        return 32 if small or x.dtype is DType.INT32 else 64
+
+    def _check_internal_memory(self, second: bool) -> None:
+        """The stream of a U85 does not divide its internal memory."""
+
+    def operation(self, instruction: CommandWord) -> Operation:
+        """Returns the operation that a command starts with the current registers."""
+        op = super().operation(instruction)
+        return self._with_sums(op) if isinstance(op, TensorOperation) else op
+
+    def _with_sums(self, op: TensorOperation) -> TensorOperation:
+        """Returns an operation with the sums that it shares with its neighbours."""
+        fields = self.fields("ACC_FORMAT")
+        sums = Sums(fields["input"] == _KEEP, bool(fields["hidden"]))
+        is_known = not fields["width"] and fields["input"] in (0, _KEEP)
+        require_modelled(is_known, "sums of another width or source", fields)
+        is_shared = sums != Sums()
+        may = isinstance(op, (Convolve, MatrixProduct)) or not is_shared
+        require_modelled(may, "an operation that shares its sums", type(op).__name__)
+        sides = zip(op.y.shape, astuple(op.block)[:3], strict=True)
+        fits = not is_shared or all(size <= side for size, side in sides)
+        require_modelled(fits, "sums of several blocks that are shared", op.y.shape)
+        require_valid(
+            (op.y.region == NOWHERE) == sums.hidden, "a result without a place", "only hidden sums have none"
+        )
+        return replace(op, sums=sums)
+
+    # Convolutions and pools
+
+    def _weight_form(self) -> WeightForm:
+        fields = self.fields("WEIGHT_FORMAT")
+        return WeightForm(True, bool(fields["sparse"]), bool(fields["fast"]))
+
+    def _weight_ranges(self) -> tuple[Range, ...]:
+        names = ["WEIGHT", *(f"WEIGHT{n}" for n in range(1, self.accelerator.weight_streams))]
+        return tuple(self._stream_range(name) for name in names)
+
+    def _stream_range(self, name: str) -> Range:
+        """Returns the range of a stream; one of no bytes has no address."""
+        region = self.value("WEIGHT_REGION")
+        if not self.read(f"{name}_LENGTH").data:
+            return Range(region, 0, 0)
+        return self._constant_range(name, "WEIGHT_REGION")
+
+    def _convolve(self, name: str, parameter: int) -> TensorOperation:
+        if name != "CONV" or not parameter:
+            return super()._convolve(name, parameter)
+        y, kernel, upscale = self._decode_window()
+        is_plain = (kernel.height, kernel.width, kernel.stride, upscale) == (1, 1, (1, 1), Upscale.NONE)
+        require_modelled(is_plain, "a convolution with computed weights of several taps", kernel)
+        x, types = self._window_operand(kernel, y, upscale), self.fields("IFM2_PRECISION")
+        shape = (1, y.shape[2], x.shape[2])
+        second = self._feature_map("IFM2", shape, self._type(types["type"], IFM_TYPES), types["format"])
+        return MatrixProduct(self.at, x, y, self._scale(), *self._output_stage(y, x, kernel), second)
+
+    def _decode_pool(self, name: str, parameter: int) -> TensorOperation:
+        pool = super()._decode_pool(name, parameter)
+        assert isinstance(pool, PoolOperation)
+        return replace(pool, divides=pool.kind is PoolKind.AVERAGE)
+
+    def _decode_resize(self, name: str, parameter: int) -> Resize:
+        y, kind = self._result(), self._known(ResizeKind, parameter, "a resize")
+        require_modelled(not self.value("IFM_UPSCALE"), "a resize of a scaled operand")
+        x = self._operand((self.value("KERNEL_HEIGHT_M1") + 1, self.value("IFM_WIDTH0_M1") + 1))
+        parts, steps, offsets = [], [], []
+        for axis in "YX":
+            parts.append(self.value(f"RESIZE_{axis}_SCALE_N_M1") + 1)
+            step = self.read(f"RESIZE_{axis}")
+            steps.append(step.fields["step"] * parts[-1] + (step.data & 0x7FF))
+            offset = self.value(f"RESIZE_{axis}_OFFSET")
+            offsets.append(offset - (offset >> 11 << 12))
+        pairs: Any = (tuple(parts), tuple(steps), tuple(offsets))
+        return Resize(self.at, x, y, self._scale(), *self._output_stage(y, x), kind, *pairs)
+
+    # Elementwise operations
+
+    def _elementwise_operands(self, kind: ElementwiseFunction, y: FeatureMap) -> tuple[Any, ...]:
+        first, first_point = self._elementwise_operand("IFM", y)
+        scale = self._operand_scale("IFM", kind)
+        if kind in UNARY:
+            return first, None, 0, False, scale, UNSCALED
+        second, second_point = self._elementwise_operand("IFM2", y)
+        scales = (scale, self._operand_scale("IFM2", kind))
+        if isinstance(first, int):
+            return second, first, first_point, True, *scales[::-1]
+        return first, second, second_point, False, *scales
+
+    def _elementwise_operand(self, name: str, y: FeatureMap) -> tuple[FeatureMap | int, int]:
+        """Returns an operand, or a number with its zero point."""
+        precision, broadcast = self.fields(f"{name}_PRECISION"), self.fields(f"{name}_BROADCAST")
+        dtype = self._type(precision["type"], IFM_TYPES)
+        if broadcast.pop("scalar"):
+            is_number = precision["storage"] == _NOWHERE and not any(broadcast.values())
+            require_modelled(is_number, "a number that is repeated along an axis")
+            number = self.read("OP_SCALAR").data
+            signed = dtype is not DType.UINT8 and number >> 31
+            return number - (signed << 32), self._zero_point(name, dtype)
+        once = (broadcast[axis] for axis in ("height", "width", "depth"))
+        shape: Any = tuple(1 if o else size for o, size in zip(once, y.shape, strict=True))
+        return self._feature_map(name, shape, dtype, precision["format"]), 0
+
+    def _operand_scale(self, name: str, kind: ElementwiseFunction) -> Scale:
+        register = self.read(f"{name}_SCALE")
+        fields = register.fields
+        require_modelled(not fields["rounding"], "another rounding of scaled operands", fields["rounding"])
+        scale = Scale(register.data, fields["shift"], fields["early"])
+        is_sum = kind in SUMS
+        require_modelled(is_sum or scale == UNSCALED, "the scaling of an operand that has no scale", scale)
+        return scale
+
+
+def decoder_of(accelerator: Accelerator) -> Decoder:
+    """Returns a decoder for the commands of an NPU."""
+    return (U85Decoder if accelerator.family is Family.U85 else Decoder)(accelerator)
