@@ -187,13 +187,22 @@ class NpuOptions(Checked):
     ] = False
     neutron_profile: Annotated[bool, Option("NXP: code that records the time of each kernel.")] = False
 
+    def with_defaults(self, defaults: NpuOptions) -> NpuOptions:
+        """Returns these options, and those of a chip for what they leave open; none if a vela.ini of one's own has other names."""
+        if self.vela_config is not None:
+            return self
+        return replace(defaults, **self._asked)
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value not in (None, False)}
+
     @property
     def flags(self) -> dict[str, str]:
         """What the user asked for, as on the command line, by field."""
-        asked = {name: value for name, value in vars(self).items() if value not in (None, False)}
         return {
             name: f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
-            for name, value in asked.items()
+            for name, value in self._asked.items()
         }
 
 

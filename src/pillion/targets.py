@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pillion.compile_options import NpuOptions
 from pillion.devices import ethos_u, neutron
@@ -37,6 +37,8 @@ class Target:
     """The chip's name in the NPU vendor's converter."""
     memories: str = ""
     """Where constants and arena are, by name in `devices.cortex_m.memories`; empty for the core's default."""
+    npu_defaults: NpuOptions = field(default_factory=NpuOptions)
+    """The options of the NPU's compiler that suit the chip, unless the user's say otherwise."""
 
     @property
     def quantization(self) -> QuantizationConstraints:
@@ -44,7 +46,8 @@ class Target:
         return replace(self.npu.constraints if self.npu else QuantizationConstraints(), target=self.name)
 
     def with_npu_options(self, options: NpuOptions) -> Target:
-        """Returns the target with its NPU's compiler set up by options. Raises if that compiler does not have one."""
+        """Returns the target with its NPU's compiler set up by options, and by the chip's defaults where they say nothing.
+        Raises if that compiler does not have one."""
         npu = self.npu
         if npu is None:
             return self
@@ -58,7 +61,9 @@ class Target:
                 here=f"--target {self.name} {' '.join(options.flags.values())}",
                 help=f"leave {flag} out" + (f", or --target {having[0]}" if having else ""),
             )
-        return self if npu.configure is None else replace(self, npu=npu.configure(options))
+        if npu.configure is None:
+            return self
+        return replace(self, npu=npu.configure(options.with_defaults(self.npu_defaults)))
 
     @property
     def delegate(self) -> str:
@@ -81,6 +86,9 @@ def _core_target(core: Core) -> Target:
     return Target(f"{core.name}{NUMBER_FORMAT}", f"Arm {core.title}, {kernels} kernels", core)
 
 
+_WEIGHTS_IN_MRAM = NpuOptions("Shared_Sram")
+"""Alif's documents compile with Shared_Sram (RTSS_HP_SRAM_MRAM, Ethos_U85_SRAM_MRAM), Himax's with the same two memories and slow flash,
+Infineon's tools with Sram_Only."""
 _CHIPS = (
     Target(
         "imxrt700",
@@ -108,6 +116,7 @@ _CHIPS = (
         CORES["cortex-m55"],
         ethos_u.ETHOS_U["ethos-u55-256"],
         flash_bytes=5_767_168,
+        npu_defaults=_WEIGHTS_IN_MRAM,
     ),
     Target(
         "alif-e8",
@@ -116,6 +125,7 @@ _CHIPS = (
         ethos_u.ETHOS_U["ethos-u85-256"],
         sram_bytes=4_718_592,
         flash_bytes=5_767_168,
+        npu_defaults=_WEIGHTS_IN_MRAM,
     ),
     Target(
         "himax-we2",
@@ -123,6 +133,7 @@ _CHIPS = (
         CORES["cortex-m55"],
         ethos_u.ETHOS_U["ethos-u55-64"],
         sram_bytes=2_457_600,
+        npu_defaults=NpuOptions("Shared_Sram", "Ethos_U55_Deep_Embedded"),
     ),
     Target(
         "psoc-edge-e84",
@@ -130,13 +141,15 @@ _CHIPS = (
         CORES["cortex-m55"],
         ethos_u.ETHOS_U["ethos-u55-128"],
         sram_bytes=5_242_880,
+        npu_defaults=NpuOptions("Sram_Only"),
     ),
     Target(
         "ra8p1",
-        "Renesas RA8P1: Ethos-U55-256 beside a Cortex-M85 (sizes from memory)",
+        "Renesas RA8P1: Ethos-U55-256 beside a Cortex-M85 (sizes and memory mode from memory)",
         CORES["cortex-m85"],
         ethos_u.ETHOS_U["ethos-u55-256"],
         sram_bytes=2_097_152,
+        npu_defaults=_WEIGHTS_IN_MRAM,
     ),
 )
 """The chips. Facts without a public source are marked as from memory."""

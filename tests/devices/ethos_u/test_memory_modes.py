@@ -66,6 +66,32 @@ def test_commands_of_each_mode_give_the_bytes_of_the_reference(
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("target", "settings"),
+    [
+        (U55, "Shared_Sram, Ethos_U55_High_End_Embedded"),
+        ("alif-e7", "Shared_Sram, Ethos_U55_High_End_Embedded"),
+        ("alif-e8", "Shared_Sram, Ethos_U85_SYS_Flash_High"),
+        ("himax-we2", "Shared_Sram, Ethos_U55_Deep_Embedded"),
+        ("psoc-edge-e84", "Sram_Only, Ethos_U55_High_End_Embedded"),
+        ("ra8p1", "Shared_Sram, Ethos_U55_High_End_Embedded"),
+    ],
+)
+def test_a_chip_has_settings_of_its_own(target: str, settings: str) -> None:
+    assert compiled(target).payloads.converter.endswith(settings)
+
+
+def test_options_come_before_the_settings_of_a_chip(tmp_path: Path) -> None:
+    named = compiled("psoc-edge-e84", memory_mode="Shared_Sram", system_config="Ethos_U55_Deep_Embedded")
+    assert named.payloads.converter.endswith("Shared_Sram, Ethos_U55_Deep_Embedded")
+    half = compiled("himax-we2", memory_mode="Sram_Only")
+    assert half.payloads.converter.endswith("Sram_Only, Ethos_U55_Deep_Embedded")
+    own = tmp_path / "own.ini"
+    own.write_text("[System_Config.Ethos_U55_High_End_Embedded]\ncore_clock=1e6\n[Memory_Mode.Mine]\n")
+    with pytest.raises(PillionError, match="--memory-mode is one of auto, Mine"):
+        compiled("psoc-edge-e84", vela_config=own)
+
+
 def test_auto_takes_the_fastest_mode_that_fits() -> None:
     by_mode = {mode: compiled(U55, memory_mode=mode) for mode in ("Shared_Sram", "Sram_Only")}
     fast, small = sorted(by_mode.values(), key=lambda program: program.cycles)
