@@ -67,7 +67,7 @@ def test_what_would_not_gain_stays(npu: str) -> None:
 def test_vela_says_that_it_is_faster_and_the_stream_answers_the_same() -> None:
     """Against the same layer, as it was before."""
     prefers = PlacementOptions(prefer_npu=True)
-    target = find_target("alif-e7")
+    target = find_target("cortex-m55+ethos-u55-256")
     assert target.npu is not None
     as_it_was = dataclasses.replace(target, npu=dataclasses.replace(target.npu, rewrites=()))
     for channels, multiplier in ((3, 8), (16, 2)):
