@@ -16,16 +16,21 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "pillion"
 
-OPTIONS = {"option_values", "option_record", "option_parsers", "compile_options"}
+OPTIONS = {
+    "option_values",
+    "option_record",
+    "option_parsers",
+    "toml_parser",
+    "chip_memory",
+    "compile_options",
+}
 GROUND = {"errors", "registry"} | OPTIONS
 FLOOR = GROUND | {"ir", "ops"}
 FILES = GROUND | {"host_io"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "registry": {"errors"},
-    **dict.fromkeys(
-        ("option_values", "option_record", "option_parsers", "compile_options"), {"errors"} | OPTIONS
-    ),
+    **dict.fromkeys(sorted(OPTIONS), {"errors"} | OPTIONS),
     "model_names": FILES | {"zoo"},
     "host_io": GROUND,
     "schemas": GROUND,

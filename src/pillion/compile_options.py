@@ -11,6 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
+from pillion.chip_memory import ChipMemory, parse_memories
 from pillion.errors import PillionError
 from pillion.option_parsers import parse_bytes, parse_hop, parse_pairs, parse_share, parse_size, parse_streams
 from pillion.option_record import Checked, Option, OptionField, option_fields
@@ -224,9 +225,26 @@ class Memory(Checked):
         Option("Feed the largest input row by row, as a camera does, without a buffer."),
     ] = False
     rows_of: Annotated[Optional[str], Option("As --rows-in, for the input of this name.", "INPUT")] = None
+    chip: Annotated[
+        str | Sequence[str | ChipMemory] | None,
+        Option(
+            "A memory of the chip: sram=512K, psram=8M,slow=20. May be repeated.",
+            "NAME=SIZE",
+            "chip_memories",
+            "--memory",
+            Optional[list[str]],
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.chips and (self.max_ram is not None or self.extra is not None):
+            raise PillionError(
+                "two bounds for the memory",
+                rule="--memory names the sizes of all memories, and the fastest plan that fits is chosen",
+                here="--memory with --max-ram" if self.max_ram is not None else "--memory with --extra",
+                help="leave one of them out",
+            )
         if self.max_ram is not None and self.extra is not None:
             raise PillionError(
                 "two bounds for the memory",
@@ -245,6 +263,11 @@ class Memory(Checked):
     def share(self) -> float | None:
         """The share of instructions that may be added; the smallest plan within it is chosen."""
         return None if self.extra is None else parse_share(self.extra)
+
+    @property
+    def chips(self) -> tuple[ChipMemory, ...]:
+        """The memories of the chip that the user described."""
+        return parse_memories(self.chip)
 
     @property
     def by_rows(self) -> bool | str:

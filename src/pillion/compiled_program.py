@@ -12,6 +12,7 @@ from typing_extensions import Self
 from pillion.boards.project_layout import NPU_FOLDER
 from pillion.compile_options import Memory
 from pillion.devices.payloads import Copied, Payloads, marked_tflite_payloads, payloads_in_file
+from pillion.emitters.c.divided_program import divide_alike
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.manifest import NpuMemory
 from pillion.emitters.c.project import project_files
@@ -31,6 +32,7 @@ from pillion.run.float_interface import FloatModel
 from pillion.targets import Target, npu_interpreter, npu_memory
 from pillion.tiling.rows_in import find_rows_input, with_rows_last
 from pillion.tiling.search import TilingPlan, find_stripes, plan_stripes
+from pillion.tiling.several_memories import divide_among_memories
 from pillion.tiling.stripe import Stripe
 
 
@@ -85,6 +87,9 @@ class CompiledProgram:
     def _plan(self) -> TilingPlan:
         """The chosen stripes and the memory plan with them."""
         spec = self.__dict__.get("_known", self.memory_budget)
+        if isinstance(spec, Memory) and spec.chips:
+            memories = self.target.with_cache_sizes(spec.chips)
+            return divide_among_memories(self.graph, self.whole, spec, memories, self.npu_memory.ram_bytes)
         if isinstance(spec, Memory):
             return find_stripes(self.graph, self.whole, spec, self.npu_memory.ram_bytes)
         return plan_stripes(self.graph, self.whole, spec)
@@ -153,7 +158,9 @@ class CompiledProgram:
     def sram_bytes(self) -> int:
         """Bytes of RAM during a run: arena, states, NPU weights and NPU scratch memory, without the stack. A lower
         bound if the NPU's converter is missing (`npu_memory.is_exact`)."""
-        return self.memory.arena_bytes + self.memory.state_bytes + self.npu_memory.ram_bytes
+        several = self.memory.several
+        copied = sum(one.constant_bytes for one in several.used) if several else 0
+        return self.memory.arena_bytes + self.memory.state_bytes + copied + self.npu_memory.ram_bytes
 
     @cached_property
     def payloads(self) -> Payloads:
@@ -170,7 +177,7 @@ class CompiledProgram:
 
     def _copied_tensors(self) -> list[Copied]:
         """Returns the tensors copied for each segment, in the target's program or in the host's."""
-        host = lower(self.graph, workspaces=self.payloads.workspaces)
+        host = divide_alike(lower(self.graph, workspaces=self.payloads.workspaces), self.lowered)
         return [
             target_copies | host_copies
             for target_copies, host_copies in zip(self.lowered.copied, host.copied, strict=True)

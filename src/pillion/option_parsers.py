@@ -17,16 +17,16 @@ _STREAM = re.compile(r"(.+):(\d{1,2})")
 MOST_FRAMES = 2**20
 
 
-def parse_bytes(given: int | str) -> int:
-    """Parses `256K` as a number of bytes."""
+def parse_bytes(given: int | str, option: str = "--max-ram ") -> int:
+    """Parses `256K` as a number of bytes. Errors show it behind the text of its option."""
     match = _SIZE.fullmatch(str(given).strip())
     size = int(match[1]) * _UNITS[match[2].upper()] if match else 0
     if not 0 < size < 2**32:
         raise PillionError(
             f"{given} is no size of memory",
             rule="a number of bytes above 0 and below 4G, with K for 1,024 and M for 1,048,576",
-            here=f"--max-ram {given}",
-            help="--max-ram 256K",
+            here=f"{option}{given}",
+            help=f"{option}256K",
         )
     return size
 

@@ -44,7 +44,11 @@ def save(
     that bundles the samples."""
     path = Path(path)
     form = output_suffix(path)
-    if form in (".pte", ".tflite") and program.memory_budget != Memory() and program.stripes:
+    if (
+        form in (".pte", ".tflite")
+        and program.memory_budget != Memory()
+        and (program.stripes or program.memory.several)
+    ):
         raise _untiled_program(program, form)
     require_one_of("runtime", runtime, get_args(Runtime))
     if form == ".tflite" and selftest is not None:
@@ -131,8 +135,11 @@ def _legalize_with_warnings(program: CompiledProgram, form: str) -> Graph:
 
 def _untiled_program(program: CompiledProgram, form: str) -> PillionError:
     return PillionError(
-        f"a {form} cannot run `{program.graph.name}` a few rows at a time",
-        rule="stripes, which --max-ram, --extra and --rows-in ask for, are in C projects; runtimes of other programs hold whole tensors",
-        here=f"{len(program.stripes)} stripes",
-        help="-o FOLDER for a C project, or leave --max-ram, --extra and --rows-in out",
+        f"a {form} cannot run `{program.graph.name}` a few rows at a time"
+        if program.stripes
+        else f"a {form} cannot divide `{program.graph.name}` among memories",
+        rule="C projects alone have stripes (--max-ram, --extra, --rows-in) and several memories (--memory); runtimes of other programs "
+        "hold whole tensors in one arena",
+        here=f"{len(program.stripes)} stripes, {len(program.memory.arenas) or 1} arenas",
+        help="-o FOLDER for a C project, or leave --max-ram, --extra, --memory and --rows-in out",
     )

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pillion.chip_memory import ChipMemory, with_cache
 from pillion.compile_options import NpuOptions
 from pillion.devices import ethos_u, neutron
 from pillion.devices.cortex_m import CORES, Core, Isa, missing_core_reason
+from pillion.devices.cortex_m.memories import WITH_CACHES, find_memories
 from pillion.devices.device import Device
 from pillion.devices.payloads import Executable, PayloadMemory
 from pillion.errors import PillionError
@@ -64,6 +66,11 @@ class Target:
         if npu.configure is None:
             return self
         return replace(self, npu=npu.configure(options.with_defaults(self.npu_defaults)))
+
+    def with_cache_sizes(self, memories: Sequence[ChipMemory]) -> list[ChipMemory]:
+        """Returns memories with the cache of the core before those that are slow, unless they say their own."""
+        cache = find_memories("cached").cache_bytes if self.core.plain in WITH_CACHES else 0
+        return [with_cache(memory, cache) if memory.read else memory for memory in memories]
 
     @property
     def delegate(self) -> str:

@@ -42,8 +42,8 @@ _MODEL_C = """
 
 extern const int8_t test_constant[13];
 
-static const pillion_buffer inputs[] = {{"x", 0, 13}};
-static const pillion_buffer outputs[] = {{"sum", 16, 13}, {"scaled", 32, 13}};
+static const pillion_buffer inputs[] = {{"x", 0, 13, 0}};
+static const pillion_buffer outputs[] = {{"sum", 16, 13, 0}, {"scaled", 32, 13, 0}};
 static const char *const op_names[] = {%(names)s};
 
 static void run(void *arena, void (*after_op)(uint32_t op)) {
@@ -53,7 +53,7 @@ static void run(void *arena, void (*after_op)(uint32_t op)) {
 }
 
 const pillion_model pillion_model_tiny = {
-    "tiny", TINY_ARENA_BYTES, 1, 2, %(count)d, inputs, outputs, op_names, run, 0, NULL, NULL, NULL,
+    "tiny", TINY_ARENA_BYTES, 1, 2, %(count)d, inputs, outputs, op_names, run, 0, NULL, NULL, NULL, 0, NULL,
 };
 """
 

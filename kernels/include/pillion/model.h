@@ -14,12 +14,19 @@ extern "C" {
 /* The offset of the input that is handed over row by row. */
 #define PILLION_NOWHERE UINT32_MAX
 
-/* An input or an output: a place in the arena. */
+/* An input or an output: a place in the arena, or in one of several memories. */
 typedef struct {
     const char *name;
     uint32_t offset;
     uint32_t bytes;
+    uint32_t memory;
 } pillion_buffer;
+
+/* A memory of the chip that holds a part of the arena. */
+typedef struct {
+    const char *name;
+    uint32_t bytes;
+} pillion_memory;
 
 /* What a model has in the place of `run`, or of `step`, of which an input is handed over row by row: see its model.h. Other inputs are written to
  * their places before. A model with a state has `begin_step` in the place of `begin`. */
@@ -48,7 +55,20 @@ typedef struct {
     void (*reset)(void *state);
     void (*step)(void *arena, void *state, void (*after_op)(uint32_t op));
     const pillion_row_functions *row_functions;
+    /* If the arena is divided among several memories: `arena` then points to their addresses, in this order. Otherwise 0 and NULL. */
+    uint32_t memory_count;
+    const pillion_memory *memories;
 } pillion_model;
+
+/* Returns the address of a memory: that of the arena, or of one of several memories. */
+static inline uint8_t *pillion_memory_at(const pillion_model *model, void *arena, uint32_t number) {
+    return (uint8_t *)(model->memory_count == 0 ? arena : ((void *const *)arena)[number]);
+}
+
+/* Returns the address of an input or output. */
+static inline uint8_t *pillion_address(const pillion_model *model, void *arena, const pillion_buffer *buffer) {
+    return pillion_memory_at(model, arena, buffer->memory) + buffer->offset;
+}
 
 /* Makes the state what it is before the first run, of a model that has one. */
 static inline void pillion_reset_state(const pillion_model *model, void *state) {

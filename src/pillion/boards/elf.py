@@ -16,6 +16,8 @@ _SYMBOL = struct.Struct("<IIIBBH")
 _MAGIC = b"\x7fELF\x01\x01\x01"
 _SYMBOL_TABLE = 2
 _OBJECT, _FUNCTION = 1, 2
+_CONSTANT_SECTIONS = (".constants", *(f".pillion_constants_{number}" for number in range(4)))
+_ARENA_SECTIONS = (".pillion_arena", *(f".pillion_memory_{number}" for number in range(4)))
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ def _elf_sizes(image: bytes, sections: list[_Section], name_section: int) -> Elf
     return ElfSizes(
         code=size.get(".text", 0),
         tables=size.get(".rodata", 0),
-        constants=size.get(".constants", 0),
-        arena=size.get(".pillion_arena", 0),
+        constants=sum(size.get(name, 0) for name in _CONSTANT_SECTIONS),
+        arena=sum(size.get(name, 0) for name in _ARENA_SECTIONS),
         state=size.get(".pillion_state", 0),
         stack_reserved=size.get(".stack", 0),
         harness=size.get(".startup", 0),

@@ -257,14 +257,18 @@ def _parse_description(data: bytes) -> ModelDescription:
         at += length
         return data[at - length : at].decode()
 
-    arena_bytes, state_bytes, inputs, outputs, ops = (number() for _ in range(5))
+    arena_bytes, state_bytes, inputs, outputs, ops, memory_count = (number() for _ in range(6))
     name = text()
-    tensors = []
+    tensors, lies_in = [], []
     for _ in range(inputs + outputs):
-        offset, size = number(), number()
+        offset, size, memory = number(), number(), number()
         tensors.append(HostPlace(text(), offset, size))
-        if offset + size > arena_bytes and (offset != NOWHERE or len(tensors) > inputs):
-            raise ValueError(f"`{tensors[-1].name}` does not lie in the arena of {arena_bytes} bytes")
+        lies_in.append(memory)
+    memories = [number() for _ in range(memory_count)] or [arena_bytes]
+    for place, memory in zip(tensors, lies_in, strict=True):
+        is_fed = place.offset == NOWHERE and place in tensors[:inputs]
+        if not is_fed and (memory >= len(memories) or place.offset + place.bytes > memories[memory]):
+            raise ValueError(f"`{place.name}` does not lie in the arena of {arena_bytes} bytes")
     names = tuple(text() for _ in range(ops))
     return ModelDescription(
         name, arena_bytes, state_bytes, tuple(tensors[:inputs]), tuple(tensors[inputs:]), names

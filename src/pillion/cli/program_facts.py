@@ -127,9 +127,50 @@ def _c_project(program: Program) -> Facts:
         "constant_bytes": lowered.constant_bytes,
         **_speed_constant_facts(lowered),
         "params_bytes": lowered.params_bytes,
+        **_memory_use_facts(program),
         **_npu_copy_facts(program),
         **_stripe_facts(program),
     }
+
+
+def _memory_use_facts(program: Program) -> Facts:
+    """Returns the bytes in each memory of the chip, and the estimated waits for them, if the user named memories."""
+    several = program.memory.several
+    if several is None:
+        return {}
+    rows = [
+        {
+            "memory": one.memory.name,
+            "used_bytes": one.bytes,
+            "of": one.memory.bytes,
+            "arena_bytes": one.arena_bytes,
+            "state_bytes": one.state_bytes,
+            "constant_bytes_copied_at_start": one.constant_bytes,
+        }
+        for one in several.used
+    ]
+    return {"memories": rows, "memory_wait_cycles_estimate": round(several.waits)}
+
+
+def _buffer_rows(program: Program) -> list[Facts]:
+    """Returns the memory of each buffer, with the ops between which it is live."""
+    from pillion.ops import flatten_ops
+
+    plan, names = program.memory, [op.name for op in flatten_ops(program.lowered.graph.ops)]
+    memory_of = {one.area: one.memory.name for one in plan.several.used} if plan.several else {}
+    return [
+        {
+            "buffer": f"scratch of {one.scratch_of.name}"
+            if one.scratch_of
+            else ", ".join(v.name for v in one.values),
+            "memory": memory_of[one.area],
+            "offset": one.offset,
+            "bytes": one.bytes,
+            "first": names[one.first] if names else "",
+            "last": names[one.last] if names else "",
+        }
+        for one in (plan.residents if plan.several else ())
+    ]
 
 
 def _npu_copy_facts(program: Program) -> Facts:
@@ -265,6 +306,8 @@ def explanation_facts(program: Program) -> Facts:
         **({"loops": [_loop_row(loop) for loop in ledger.copied]} if ledger.copied else {}),
         "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
         **_stripe_facts(program),
+        **_memory_use_facts(program),
+        **({"buffers": buffers} if (buffers := _buffer_rows(program)) else {}),
         "ops": rows,
     }
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pillion.memory.divided_memory import MemoryRequest, SeveralMemories, UsedMemory
 from pillion.memory.events import ALIGNMENT, Event, InnerOpRun, RowFeed, RowMove, is_alias, storage_roots
 from pillion.memory.first_fit import PlanningEffort
 from pillion.memory.op_memory import (
@@ -17,17 +18,20 @@ from pillion.memory.plan import ArenaResident, MemoryPlan, plan_memory, states_t
 from pillion.memory.scan_memory import carried_values_to_copy
 from pillion.memory.schedule import Schedule, schedule
 from pillion.memory.sliding_buffers import SlidingBuffer, sliding_buffers_of
-from pillion.memory.state_layout import Area, MemoryLocation
+from pillion.memory.state_layout import ARENA, STATE, Area, MemoryLocation
 
 __all__ = [
     "ALIGNMENT",
+    "ARENA",
     "HOST_POINTER_BYTES",
+    "STATE",
     "Area",
     "ArenaResident",
     "Event",
     "InnerOpRun",
     "MemoryLocation",
     "MemoryPlan",
+    "MemoryRequest",
     "Needs",
     "OpMemory",
     "PlanningEffort",
@@ -36,7 +40,9 @@ __all__ = [
     "RowFeed",
     "RowMove",
     "Schedule",
+    "SeveralMemories",
     "SlidingBuffer",
+    "UsedMemory",
     "carried_values_to_copy",
     "is_alias",
     "plan_memory",

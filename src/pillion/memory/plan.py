@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from pillion.ir.state import State
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
 from pillion.memory.byte_liveness import LiveExtent, extent_at_ticks, least_distance
+from pillion.memory.divided_memory import DividedMemory, MemoryRequest, SeveralMemories, UsedMemory
 from pillion.memory.events import ALIGNMENT, align_up
 from pillion.memory.first_fit import PlanningEffort, place_blocks
 from pillion.memory.live_blocks import LiveBlock, least_bytes, live_bytes
@@ -26,7 +27,7 @@ from pillion.memory.npu_workspace import CACHE_LINE, place_in_npu_workspace
 from pillion.memory.op_memory import Needs, OpMemory, RegionMemory, RepeatMemory
 from pillion.memory.scan_memory import LoopBlocks, add_loop_blocks, add_result_blocks, overlay_result
 from pillion.memory.sliding_buffers import merge_sliding_blocks
-from pillion.memory.state_layout import MemoryLocation, layout_states, place_new_states
+from pillion.memory.state_layout import ARENA, STATE, Area, MemoryLocation, layout_states, place_new_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +41,12 @@ class ArenaResident:
     values: tuple[Value, ...] = ()
     """The values; several if they are reshapes of one another."""
     scratch_of: Op | None = None
+    area: Area = ARENA
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The offsets of all buffers in the arena."""
+    """The offsets of all buffers in the arena, or in several."""
 
     offsets: Mapping[Value, int]
     scratch_offsets: Mapping[Op, int]
@@ -68,33 +70,51 @@ class MemoryPlan:
     """Scratch that lives between runs: its offset behind the states."""
     alignment: int = ALIGNMENT
     """The alignment of the arena in bytes."""
+    areas: Mapping[Value | Op, Area] = field(default_factory=dict)
+    """The areas of values, and of ops' scratch, that do not lie in the arena."""
+    several: SeveralMemories | None = None
+    """How the program is divided among the memories of the chip; `arena_bytes` are then those of all arenas."""
+
+    @property
+    def arenas(self) -> tuple[UsedMemory, ...]:
+        """The memories that hold buffers, if there are several; otherwise none."""
+        return self.several.arenas if self.several and len(self.several.arenas) > 1 else ()
 
     def apart(self, op: Op, workspace: Workspace) -> frozenset[int]:
         """Returns the operands and results of an op that do not lie at their offsets in its workspace, and are
         copied."""
         offsets = (*workspace.inputs, *workspace.outputs)
         values = zip((*op.activations, *op.results), offsets, strict=True)
-        base = self.scratch_offsets[op]
+        base = self.scratch_location(op)
+        assert base is not None
         return frozenset(
-            n for n, (value, at) in enumerate(values) if self.spot(value) != MemoryLocation(base + at)
+            n
+            for n, (value, at) in enumerate(values)
+            if self.spot(value) != replace(base, offset=base.offset + at)
         )
 
     def scratch_location(self, op: Op) -> MemoryLocation | None:
         """Returns the location of an op's scratch, if it has any."""
         if op in self.kept_scratch:
-            return MemoryLocation(self.kept_scratch[op], "state")
-        return MemoryLocation(self.scratch_offsets[op]) if op in self.scratch_offsets else None
+            return MemoryLocation(self.kept_scratch[op], STATE)
+        area = self.areas.get(op, ARENA)
+        return MemoryLocation(self.scratch_offsets[op], area) if op in self.scratch_offsets else None
 
     def spot(self, value: Value, behind: int = 0) -> MemoryLocation:
         """Returns the location of a value, or of the byte `behind` its beginning."""
         if value in self.state_offsets:
-            return MemoryLocation(self.state_offsets[value] + behind, "state")
-        return MemoryLocation(self.offsets[value] + behind)
+            return MemoryLocation(self.state_offsets[value] + behind, STATE)
+        return MemoryLocation(self.offsets[value] + behind, self.areas.get(value, ARENA))
 
 
-def plan_memory(graph: Graph, needs: Needs, effort: PlanningEffort = PlanningEffort.USUAL) -> MemoryPlan:
-    """Plans the memory of a graph. With the largest effort, activations alone get as many tries as the whole
-    arena."""
+def plan_memory(
+    graph: Graph,
+    needs: Needs,
+    effort: PlanningEffort = PlanningEffort.USUAL,
+    request: MemoryRequest | None = None,
+) -> MemoryPlan:
+    """Plans the memory of a graph: one arena, or one in each memory of a request. With the largest effort, activations
+    alone get as many tries as the whole arena."""
     clock = _OpTicks(graph, needs)
     blocks, shifts, scratch = _activation_blocks(graph, needs, clock)
     state_offsets, state_bytes = layout_states(blocks, shifts)
@@ -108,10 +128,18 @@ def plan_memory(graph: Graph, needs: Needs, effort: PlanningEffort = PlanningEff
     activation_bytes = place_blocks(unique, floor, PlanningEffort.ORDERS if is_beside else effort)
     everything = [*unique, *scratch.values()]
     place_in_npu_workspace(graph, needs, blocks, scratch, shifts)
-    least = least_bytes(everything, clock.ticks)
-    arena_bytes = place_blocks(everything, least, effort) if scratch else activation_bytes
-    arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
     alignment = CACHE_LINE if any(need.workspace for need in needs.values()) else ALIGNMENT
+    several, areas = None, dict[LiveBlock, Area]()
+    if request is None:
+        least = least_bytes(everything, clock.ticks)
+        arena_bytes = place_blocks(everything, least, effort) if scratch else activation_bytes
+        arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
+    else:
+        divided = DividedMemory(
+            graph, needs, blocks, scratch, request, clock.ticks, alignment, clock.spans(graph)
+        )
+        several, areas = divided.place(effort)
+        arena_bytes = sum(used.arena_bytes for used in several.used)
     return MemoryPlan(
         offsets={value: block.offset + shifts.get(value, 0) for value, block in blocks.items()},
         scratch_offsets={op: block.offset for op, block in scratch.items()},
@@ -121,23 +149,33 @@ def plan_memory(graph: Graph, needs: Needs, effort: PlanningEffort = PlanningEff
         floor_bytes=min(floor, activation_bytes, arena_bytes),
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
-        residents=tuple(_arena_residents(blocks, scratch, clock)),
+        residents=tuple(_arena_residents(blocks, scratch, clock, areas)),
         state_offsets=state_offsets,
         state_bytes=state_bytes,
+        areas={
+            **{value: areas[block] for value, block in blocks.items() if block in areas},
+            **{op: areas[block] for op, block in scratch.items() if block in areas},
+        },
+        several=several,
     )
 
 
 def _arena_residents(
-    blocks: Mapping[Value, LiveBlock], scratch: Mapping[Op, LiveBlock], clock: _OpTicks
+    blocks: Mapping[Value, LiveBlock],
+    scratch: Mapping[Op, LiveBlock],
+    clock: _OpTicks,
+    areas: Mapping[LiveBlock, Area],
 ) -> Iterator[ArenaResident]:
     """Yields activations, of which outputs live until the end, and scratch."""
     by_block: dict[LiveBlock, list[Value]] = {}
     for value, block in blocks.items():
         by_block.setdefault(block, []).append(value)
     for b, values in by_block.items():
-        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), values=tuple(values))
+        area = areas.get(b, ARENA)
+        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), values=tuple(values), area=area)
     for op, b in scratch.items():
-        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), scratch_of=op)
+        area = areas.get(b, ARENA)
+        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), scratch_of=op, area=area)
 
 
 class _OpTicks:
@@ -159,6 +197,10 @@ class _OpTicks:
                 self.numbers += need.steps_of_ticks(first)
             else:
                 self.numbers += [(first, first + need.steps - 1)] * need.ticks
+
+    def spans(self, graph: Graph) -> dict[Op, tuple[int, int]]:
+        """Returns the first and the last tick of each op."""
+        return dict(zip(graph.ops, zip(self.begin, self.end, strict=True), strict=True))
 
     def ops_of(self, block: LiveBlock) -> tuple[int, int]:
         """Returns the first and the last op, inner ones counted, between which a block is live."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Literal
 
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
@@ -16,8 +15,9 @@ from pillion.memory.events import align_up, is_alias
 from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import Needs
 
-Area = Literal["arena", "state"]
-"""The arena, whose bytes mean nothing between runs, or the states."""
+Area = str
+"""The arena, whose bytes mean nothing between runs; the states; or the arena in a further memory, by its name."""
+ARENA, STATE = "arena", "state"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class MemoryLocation:
     """A location: an offset in an area."""
 
     offset: int
-    area: Area = "arena"
+    area: Area = ARENA
 
 
 def place_new_states(graph: Graph, needs: Needs, blocks: MutableMapping[Value, LiveBlock]) -> None:

@@ -12,7 +12,7 @@ from pillion.memory import ArenaResident, MemoryPlan
 from pillion.ops import flatten_ops
 from pillion.passes.int8_io import int8_io
 from pillion.report.op_facts import OUTSIDE
-from pillion.report.report_facts import ArenaFacts, OpFacts, PeakFacts, ResidentFacts
+from pillion.report.report_facts import ArenaFacts, MemoryFacts, OpFacts, PeakFacts, ResidentFacts
 
 MOST_OPS = 400
 """Largest program for which alternative plans are computed; each takes seconds."""
@@ -47,13 +47,37 @@ def arena_facts(subject: CompiledProgram, ops: Sequence[OpFacts], *, plans: bool
             *(_advice_from_other_plans(subject, plan) if plans else ()),
             *_arena_advice(plan, peak, following, ops),
         ),
+        memories=memory_facts(plan),
+        wait_cycles=round(plan.several.waits) if plan.several else 0,
+    )
+
+
+def memory_facts(plan: MemoryPlan) -> tuple[MemoryFacts, ...]:
+    """Returns the memories of the chip in which a plan lies; none if the user named none."""
+    used = plan.several.used if plan.several else ()
+    starts = [sum(one.arena_bytes for one in used[:n]) for n in range(len(used))]
+    return tuple(
+        MemoryFacts(
+            one.memory.name,
+            start,
+            one.arena_bytes,
+            one.state_bytes,
+            one.constant_bytes,
+            one.bytes,
+            one.memory.bytes,
+            one.memory.read,
+        )
+        for start, one in zip(starts, used, strict=True)
     )
 
 
 def _resident_facts(subject: CompiledProgram, first_of: dict[int, int]) -> Iterator[ResidentFacts]:
     ops = flatten_ops(subject.lowered.graph.ops)
     step_of = {result: step for step, op in enumerate(ops) for result in op.results}
-    for resident in subject.lowered.memory.residents:
+    plan = subject.lowered.memory
+    used = plan.several.used if plan.several else ()
+    starts = {one.area: facts.start for one, facts in zip(used, memory_facts(plan), strict=True)}
+    for resident in plan.residents:
         if not resident.bytes:
             continue
         if resident.scratch_of is not None:
@@ -62,7 +86,13 @@ def _resident_facts(subject: CompiledProgram, first_of: dict[int, int]) -> Itera
             name, what = ", ".join(v.name for v in resident.values), _describe_resident(resident, subject)
             step = step_of.get(resident.values[0], -1)
         yield ResidentFacts(
-            name, what, resident.offset, resident.bytes, resident.first, resident.last, first_of.get(step, -1)
+            name,
+            what,
+            starts.get(resident.area, 0) + resident.offset,
+            resident.bytes,
+            resident.first,
+            resident.last,
+            first_of.get(step, -1),
         )
 
 

@@ -179,8 +179,24 @@ class PeakFacts:
 
 
 @dataclass(frozen=True)
+class MemoryFacts:
+    """A memory of the chip as the program uses it. `start` is its place in the picture of all arenas."""
+
+    name: str
+    start: int
+    arena_bytes: int
+    state_bytes: int
+    constant_bytes: int
+    """Constants that are copied to it at start."""
+    used_bytes: int
+    capacity: int
+    wait_cycles: float
+    """Cycles that the core waits to read 32 bytes of it."""
+
+
+@dataclass(frozen=True)
 class ArenaFacts:
-    """The arena over time."""
+    """The arena over time; several, one above the other, if the program is divided among memories."""
 
     arena_bytes: int
     activation_bytes: int
@@ -197,6 +213,10 @@ class ArenaFacts:
     """The fullest step that shares no resident with the peak: the bound after removing the peak."""
     advice: tuple[str, ...]
     """Ways to lower the peak."""
+    memories: tuple[MemoryFacts, ...] = ()
+    """The memories of the chip, if the user named them."""
+    wait_cycles: int = 0
+    """Estimated cycles per run that the core waits for them."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 from pillion.data.reading_options import AS_IT_IS, Reading
 from pillion.errors import PillionError
 from pillion.evaluation.metrics import metric_of
-from pillion.host_io.atomic_files import suffix_of
+from pillion.host_io.atomic_files import read_text, suffix_of
 from pillion.host_io.user_code import split_spec
 from pillion.option_record import option_fields
 from pillion.sweep.axes import (
@@ -26,11 +26,14 @@ from pillion.sweep.axes import (
     read_options,
 )
 from pillion.sweep.job_result import Figures
-from pillion.sweep.toml_tables import TOP, TomlTable, as_short_text, number_of, read_toml
+from pillion.sweep.toml_tables import TOP, TomlTable, as_short_text, number_of
+from pillion.toml_parser import parse_toml
 
 ARTEFACTS = ("c", "pte", "tflite")
 """Formats in which variants are kept."""
 MOST_TRIALS = 100_000
+MOST_BYTES = 1 << 20
+"""Largest file that is read."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class SweepFile:
 
 def read_plan(path: Path) -> SweepFile:
     """Reads a sweep file. Its paths are relative to its folder."""
-    top = TomlTable(read_toml(path), path, TOP)
+    top = TomlTable(parse_toml(read_text(path, "sweep", MOST_BYTES), path, "docs/guide/sweep.md"), path, TOP)
     folder = SweepFolder(path.resolve().parent)
     tables, options_table = top.tables("model"), top.table("options") or TomlTable({}, path, "[options]")
     measure_table, search_table = top.table("measure"), top.table("search")

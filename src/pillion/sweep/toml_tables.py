@@ -4,56 +4,16 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pillion.errors import PillionError
 from pillion.evaluation.gates import BYTE_UNITS, COUNT_UNITS, number_with_unit
-from pillion.host_io.atomic_files import read_text
 
-MOST_BYTES = 1 << 20
-"""Largest file that is read."""
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
 _NAMES[dict] = "a table"
 _MOST_WORDS = 60
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Reads a TOML file. Raises with the line of a syntax error."""
-    text = read_text(path, "sweep", MOST_BYTES)
-    toml = _toml_parser()
-    try:
-        return dict(toml.loads(text))
-    except toml.TOMLDecodeError as error:
-        raise _toml_error(path, str(error)) from None
-    except RecursionError:
-        raise _toml_error(path, "it is nested too deeply") from None
-
-
-def _toml_parser() -> Any:
-    """Returns the TOML parser of Python 3.11, or its backport."""
-    for name in ("tomllib", "tomli"):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
-    raise PillionError(
-        "there is no reader for TOML files",
-        rule="Python 3.11 has one, Python 3.10 needs a package",
-        here="neither `tomllib` nor `tomli`",
-        help="pip install 'pillion[sweep]'",
-    )
-
-
-def _toml_error(path: Path, reason: str) -> PillionError:
-    return PillionError(
-        f"{path} is not a TOML file",
-        rule='TOML: tables in [brackets], key = value, texts in "quotes"',
-        here=reason,
-        help="correct the file at this place; the guide has a whole one (docs/guide/sweep.md)",
-    )
 
 
 def as_short_text(data: object) -> str:

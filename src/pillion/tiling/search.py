@@ -74,7 +74,7 @@ class TilingPlan:
     @cached_property
     def program(self) -> CProgram:
         """The lowered program."""
-        if not isinstance(self.arranged, KernelPlan):
+        if isinstance(self.arranged, CProgram) and self.arranged.memory.several is not None:
             return self.arranged
         return pack_constants(with_least_memory(self.arranged))
 
@@ -102,15 +102,18 @@ def find_stripes(graph: Graph, whole: CProgram, spec: Memory, beside: int = 0) -
     """Returns the stripes for a budget. `integer_arithmetic` is the program without stripes; `beside` is RAM outside the arena."""
     if not graph.ops:
         return TilingPlan((), whole)
-    candidates = tiling_candidates(
-        graph, whole, find_rows_input(graph, spec.by_rows) if spec.by_rows else None
-    )
-    search = TilingSearch(TilingPathSearch(candidates), whole)
+    search = tiling_search(graph, whole, spec)
     if spec.limit is not None:
         return search.within(spec.limit, beside)
     share = DEFAULT_EXTRA if spec.share is None else spec.share
     worth = max(WORTH_BYTES, int(WORTH_SHARE * search.whole.memory.arena_bytes)) if spec.is_default else 0
-    return search.smallest_within_extra(SURE * share * candidates.instructions, worth)
+    return search.smallest_within_extra(SURE * share * search.ways.instructions, worth)
+
+
+def tiling_search(graph: Graph, whole: CProgram, spec: Memory) -> TilingSearch:
+    """Returns the search for the plan of a graph."""
+    fed = find_rows_input(graph, spec.by_rows) if spec.by_rows else None
+    return TilingSearch(TilingPathSearch(tiling_candidates(graph, whole, fed)), whole)
 
 
 def tiling_candidates(graph: Graph, whole: CProgram, fed: Value | None) -> Candidates:

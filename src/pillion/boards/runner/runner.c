@@ -4,8 +4,8 @@
  *
  * Arguments: a file descriptor whose first word says where the model is, and the parent's process number.
  * The parent's bytes come on standard input, ours go to standard output; numbers as they lie in memory:
- *   at the start     bytes of what follows; arena bytes; state bytes; counts of inputs, outputs, ops; name;
- *                    offset, bytes and name of each input and output; name of each op
+ *   at the start     bytes of what follows; arena bytes; state bytes; counts of inputs, outputs, ops, memories; name;
+ *                    offset, bytes, memory and name of each input and output; bytes of each memory; name of each op
  *   'r', all inputs  (handed over in portions of changing size, if the model takes rows)
  *                    how many bytes changed before the arena and how near, the same after it; all outputs
  *   's'              nothing: the state is reset
@@ -40,7 +40,13 @@ static const pillion_model *const model = &PILLION_MODEL;
 static int from_parent, to_parent;
 static pid_t parent;
 static volatile uint32_t *ops_done;
-static uint8_t *arena, *state;
+static uint8_t *state;
+/* What the functions of the model receive: the arena, or the addresses of several memories. */
+static void *arena;
+/* The memories of the model, or its arena as the only one. */
+#define MOST_MEMORIES 8u
+static void *memories[MOST_MEMORIES];
+static uint32_t memory_count;
 /* The input that a model takes row by row: it is not in the arena. */
 static uint8_t *frame;
 
@@ -92,7 +98,7 @@ static size_t text_bytes(const char *text) {
 static size_t buffers_bytes(const pillion_buffer *buffers, uint32_t count) {
     size_t total = 0;
     for (uint32_t i = 0; i < count; i++) {
-        total += 2 * sizeof(uint32_t) + text_bytes(buffers[i].name);
+        total += 3 * sizeof(uint32_t) + text_bytes(buffers[i].name);
     }
     return total;
 }
@@ -101,12 +107,13 @@ static void give_buffers(const pillion_buffer *buffers, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         give_number(buffers[i].offset);
         give_number(buffers[i].bytes);
+        give_number(buffers[i].memory);
         give_text(buffers[i].name);
     }
 }
 
 static void describe(void) {
-    size_t bytes = 5 * sizeof(uint32_t) + text_bytes(model->name);
+    size_t bytes = (6 + model->memory_count) * sizeof(uint32_t) + text_bytes(model->name);
     bytes += buffers_bytes(model->inputs, model->input_count) + buffers_bytes(model->outputs, model->output_count);
     for (uint32_t i = 0; i < model->op_count; i++) {
         bytes += text_bytes(model->op_names[i]);
@@ -117,32 +124,53 @@ static void describe(void) {
     give_number(model->input_count);
     give_number(model->output_count);
     give_number(model->op_count);
+    give_number(model->memory_count);
     give_text(model->name);
     give_buffers(model->inputs, model->input_count);
     give_buffers(model->outputs, model->output_count);
+    for (uint32_t i = 0; i < model->memory_count; i++) {
+        give_number(model->memories[i].bytes);
+    }
     for (uint32_t i = 0; i < model->op_count; i++) {
         give_text(model->op_names[i]);
     }
 }
 
+static size_t memory_bytes(uint32_t number) {
+    return model->memory_count == 0 ? model->arena_bytes : model->memories[number].bytes;
+}
+
 static void fill(void) {
-    memset(arena - GUARD_BYTES, JUNK, GUARD_BYTES + (size_t)model->arena_bytes + GUARD_BYTES);
+    for (uint32_t i = 0; i < memory_count; i++) {
+        memset((uint8_t *)memories[i] - GUARD_BYTES, JUNK, GUARD_BYTES + memory_bytes(i) + GUARD_BYTES);
+    }
 }
 
 static uint8_t *aligned(uint8_t *at) {
     return at + -(uintptr_t)at % ALIGNMENT;
 }
 
-/* The arena and the state, each between two guards. */
-static void make_memory(void) {
-    const size_t bytes = 4 * (size_t)GUARD_BYTES + model->arena_bytes + model->state_bytes + 2 * (size_t)ALIGNMENT;
+/* Bytes between two guards. */
+static uint8_t *guarded(size_t size) {
+    const size_t bytes = 2 * (size_t)GUARD_BYTES + size + ALIGNMENT;
     uint8_t *const memory = malloc(bytes);
     if (memory == NULL) {
         fail("the model's arena and state");
     }
     memset(memory, JUNK, bytes);
-    arena = aligned(memory + GUARD_BYTES);
-    state = aligned(arena + model->arena_bytes + 2 * (size_t)GUARD_BYTES);
+    return aligned(memory + GUARD_BYTES);
+}
+
+static void make_memory(void) {
+    memory_count = model->memory_count == 0 ? 1 : model->memory_count;
+    if (memory_count > MOST_MEMORIES) {
+        fail("the model's memories");
+    }
+    for (uint32_t i = 0; i < memory_count; i++) {
+        memories[i] = guarded(memory_bytes(i));
+    }
+    arena = model->memory_count == 0 ? memories[0] : (void *)memories;
+    state = guarded(model->state_bytes);
     pillion_reset_state(model, state);
     if (model->row_functions != NULL) {
         frame = calloc(model->row_functions->rows, model->row_functions->row_bytes);
@@ -169,8 +197,10 @@ static void look_at(const uint8_t *guard, int is_before, changes *found) {
 
 static void give_changes(void) {
     changes before = {0, 0}, after = {0, 0};
-    look_at(arena - GUARD_BYTES, 1, &before);
-    look_at(arena + model->arena_bytes, 0, &after);
+    for (uint32_t i = 0; i < memory_count; i++) {
+        look_at((uint8_t *)memories[i] - GUARD_BYTES, 1, &before);
+        look_at((uint8_t *)memories[i] + memory_bytes(i), 0, &after);
+    }
     if (model->state_bytes > 0) {
         look_at(state - GUARD_BYTES, 1, &before);
         look_at(state + model->state_bytes, 0, &after);
@@ -220,7 +250,7 @@ static void run(void (*after)(uint32_t op)) {
 }
 
 static uint8_t *place_of(const pillion_buffer *input) {
-    return input->offset == PILLION_NOWHERE ? frame : arena + input->offset;
+    return input->offset == PILLION_NOWHERE ? frame : pillion_address(model, arena, input);
 }
 
 static int run_sample(void) {
@@ -235,7 +265,7 @@ static int run_sample(void) {
     *ops_done = NOT_RUNNING;
     give_changes();
     for (uint32_t i = 0; i < model->output_count; i++) {
-        give(arena + model->outputs[i].offset, model->outputs[i].bytes);
+        give(pillion_address(model, arena, &model->outputs[i]), model->outputs[i].bytes);
     }
     return 1;
 }

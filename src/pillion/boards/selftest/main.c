@@ -9,7 +9,7 @@
 /* What the arena holds before the first run: a kernel that counts on zeros shall be seen. */
 #define JUNK 0xa5
 
-__attribute__((aligned(32), section(".pillion_arena"))) uint8_t pillion_arena[PILLION_ARENA_BYTES];
+PILLION_DEFINE_ARENA
 #if PILLION_STATE_BYTES > 0
 __attribute__((aligned(16), section(".pillion_state"))) uint8_t pillion_state[PILLION_STATE_BYTES];
 #define STATE pillion_state,
@@ -31,10 +31,14 @@ static void print_number(const char *before, uint32_t value) {
 
 int main(void) {
     pillion_difference difference;
-    for (uint32_t i = 0; i < PILLION_ARENA_BYTES; i++) {
-        pillion_arena[i] = JUNK;
+    const pillion_model *const model = &PILLION_MODEL;
+    for (uint32_t i = 0; i == 0 || i < model->memory_count; i++) {
+        uint8_t *const bytes = pillion_memory_at(model, PILLION_ARENA, i);
+        for (uint32_t j = 0; j < (model->memory_count == 0 ? model->arena_bytes : model->memories[i].bytes); j++) {
+            bytes[j] = JUNK;
+        }
     }
-    const uint32_t wrong = @model@_selftest(pillion_arena, STATE &difference);
+    const uint32_t wrong = @model@_selftest(PILLION_ARENA, STATE &difference);
     print_number("{\"selftest\": ", wrong);
     if (wrong != 0) {
         print_number(", \"sample\": ", difference.sample);

@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from textwrap import indent
 
+from pillion.emitters.c.arena_parameter import arena_pointers, base_of
 from pillion.emitters.c.escaping import comment_text
 from pillion.emitters.c.loop_rolling import (
     Action,
+    AwaitConstants,
     CallSubroutine,
+    FetchConstants,
     LoadConstant,
     LocationType,
     MoveRows,
@@ -28,12 +31,9 @@ from pillion.emitters.c.loop_rolling import (
 from pillion.emitters.c.lower import CProgram, CStep, Variant
 from pillion.emitters.c.outlining import outline_repeated_calls
 from pillion.ir.types import Value
-from pillion.memory import Area, MemoryLocation
+from pillion.memory import MemoryLocation
+from pillion.memory.events import align_up
 from pillion.ops import Segment
-
-BASES: Mapping[Area, str] = {"arena": "base", "state": "kept"}
-"""The C variables that point to the memory areas."""
-
 
 Texts = Sequence[str]
 """The C expressions of locations."""
@@ -161,14 +161,14 @@ class StatementWriter:
         )
         if isinstance(start, RowIndex):
             return f"(uint32_t)({start.offset}{moves})"
-        base = f"place{start.number}" if isinstance(start, ParameterLocation) else BASES[start.area]
+        base = f"place{start.number}" if isinstance(start, ParameterLocation) else base_of(start.area)
         offset = f"{'+' if start.offset >= 0 else '-'} {abs(start.offset)}"
         kind = "uint32_t" if type_of(start) == "row" else "void *"
         return f"({kind})({base} {offset}{moves})"
 
     def _common_parameters(self, is_left: bool) -> list[tuple[str, str]]:
         """Returns the name and the declaration of the parameters that every subroutine has."""
-        known = [("base", "uint8_t *base")]
+        known = [(name, f"uint8_t *{name}") for name in arena_pointers(self.program)]
         known += [("kept", "uint8_t *kept")] if self.program.graph.states else []
         known += [("done", "void (*done)(uint32_t op)")] if self.after_op else []
         fed = [("feed", "pillion_feed *feed"), ("given", "pillion_rows *given"), ("at", "uint32_t *at")]
@@ -188,6 +188,10 @@ class StatementWriter:
                 return self._take_rows_call(rows, places)
             case LoadConstant(size, value):
                 return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"
+            case FetchConstants(arrays):
+                return self._fetch_calls(arrays, places[0])
+            case AwaitConstants():
+                return f"{self.program.graph.name}_wait();\n"
             case CallSubroutine():
                 return self._run(what, places, len(counters))
             case RolledLoop():
@@ -248,10 +252,8 @@ class StatementWriter:
 
     def _workspace_argument(self, variant: Variant) -> str:
         """Returns the last argument of a segment that works in the arena."""
-        offset = self.program.memory.scratch_offsets.get(variant.choice.op)
-        return (
-            "" if offset is None else f", {self._location_expression(MovingLocation(MemoryLocation(offset)))}"
-        )
+        location = self.program.memory.scratch_location(variant.choice.op)
+        return "" if location is None else f", {self._location_expression(MovingLocation(location))}"
 
     def _call(self, step: CStep, variant: Variant, number: int, locations: Texts, params: str) -> str:
         call = step.calls[number]
@@ -263,7 +265,29 @@ class StatementWriter:
         arguments += rows if call.counts_rows else ()
         arguments.append(self._kernel_argument(call.output, location_of))
         arguments.append("NULL" if scratch is None else self._location_expression(MovingLocation(scratch)))
-        return f"{call.routine.name}({', '.join(arguments)});"
+        text = f"{call.routine.name}({', '.join(arguments)});"
+        several = self.program.memory.several
+        place = several.streamed.get(step.choice.op) if several else None
+        return text if place is None else self._with_copied_constants(step, number, place, text)
+
+    def _fetch_calls(self, arrays: Sequence[tuple[str, int]], to: str) -> str:
+        """Returns the calls that start copying arrays, one behind the other."""
+        calls, at = [], 0
+        for name, size in arrays:
+            calls.append(f"{self.program.graph.name}_fetch((uint8_t *){to} + {at}, {name}, {size});\n")
+            at += align_up(size)
+        return "".join(calls)
+
+    def _with_copied_constants(self, step: CStep, number: int, place: MemoryLocation, call: str) -> str:
+        """Returns a call whose params point to constants that were copied."""
+        sizes = {constant.name: constant.bytes for constant in self.program.constants}
+        params, address = params_name(step, number), self._location_expression(MovingLocation(place))
+        lines = [
+            f"    copied.{array.key} = (const void *)((const uint8_t *){address} + {array.offset});\n"
+            for array in step.copied_arrays(sizes)
+        ]
+        kind = step.calls[number].routine.params_type
+        return f"{{\n    {kind} copied = {params};\n{''.join(lines)}    {call.replace(f'&{params}', '&copied', 1)}\n}}"
 
     def _kernel_argument(self, value: Value, locations: Mapping[Value, str]) -> str:
         return self.program.operands[value] if value.is_constant else locations[value]

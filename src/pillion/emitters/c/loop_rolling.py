@@ -81,7 +81,29 @@ class RunVariant:
     """The first of these variants."""
 
 
-Action = RunStep | RunVariant | MoveRows | TakeRows | LoadConstant | RolledLoop | CallSubroutine
+@dataclass(frozen=True)
+class FetchConstants:
+    """Starts copying arrays, one after another, to a location: each by its name and size."""
+
+    arrays: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class AwaitConstants:
+    """Waits for the copy that was started last."""
+
+
+Action = (
+    FetchConstants
+    | AwaitConstants
+    | RunStep
+    | RunVariant
+    | MoveRows
+    | TakeRows
+    | LoadConstant
+    | RolledLoop
+    | CallSubroutine
+)
 
 
 @dataclass(frozen=True)

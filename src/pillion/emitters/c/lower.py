@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -14,7 +15,15 @@ from numpy.typing import NDArray
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.kernel_choice import KernelChoice
-from pillion.emitters.c.loop_rolling import Action, ProgramItem, RolledLoop, RunStep, roll_repetitions
+from pillion.emitters.c.loop_rolling import (
+    Action,
+    AwaitConstants,
+    FetchConstants,
+    ProgramItem,
+    RolledLoop,
+    RunStep,
+    roll_repetitions,
+)
 from pillion.emitters.c.scan_calls import loaded_constants, repeat_items
 from pillion.emitters.c.select_and_plan import KernelPlan, select_and_plan
 from pillion.emitters.c.sliding_moves import sliding_buffer_moves
@@ -29,10 +38,13 @@ from pillion.ir.types import Array, Value
 from pillion.ir.workspace import Workspace
 from pillion.memory import (
     HOST_POINTER_BYTES,
+    MemoryLocation,
     MemoryPlan,
     Needs,
     RepeatMemory,
+    is_alias,
 )
+from pillion.memory.events import align_up
 from pillion.ops import Region, Scan, Segment, flatten_ops
 from pillion.option_values import Optimize
 
@@ -46,11 +58,18 @@ class Constant:
 
     name: str
     data: NDArray[np.generic]
+    memory: tuple[int, str] | None = None
+    """The number and name of the memory of the chip to which it is copied at start; None if it stays in flash."""
 
     @property
     def elements(self) -> int:
         """The declared length; at least 1, as C has no empty arrays."""
         return max(self.data.size, 1)
+
+    @property
+    def bytes(self) -> int:
+        """The declared size."""
+        return self.elements * self.data.itemsize
 
 
 @dataclass(frozen=True)
@@ -64,6 +83,20 @@ class Variant:
     """Operands and results, whose locations each run sets."""
 
 
+LEAST_COPIED = 64
+"""The size from which arrays are copied in time."""
+
+
+@dataclass(frozen=True)
+class CopiedArray:
+    """An array that is copied to a buffer: the field of the params that points to it, its name, its place there."""
+
+    key: str
+    name: str
+    bytes: int
+    offset: int
+
+
 @dataclass(frozen=True)
 class CStep:
     """One op with its calls and the names of the constants that their params point to."""
@@ -75,6 +108,14 @@ class CStep:
     """For each call: field of the params struct → name of a constant."""
     variants: tuple[Variant, ...]
     scratch_bytes: int
+
+    def copied_arrays(self, sizes: Mapping[str, int]) -> Iterator[CopiedArray]:
+        """Yields the arrays that are copied in time for the op, one behind the other. Small ones stay where they are."""
+        at = 0
+        for key, name in self.pointers[0].items():
+            if sizes[name] >= LEAST_COPIED:
+                yield CopiedArray(key, name, sizes[name], at)
+                at += align_up(sizes[name])
 
 
 @dataclass(frozen=True)
@@ -152,8 +193,8 @@ class CProgram(KernelPlan):
 
     @property
     def constant_bytes(self) -> int:
-        """The size of all arrays in flash."""
-        return sum(c.elements * c.data.itemsize for c in self.constants)
+        """The size of all arrays in flash; those that are copied to a faster memory lie there, too."""
+        return sum(c.bytes for c in self.constants)
 
     @property
     def params_bytes(self) -> int:
@@ -183,16 +224,16 @@ class _Constants:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self.names = UniqueNames()
-        self.by_content: dict[tuple[str, bytes], Constant] = {}
+        self.by_content: dict[tuple[str, bytes, tuple[int, str] | None], Constant] = {}
 
-    def name(self, preferred: str, data: NDArray[np.generic]) -> str:
+    def name(self, preferred: str, data: NDArray[np.generic], memory: tuple[int, str] | None = None) -> str:
         data = np.ascontiguousarray(data)
         data = data.view(np.uint8) if data.dtype == np.bool_ else data  # C99 has no literals for them
         # The hash is of the array's own bytes: no copy is made.
-        key = (data.dtype.name, hashlib.sha256(data.reshape(-1).view(np.uint8).data).digest())
+        key = (data.dtype.name, hashlib.sha256(data.reshape(-1).view(np.uint8).data).digest(), memory)
         if key not in self.by_content:
             clean = shorten_name(c_identifier(f"{self.prefix}_{preferred}"), LONGEST_IDENTIFIER)
-            self.by_content[key] = Constant(self.names.fresh(clean), data)
+            self.by_content[key] = Constant(self.names.fresh(clean), data, memory)
         return self.by_content[key].name
 
 
@@ -212,9 +253,10 @@ def pack_constants(plan: KernelPlan) -> CProgram:
     graph, regions, memory = plan.graph, plan.regions, plan.memory
     constants = _Constants(graph.name)
     steps: list[CStep] = []
+    copied = memory.several.constants_in if memory.several else {}
     for op in graph.ops:
         for uses in regions[op].of_ops if op in regions else map(OpVariants, flatten_ops([op])):
-            steps.append(_lower_step(len(steps), uses, plan.chosen, graph.arithmetic, constants))
+            steps.append(_lower_step(len(steps), uses, plan.chosen, graph.arithmetic, constants, copied))
     arguments = [v for step in steps for call in step.calls for v in call.inputs if v.is_constant]
     loaded = [value for op in graph.ops for value in loaded_constants(op)]
     operands = {
@@ -233,6 +275,8 @@ def pack_constants(plan: KernelPlan) -> CProgram:
     }
     writer = _ItemWriter(regions, plan.needs, dict(sliding_buffer_moves(plan.joints, memory)), memory)
     items = [list(writer.items(op, first)) for op, first in _ops_with_step_index(graph, plan.needs)]
+    if memory.several is not None and memory.several.streamed:
+        items = list(_with_fetches(graph, items, steps, constants, memory.several.streamed))
     hop = stream_entry(graph, memory)
     of_plan = {f.name: getattr(plan, f.name) for f in fields(KernelPlan)}
     return CProgram(
@@ -246,6 +290,31 @@ def pack_constants(plan: KernelPlan) -> CProgram:
         feed=_find_row_feed(graph, [len(some) for some in items], memory),
         hop=hop,
     )
+
+
+def _with_fetches(
+    graph: Graph,
+    items: Sequence[list[ProgramItem]],
+    steps: Sequence[CStep],
+    constants: _Constants,
+    streamed: Mapping[Op, MemoryLocation],
+) -> Iterator[list[ProgramItem]]:
+    """Yields the items of each op with those that copy constants: started before the op before, awaited before their own."""
+    sizes = {c.name: c.bytes for c in constants.by_content.values()}
+    arrays = {
+        step.choice.op: tuple((array.name, array.bytes) for array in step.copied_arrays(sizes))
+        for step in steps
+        if step.choice.op in streamed
+    }
+    working = [op for op in graph.ops if not is_alias(op)]
+    following = dict(itertools.pairwise(working))
+    for op, of_op in zip(graph.ops, items, strict=True):
+        first = [op] if op in streamed and op is working[0] else []
+        awaited = [ProgramItem.at(AwaitConstants())] if op in streamed else []
+        later = [n for n in [following.get(op)] if n in streamed]
+        starts = [ProgramItem.at(FetchConstants(arrays[n]), streamed[n]) for n in first]
+        more = [ProgramItem.at(FetchConstants(arrays[n]), streamed[n]) for n in later if n is not None]
+        yield [*starts, *awaited, *more, *of_op]
 
 
 def is_filled_on_reset(state: State) -> bool:
@@ -305,6 +374,7 @@ def _lower_step(
     chosen: Mapping[Op, KernelChoice],
     arithmetic: Arithmetic,
     constants: _Constants,
+    copied: Mapping[Op, tuple[int, str]],
 ) -> CStep:
     variants: list[Variant] = []
     calls: list[Call] = []
@@ -318,7 +388,10 @@ def _lower_step(
         suffix = f"_{number}" if len(calls) > 1 else ""
         arrays = {key: value for key, value in call.params.items() if isinstance(value, np.ndarray)}
         pointers.append(
-            {key: constants.name(f"op{index}{suffix}_{key}", data) for key, data in arrays.items()}
+            {
+                key: constants.name(f"op{index}{suffix}_{key}", data, copied.get(uses.op))
+                for key, data in arrays.items()
+            }
         )
     default = chosen[uses.usual]
     choice = KernelChoice(uses.op, default.kernel, default.passed_over)

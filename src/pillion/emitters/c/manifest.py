@@ -89,6 +89,18 @@ class NpuMemory(_Counts):
 
 
 @dataclass(frozen=True)
+class ManifestUse(_Counts):
+    """A memory of the chip, and the bytes of the program in it."""
+
+    name: str
+    capacity: int
+    arena_bytes: int
+    state_bytes: int
+    constant_bytes: int
+    """Constants that are copied to it at start."""
+
+
+@dataclass(frozen=True)
 class ManifestMemory(_Counts):
     """The bytes of a program, by purpose."""
 
@@ -104,6 +116,8 @@ class ManifestMemory(_Counts):
     """The bytes that each inference copies into and out of the NPU's workspaces."""
     npu: NpuMemory | None = None
     """None in projects of earlier versions."""
+    memories: tuple[ManifestUse, ...] = ()
+    """The memories of the chip among which the program is divided."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,7 +134,8 @@ class ManifestMemory(_Counts):
     @property
     def ram_bytes(self) -> int:
         """The RAM of the running program, without the stack."""
-        return self.arena_bytes + self.state_bytes + self._npu.ram_bytes
+        copied = sum(one.constant_bytes for one in self.memories)
+        return self.arena_bytes + self.state_bytes + copied + self._npu.ram_bytes
 
     @property
     def flash_constant_bytes(self) -> int:

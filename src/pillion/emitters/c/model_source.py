@@ -9,7 +9,8 @@ from textwrap import indent
 
 import numpy as np
 
-from pillion.emitters.c import row_input, stream_entry
+from pillion.emitters.c import row_input, stream_source
+from pillion.emitters.c.arena_parameter import arena_parameter, memory_number, pointer_lines, public_address
 from pillion.emitters.c.body import NO_CALLBACK, StatementWriter, params_name
 from pillion.emitters.c.escaping import C_TYPES, comment_text, string_literal
 from pillion.emitters.c.families.sliding_sums import RunningSums
@@ -21,6 +22,7 @@ from pillion.emitters.c.text_templates import fill_template
 from pillion.host_io.atomic_files import LazyContent
 from pillion.ir.state import State
 from pillion.ir.types import UnknownScale, Value
+from pillion.memory import ARENA
 from pillion.ops import Segment
 
 
@@ -33,7 +35,8 @@ def model_h(program: CProgram, has_host: bool = False) -> str:
         "states": "\n".join(f" *   {describe_value(state.before)}" for state in graph.states),
         "rows": row_input.row_input_declarations(program, feed).rstrip("\n") if feed is not None else "",
         **{"alignment": program.memory.alignment, "run": run_signature(program)},
-        "hop": stream_entry.entry_declaration(graph.name, hop).rstrip("\n") if hop is not None else "",
+        **_memory_values(program),
+        "hop": stream_source.entry_declaration(program, hop).rstrip("\n") if hop is not None else "",
         "accessors": _accessor_macros(program),
     }
     return fill_template("model.h", values, _template_parts(program) | ({"host"} if has_host else set()))
@@ -46,18 +49,52 @@ def _template_values(program: CProgram) -> dict[str, object]:
     return {"model": name, "MODEL": name.upper(), **sizes}
 
 
+def _memory_values(program: CProgram) -> dict[str, object]:
+    """Returns the values about the arena, or about the memories that hold it."""
+    name, arenas = program.graph.name, program.memory.arenas
+    macro = name.upper()
+    return {
+        "the_arena": "All memories" if arenas else "The arena",
+        "sizes": "\n".join(
+            f"#define {macro}_{one.memory.name.upper()}_BYTES {one.arena_bytes}" for one in arenas
+        ),
+        "each": " ".join(
+            f"X({number}, {one.memory.name}, {macro}_{one.memory.name.upper()}_BYTES)"
+            for number, one in enumerate(arenas)
+        ),
+        "pointers": "\n".join(f"    void *{one.memory.name};" for one in arenas),
+        "memories": ",\n".join(f'    {{"{one.memory.name}", {one.arena_bytes}}}' for one in arenas),
+        **{"memory_count": len(arenas), "run_function": f"{name}_run_in" if arenas else f"{name}_run"},
+        "wrapper": _descriptor_function(program),
+    }
+
+
+def _descriptor_function(program: CProgram) -> str:
+    """Returns the function by which the descriptor runs a model in several memories."""
+    state, passed = ("void *state, ", "state, ") if program.graph.states else ("", "")
+    return (
+        f"static void {program.graph.name}_run_in(void *arena, {state}void (*after_op)(uint32_t op)) {{\n"
+        f"    {program.graph.name}_run(arena, {passed}after_op);\n}}\n"
+        if program.feed is None
+        else ""
+    )
+
+
 def _template_parts(program: CProgram) -> set[str]:
     """Returns the optional parts of header and source."""
     has_npu = any(isinstance(step.choice.op, Segment) for step in program.steps)
     kinds = {"state": program.graph.states, "hop": program.hop, "npu": has_npu}
     entry = "run" if program.feed is None else "rows"
-    return {entry, *(name for name, there in kinds.items() if there)}
+    form = "several" if program.memory.arenas else "one"
+    several = program.memory.several
+    kinds["fetch"] = bool(several and several.streamed)
+    return {entry, form, *(name for name, there in kinds.items() if there)}
 
 
 def run_signature(program: CProgram) -> str:
     """Returns the declaration of the function that runs the model."""
     state = "void *state, " if program.graph.states else ""
-    return f"void {program.graph.name}_run(void *arena, {state}void (*after_op)(uint32_t op))"
+    return f"void {program.graph.name}_run({arena_parameter(program)}, {state}void (*after_op)(uint32_t op))"
 
 
 def _accessor_macros(program: CProgram) -> str:
@@ -71,7 +108,7 @@ def _accessor_macros(program: CProgram) -> str:
             macro = f"{program.graph.name.upper()}_{role}_{i}"
             lines.append(f"/* {describe_value(value)} */")
             lines.append(
-                f"#define {macro}(arena) (({_c_type(value)} *)(void *)((char *)(arena) + {program.memory.offsets[value]}))"
+                f"#define {macro}(arena) (({_c_type(value)} *)(void *)({public_address(program, value)}))"
             )
     return "\n".join(lines)
 
@@ -90,7 +127,21 @@ def weights_h(program: CProgram) -> str:
     """Returns the text of `weights.h`, which declares all constants."""
     declarations = "".join(f"extern const {_array_declaration(c)};\n" for c in program.constants)
     guard = f"PILLION_{program.graph.name.upper()}_WEIGHTS_H"
-    return f"/* Generated by Pillion. Do not edit. */\n#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n{declarations}\n#endif\n"
+    placed = _IN_MEMORY if any(c.memory for c in program.constants) else ""
+    return f"/* Generated by Pillion. Do not edit. */\n#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n{placed}\n{declarations}\n#endif\n"
+
+
+_IN_MEMORY = """
+/* Places constants in a memory of the chip. Linker scripts place sections that begin with `.data` in RAM, and the startup code copies
+ * them from flash; a product may define this macro otherwise. */
+#ifndef PILLION_IN
+#ifdef __ELF__
+#define PILLION_IN(number, memory) __attribute__((section(".data.pillion_" #number "." #memory)))
+#else
+#define PILLION_IN(number, memory)
+#endif
+#endif
+"""
 
 
 def weights_c(program: CProgram, header: str = "weights.h") -> LazyContent:
@@ -107,7 +158,8 @@ def _constant_definitions(constants: Sequence[Constant], header: str) -> Iterato
 
 
 def _array_declaration(constant: Constant) -> str:
-    return f"{C_TYPES[constant.data.dtype.name]} {constant.name}[{constant.elements}]"
+    section = " PILLION_IN({}, {})".format(*constant.memory) if constant.memory else ""
+    return f"{C_TYPES[constant.data.dtype.name]} {constant.name}[{constant.elements}]{section}"
 
 
 def model_c(program: CProgram) -> str:
@@ -122,6 +174,7 @@ def model_c(program: CProgram) -> str:
         "functions": params_structs(program) + _reset_function(program) + _function_definitions(program),
         **{"inputs": _buffer_table(program, graph.inputs), "outputs": _buffer_table(program, graph.outputs)},
         "op_names": ",\n".join(op_names) or "    NULL",
+        **_memory_values(program),
         **{"input_count": len(graph.inputs), "output_count": len(graph.outputs)},
         **{"op_count": len(program.steps), "run_field": "step" if graph.states else "run"},
     }
@@ -132,9 +185,7 @@ def _function_definitions(program: CProgram) -> str:
     if program.feed is not None:
         return row_input.row_input_definitions(program, program.feed)
     run = run_function(program, run_signature(program))
-    return run + (
-        stream_entry.entry_definition(program.graph.name, program.hop, program.memory) if program.hop else ""
-    )
+    return run + (stream_source.entry_definition(program, program.hop) if program.hop else "")
 
 
 def kernel_headers(program: CProgram) -> list[str]:
@@ -175,12 +226,12 @@ def _field_initializer(value: Param, pointer: str | None) -> str:
 def run_function(program: CProgram, signature: str, after_op: bool = True) -> str:
     """Returns the function that runs all items of the program."""
     body = StatementWriter(program, after_op)
-    base = (
-        "    uint8_t *const base = arena;\n    void (*const done)(uint32_t op) = after_op != NULL ? after_op : no_one;\n"
-        "    (void)base;\n    (void)done;\n"
-        if after_op
-        else "    (void)base;\n"
-    )
+    lines = [
+        *pointer_lines(program),
+        "void (*const done)(uint32_t op) = after_op != NULL ? after_op : no_one;",
+        "(void)done;",
+    ]
+    base = "".join(f"    {line}\n" for line in lines) if after_op else "    (void)base;\n"
     if program.graph.states:
         base += "    uint8_t *const kept = state;\n    (void)kept;\n"
     told = NO_CALLBACK if after_op else ""
@@ -193,7 +244,7 @@ def _reset_function(program: CProgram) -> str:
         return ""
     lines = [_reset_state_code(program, state) for state in program.graph.states]
     lines += [_reset_sums_code(program, op_sums) for op_sums in program.sums]
-    lines += [stream_entry.reset_line(program.hop)] if program.hop is not None else []
+    lines += [stream_source.reset_line(program.hop)] if program.hop is not None else []
     body = "".join(f"    {line}\n" for line in lines)
     return f"\nvoid {program.graph.name}_reset(void *state) {{\n    uint8_t *const kept = state;\n{body}}}\n"
 
@@ -215,8 +266,14 @@ def _reset_sums_code(program: CProgram, sums: RunningSums) -> str:
 
 def _buffer_table(program: CProgram, values: Iterable[Value]) -> str:
     return ",\n".join(
-        f"    {{{string_literal(v.name)}, {_buffer_offset(program, v)}, {v.type.size_bytes}}}" for v in values
+        f"    {{{string_literal(v.name)}, {_buffer_offset(program, v)}, {v.type.size_bytes}, {_buffer_memory(program, v)}}}"
+        for v in values
     )
+
+
+def _buffer_memory(program: CProgram, value: Value) -> int:
+    """Returns the number of a buffer's memory; 0 if the arena is in one."""
+    return memory_number(program, program.memory.areas.get(value, ARENA))
 
 
 def _buffer_offset(program: CProgram, value: Value) -> str:

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 from pillion.emitters.c.loop_rolling import (
     Action,
+    AwaitConstants,
     CallSubroutine,
+    FetchConstants,
     LoadConstant,
     Location,
     LocationType,
@@ -85,6 +87,8 @@ _BYTES: Mapping[type, int] = {
     RunVariant: RUN_STEP_BYTES,
     MoveRows: MOVE_BYTES,
     LoadConstant: MOVE_BYTES,
+    FetchConstants: MOVE_BYTES,
+    AwaitConstants: MOVE_BYTES,
     TakeRows: TAKE_BYTES,
     CallSubroutine: CALL_BYTES,
 }

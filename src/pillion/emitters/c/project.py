@@ -19,6 +19,7 @@ from pillion.boards.project_layout import (
 )
 from pillion.devices.cortex_m import CORES, Isa
 from pillion.emitters.c import model_source
+from pillion.emitters.c.divided_program import divide_alike
 from pillion.emitters.c.escaping import replace_surrogates
 from pillion.emitters.c.kernel_library import HOST
 from pillion.emitters.c.lower import CProgram, lower
@@ -28,6 +29,7 @@ from pillion.emitters.c.manifest import (
     ManifestBuffer,
     ManifestMemory,
     ManifestOp,
+    ManifestUse,
     NpuMemory,
     NpuReferenceMemory,
     manifest_in,
@@ -63,6 +65,7 @@ def project_files(
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
     host = lower(program.graph, workspaces=program.workspaces) if isa is not Isa.PORTABLE else None
+    host = divide_alike(host, program) if host is not None else None
     files = _files_in_folders(program, host is not None)
     if host is not None:
         files |= _prefix_paths(HOST_FOLDER, _files_in_one_folder(host))
@@ -189,6 +192,12 @@ def manifest(program: CProgram, target: str, npu: NpuMemory | None = None) -> Ma
             state_bytes=memory.state_bytes,
             npu_copied_bytes=program.copied_bytes,
             npu=npu,
+            memories=tuple(
+                ManifestUse(
+                    one.memory.name, one.memory.bytes, one.arena_bytes, one.state_bytes, one.constant_bytes
+                )
+                for one in (memory.several.used if memory.several else ())
+            ),
         ),
         states=tuple(_manifest_buffer(program, state.before) for state in program.graph.states),
         stream=program.graph.streaming,

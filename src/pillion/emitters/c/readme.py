@@ -60,17 +60,21 @@ def _program_facts(program: CProgram, memory: ManifestMemory) -> dict[str, str]:
     kinds = [f"{C_TYPES[v.dtype.value]} " if hop is not None else "void " for _, v in numbered]
     parameters = [f"const {kind}*input_{i}" for kind, (i, _) in zip(kinds, numbered, strict=True)]
     parameters += [f"void *output_{i}" for i in range(len(graph.outputs))]
+    arena = "&memories" if program.memory.arenas else "arena"
     macro, at_least = graph.name.upper(), "" if npu is None or npu.is_exact else "at least "
     return {
         **{"model": graph.name, "MODEL": macro, "alignment": str(program.memory.alignment)},
+        **{"arenas": _arena_definitions(program), "arena": arena},
+        "the_arena": "The arenas have" if program.memory.arenas else "The arena has",
         **{"parameters": ", ".join(parameters), "state": "state, " if graph.states else ""},
         "inputs": ", ".join(f"input_{i}" for i, _ in numbered),
         "stream": "\n".join(f"/* {comment_text(line)} */" for line in hop.streaming.lines) if hop else "",
         "copy_inputs": "\n".join(
-            _memcpy_example(v, f"{macro}_INPUT_{i}(arena), input_{i}") for i, v in numbered if hop is None
+            _memcpy_example(v, f"{macro}_INPUT_{i}({arena}), input_{i}") for i, v in numbered if hop is None
         ),
         "copy_outputs": "\n".join(
-            _memcpy_example(v, f"output_{i}, {macro}_OUTPUT_{i}(arena)") for i, v in enumerate(graph.outputs)
+            _memcpy_example(v, f"output_{i}, {macro}_OUTPUT_{i}({arena})")
+            for i, v in enumerate(graph.outputs)
         ),
         "fed": model_source.describe_value(fed.value) if fed is not None else "",
         "writable": "the arena and the state" if graph.states else "the arena",
@@ -80,6 +84,20 @@ def _program_facts(program: CProgram, memory: ManifestMemory) -> dict[str, str]:
         "npu_flash": f"{at_least}{npu.flash_bytes:,}" if npu is not None else "",
         "level": " ".join(OPTIMIZE_FLAGS[program.optimize]),
     }
+
+
+def _arena_definitions(program: CProgram) -> str:
+    """Returns C that defines the arena, or one arena in each memory; a product places them there by its linker script."""
+    name, aligned = program.graph.name, f"__attribute__((aligned({program.memory.alignment})"
+    arenas = [one.memory.name for one in program.memory.arenas]
+    if not arenas:
+        return f"static uint8_t arena[{name.upper()}_ARENA_BYTES] {aligned}));"
+    defined = [
+        f'static uint8_t in_{memory}[{name.upper()}_{memory.upper()}_BYTES] {aligned}, section(".bss.{memory}")));'
+        for memory in arenas
+    ]
+    pointers = ", ".join(f".{memory} = in_{memory}" for memory in arenas)
+    return "\n".join([*defined, f"static const {name}_memories memories = {{{pointers}}};"])
 
 
 def _memcpy_example(value: Value, places: str) -> str:

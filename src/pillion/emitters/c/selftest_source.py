@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.boards.board import selftest_main
+from pillion.emitters.c.arena_parameter import memory_number
 from pillion.emitters.c.literals import lines
 from pillion.emitters.c.lower import CProgram
 from pillion.emitters.c.text_templates import fill_template
@@ -20,6 +21,7 @@ from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, LazyContent
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, Value
+from pillion.memory import STATE
 from pillion.ops import Region, flatten_ops
 
 MOST_BYTES = 8 << 20
@@ -215,5 +217,5 @@ def _expectation_table(program: CProgram, test: SelfTest) -> str:
 def _result_address_table(program: CProgram, test: SelfTest) -> str:
     spots = [program.memory.spot(result.value) for result in test.results]
     offsets = ", ".join(str(spot.offset) for spot in spots)
-    flags = ", ".join(str(int(spot.area == "state")) for spot in spots)
-    return f"static const uint32_t places[RESULTS] = {{{offsets}}};\nstatic const uint8_t is_kept[RESULTS] = {{{flags}}};"
+    areas = ", ".join("KEPT" if s.area == STATE else str(memory_number(program, s.area)) for s in spots)
+    return f"static const uint32_t places[RESULTS] = {{{offsets}}};\nstatic const uint8_t areas[RESULTS] = {{{areas}}};"

@@ -15,7 +15,7 @@ from pillion.report.pictures.svg import (
     shorten_to_width,
     svg_element,
 )
-from pillion.report.report_facts import ArenaFacts, ResidentFacts, shorten_name
+from pillion.report.report_facts import ArenaFacts, MemoryFacts, ResidentFacts, shorten_name
 
 WIDTH, HEIGHT = 1000.0, 300.0
 LEFT, TOP, BOTTOM, RIGHT = 74.0, 34.0, 30.0, 8.0
@@ -32,6 +32,8 @@ def draw_arena(arena: ArenaFacts, shown: Callable[[str], str] = shorten_name, *,
     label = f"an arena of {arena.arena_bytes:,} bytes over {steps} steps; the peak is at {arena.peak.op_name}"
     picture = empty_picture(WIDTH, HEIGHT, label, class_="arena", font_size=11)
     _draw_scale(picture, top)
+    for memory in arena.memories if len(arena.memories) > 1 else ():
+        _draw_memory(picture, memory, top)
     labels = _LabelPlacer(shown)
     for resident in arena.residents:
         _draw_resident(picture, resident, steps, top, links, labels)
@@ -67,6 +69,17 @@ def _x_of_step(step: float, steps: int) -> float:
 
 def _y_of_address(address: float, top: int) -> float:
     return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * address / top
+
+
+def _draw_memory(picture: Element, memory: MemoryFacts, top: int) -> None:
+    """Draws the lower bound of a memory, with its name."""
+    y = _y_of_address(memory.start, top)
+    line = f"M{LEFT:.0f} {y:.1f}H{WIDTH - RIGHT:.0f}"
+    svg_element(picture, "path", d=line, class_="line", stroke="currentColor", stroke_width=1.5)
+    if memory.arena_bytes:
+        words = f"{memory.name}: {format_size(memory.arena_bytes)}"
+        attributes = {"x": WIDTH - RIGHT - 4, "y": y - 4, "text_anchor": "end", "class_": "dim"}
+        svg_element(picture, "text", words, **attributes, fill="currentColor")
 
 
 def _draw_scale(picture: Element, top: int) -> None:

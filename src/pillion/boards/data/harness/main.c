@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* In a section of its own, so that the linked file shows its size. */
-__attribute__((aligned(32), section(".pillion_arena"))) uint8_t pillion_arena[PILLION_ARENA_BYTES];
+/* In sections of their own, so that the linked file shows their sizes. */
+PILLION_DEFINE_ARENA
 
 #if PILLION_STATE_BYTES > 0
 __attribute__((aligned(16), section(".pillion_state"))) uint8_t pillion_state[PILLION_STATE_BYTES];
@@ -122,7 +122,7 @@ static void read_inputs(uint32_t sample) {
             rows_at = at;
         } else {
             go_to(at);
-            read_input(pillion_arena + one->offset, one->bytes);
+            read_input(pillion_address(model, PILLION_ARENA, one), one->bytes);
         }
         at += one->bytes;
     }
@@ -134,7 +134,7 @@ static void read_inputs(uint32_t sample) {
 static void write_outputs(void) {
     for (uint32_t i = 0; i < model->output_count; i++) {
         const pillion_buffer *const from = &model->outputs[i];
-        if (semihost_write(output, pillion_arena + from->offset, from->bytes) != 0) {
+        if (semihost_write(output, pillion_address(model, PILLION_ARENA, from), from->bytes) != 0) {
             problem = "output.bin cannot be written";
         }
     }
@@ -194,7 +194,7 @@ static uint64_t ticks_of_no_op(void) {
 
 static void hand_over_rows(void (*after)(uint32_t op)) {
     const pillion_row_functions *const functions = model->row_functions;
-    pillion_begin_rows(model, pillion_arena, STATE, after);
+    pillion_begin_rows(model, PILLION_ARENA, STATE, after);
     for (uint32_t missing = functions->rows; missing > 0 && problem == NULL;) {
         const uint32_t count = missing < MOST_ROWS ? missing : MOST_ROWS;
         if (after != NULL) {
@@ -204,9 +204,9 @@ static void hand_over_rows(void (*after)(uint32_t op)) {
         if (after != NULL) {
             resume_profile();
         }
-        missing = functions->hand_over(pillion_arena, rows_given, count);
+        missing = functions->hand_over(PILLION_ARENA, rows_given, count);
     }
-    if (functions->end(pillion_arena) != 0 && problem == NULL) {
+    if (functions->end(PILLION_ARENA) != 0 && problem == NULL) {
         problem = "the model wants more rows than it has";
     }
 }
@@ -215,7 +215,7 @@ static void run_once(void) {
     if (model->row_functions != NULL) {
         hand_over_rows(NULL);
     } else {
-        pillion_run(model, pillion_arena, STATE, NULL);
+        pillion_run(model, PILLION_ARENA, STATE, NULL);
     }
 }
 
@@ -231,7 +231,7 @@ static void run_profiled(void) {
         hand_over_rows(after_op);
     } else { /* nothing between the look at the clock and the model */
         begin_profile(false);
-        pillion_run(model, pillion_arena, STATE, after_op);
+        pillion_run(model, PILLION_ARENA, STATE, after_op);
     }
     print_field("{\"total_ticks\": ", profile.total);
     semihost_print("}\n");
@@ -301,7 +301,9 @@ int main(int argc, char **argv) {
     if (length == 0 || sample_bytes == 0 || (uint32_t)length % sample_bytes != 0) {
         return wrong_size(sample_bytes, (uint32_t)length);
     }
-    memset(pillion_arena, JUNK, sizeof pillion_arena);
+    for (uint32_t i = 0; i == 0 || i < model->memory_count; i++) {
+        memset(pillion_memory_at(model, PILLION_ARENA, i), JUNK, model->memory_count == 0 ? model->arena_bytes : model->memories[i].bytes);
+    }
 #if PILLION_STATE_BYTES > 0
     memset(pillion_state, JUNK, sizeof pillion_state);
 #endif

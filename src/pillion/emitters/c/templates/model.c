@@ -5,8 +5,15 @@ npu| #include "npu.h"
 @includes@
 
 #include <stddef.h>
-state| #include <string.h>
+state,fetch| #include <string.h>
 
+fetch| __attribute__((weak)) void @model@_fetch(void *to, const void *from, uint32_t bytes) {
+fetch|     memcpy(to, from, bytes);
+fetch| }
+fetch|
+fetch| __attribute__((weak)) void @model@_wait(void) {
+fetch| }
+fetch|
 @functions@
 static const pillion_buffer inputs[] = {
 @inputs@
@@ -16,6 +23,12 @@ static const pillion_buffer outputs[] = {
 @outputs@
 };
 
+several| static const pillion_memory memories[] = {
+several| @memories@
+several| };
+several|
+several| @wrapper@
+several|
 static const char *const op_names[] = {
 @op_names@
 };
@@ -32,5 +45,7 @@ const pillion_model pillion_model_@model@ = {
 state|     .state_bytes = @state_bytes@,
 state|     .reset = @model@_reset,
 rows|     .row_functions = &row_functions,
-run|     .@run_field@ = @model@_run,
+run|     .@run_field@ = @run_function@,
+several|     .memory_count = @memory_count@,
+several|     .memories = memories,
 };

@@ -13,7 +13,14 @@ host|
 extern "C" {
 #endif
 
-#define @MODEL@_ARENA_BYTES @arena_bytes@
+one| #define @MODEL@_ARENA_BYTES @arena_bytes@
+several| /* The memories of the chip that the model works in, each aligned to @alignment@ bytes. */
+several| @sizes@
+several| #define @MODEL@_EACH_MEMORY(X) @each@
+several|
+several| typedef struct {
+several| @pointers@
+several| } @model@_memories;
 state| #define @MODEL@_STATE_BYTES @state_bytes@
 state|
 state| /* The state that persists between runs lies outside the arena, aligned to 16 bytes:
@@ -24,8 +31,13 @@ state| void @model@_reset(void *state); /* call it before the first run, and to 
 /* The descriptor of the model: its ops, and its buffers in the arena. */
 extern const pillion_model pillion_model_@model@;
 
+fetch| /* Copies constants to a buffer while the core works on, and waits for the copies. A product may define both by its DMA; weak ones in
+fetch|  * model.c copy at once. Copies have ended when @model@_wait returns; there is one wait for each op whose constants are copied. */
+fetch| void @model@_fetch(void *to, const void *from, uint32_t bytes);
+fetch| void @model@_wait(void);
+fetch|
 rows| @rows@
-run| /* Runs one inference. Write the inputs to their addresses before and read the outputs afterwards. The arena must be
+run| /* Runs one inference. Write the inputs to their addresses before and read the outputs afterwards. @the_arena@ must be
 run|  * aligned to @alignment@ bytes. `after_op` may be NULL; it is called with the index of each op that has run. */
 run| @run@;
 hop|

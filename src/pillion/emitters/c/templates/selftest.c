@@ -11,6 +11,7 @@
 #define INPUT_BYTES @input_bytes@u
 #define KEPT_BYTES @kept_bytes@u
 #define NOT_KEPT UINT32_MAX
+#define KEPT UINT8_MAX /* the area of results among the states */
 
 typedef struct {
     uint32_t op, result, bytes, element_bytes;
@@ -30,7 +31,8 @@ host| #else
 host| #endif
 
 static struct {
-    const uint8_t *arena, *state;
+    void *arena;
+    const uint8_t *state;
     uint32_t sample, compared;
     uint32_t runs[RESULTS]; /* of the ops that compute them */
     uint32_t wrong; /* the index of the first wrong op, plus 1 */
@@ -48,10 +50,14 @@ static uint32_t crc32(const uint8_t *bytes, uint32_t count) {
     return ~crc;
 }
 
+static const uint8_t *area_of(uint8_t area) {
+    return area == KEPT ? test.state : pillion_memory_at(&pillion_model_@model@, test.arena, area);
+}
+
 /* Returns the index of the first wrong element, or the number of bytes if all are correct. With a checksum only, a wrong result is
  * UINT32_MAX. */
 static uint32_t first_difference(const expectation *e, uint32_t number) {
-    const uint8_t *const found = (is_kept[number] ? test.state : test.arena) + places[number];
+    const uint8_t *const found = area_of(areas[number]) + places[number];
     if (e->at == NOT_KEPT) {
         return crc32(found, e->bytes) == checks[test.sample * RESULTS + number] ? e->bytes : UINT32_MAX;
     }
@@ -85,7 +91,7 @@ static void compare(uint32_t op) {
 }
 
 /* Passes an input row by row. */
-static void run_by_rows(const pillion_model *model, uint8_t *arena, void *state, const uint8_t *rows) {
+static void run_by_rows(const pillion_model *model, void *arena, void *state, const uint8_t *rows) {
     pillion_begin_rows(model, arena, state, compare);
     while (model->row_functions->hand_over(arena, rows, 1) > 0) {
         rows += model->row_functions->row_bytes;
@@ -93,13 +99,13 @@ static void run_by_rows(const pillion_model *model, uint8_t *arena, void *state,
     (void)model->row_functions->end(arena);
 }
 
-static void run(const pillion_model *model, uint8_t *arena, void *state, const uint8_t *input) {
+static void run(const pillion_model *model, void *arena, void *state, const uint8_t *input) {
     const uint8_t *rows = NULL;
     for (uint32_t i = 0; i < model->input_count; i++) {
         if (model->inputs[i].offset == PILLION_NOWHERE) {
             rows = input;
         } else {
-            memcpy(arena + model->inputs[i].offset, input, model->inputs[i].bytes);
+            memcpy(pillion_address(model, arena, &model->inputs[i]), input, model->inputs[i].bytes);
         }
         input += model->inputs[i].bytes;
     }

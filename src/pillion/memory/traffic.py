@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimated bytes that each buffer, and the constants of each op, move per run: the basis of choosing memories.
+
+With a cache, an op moves each byte of its operands and results once. Without, windows read their operand once per tap,
+and weights and scratch are read again for every few positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Value
+from pillion.memory.live_blocks import LiveBlock
+from pillion.memory.memory_units import Touched
+from pillion.memory.op_memory import Needs, RegionMemory
+from pillion.ops import Reshape, Scan, op_run_counts
+from pillion.ops.conv import Convolution
+from pillion.ops.pool import Pool
+
+POSITIONS = 4
+"""The positions that kernels compute in one pass over the weights."""
+
+
+def passes(op: Op) -> float:
+    """Returns how often a kernel reads weights and scratch without a cache."""
+    most = max((v.type.elements for v in op.operands if v.is_constant), default=0)
+    return max(op.macs / (most * POSITIONS), 1.0) if most else 1.0
+
+
+def _taps(op: Op) -> float:
+    """Returns how many windows an element of the operand lies in."""
+    if not isinstance(op, (Convolution, Pool)):
+        return 1.0
+    return max(math.prod(op.kernel) / math.prod(op.stride), 1.0)
+
+
+def touched_constants(op: Op, size: int, times: float = 1.0) -> Touched:
+    """Returns the bytes of an op's constants, of some size, that it reads."""
+    return Touched(read=size * times, read_often=size * times * passes(op))
+
+
+def touched_bytes(
+    graph: Graph, needs: Needs, blocks: Mapping[Value, LiveBlock], scratch: Mapping[Op, LiveBlock]
+) -> dict[LiveBlock, Touched]:
+    """Returns the bytes that a run moves to and from each block."""
+    found: dict[LiveBlock, Touched] = {}
+    for op, times, block_of in _ops_with_blocks(graph, needs, blocks):
+        if isinstance(op, (Reshape, Scan)):
+            continue
+        for value in op.activations:
+            size = value.type.size_bytes * times
+            if value in block_of:
+                _add(found, block_of[value], Touched(read=size, read_often=size * _taps(op)))
+        for value in op.results:
+            size = value.type.size_bytes * times
+            if value in block_of:
+                _add(found, block_of[value], Touched(written=size, written_often=size))
+        if op in scratch:
+            size = scratch[op].size * times
+            often = size * passes(op)
+            _add(found, scratch[op], Touched(size, size, often, often))
+    return found
+
+
+def _add(found: dict[LiveBlock, Touched], block: LiveBlock, more: Touched) -> None:
+    found[block] = found.get(block, Touched()) + more
+
+
+def _ops_with_blocks(
+    graph: Graph, needs: Needs, blocks: Mapping[Value, LiveBlock]
+) -> Iterator[tuple[Op, int, Mapping[Value, LiveBlock]]]:
+    """Yields each op that runs, how often, and the blocks of its values. The ops of a region share buffers."""
+    for run in op_run_counts(graph.ops):
+        need = needs.get(run.op)
+        if isinstance(need, RegionMemory):
+            storage = need.schedule.storage
+            own = {value: blocks[home] for value, home in storage.items() if home in blocks}
+            yield from ((op, run.times, own) for op in need.schedule.body.ops)
+        else:
+            yield run.op, run.times, blocks
