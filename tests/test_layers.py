@@ -75,6 +75,7 @@ ALLOWED: dict[str, set[str]] = {
     | FILES
     | {
         "data",
+        "memory",
         "schemas",
         "devices",
         "boards",
@@ -104,7 +105,8 @@ ALLOWED["compiled_program"] = (
         "tiling",
     }
 )
-ALLOWED["report"].add("compiled_program")
+ALLOWED["overlap"] = FLOOR | {"compiled_program", "emitters.c", "memory"}
+ALLOWED["report"] |= {"compiled_program", "overlap"}
 ALLOWED["program_files"] = set(ALLOWED) - {"importers.torch", "zoo", "data"}
 ALLOWED["program"] = {"compiled_program", "program_files", "report", "run"}
 ALLOWED["npu_settings"] = GROUND | {"program", "targets"}

@@ -135,8 +135,8 @@ FORMER_KINDS = {
 
 @dataclass(frozen=True)
 class PlacementOptions(Checked):
-    """The user's constraints: the ops that stay on the CPU, and whether the NPU may, should or must run all
-    others."""
+    """The user's constraints: the ops that stay on the CPU, whether the NPU may, should or must run all others, and
+    whether both work at once."""
 
     keep_on_cpu: Annotated[
         tuple[str, ...],
@@ -151,6 +151,9 @@ class PlacementOptions(Checked):
     )
     prefer_npu: Annotated[
         bool, Option("Use the NPU wherever possible, even if the core is estimated faster.")
+    ] = False
+    overlap: Annotated[
+        bool, Option("The core works while the NPU does; the C runs in steps: NAME_start, NAME_step.")
     ] = False
 
     def keeps(self, name: str, kind: str) -> str | None:
@@ -348,6 +351,13 @@ class CompileOptions(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.placement.overlap and self.memory.by_rows:
+            raise PillionError(
+                "two ways to run in parts",
+                rule="--overlap returns to the caller where it waits for the NPU, --rows-in where it waits for rows",
+                here="--overlap and --rows-in",
+                help="leave one of them out",
+            )
         if self.stream.inputs and self.memory.by_rows:
             raise PillionError(
                 "rows of an input that comes by frames",

@@ -25,6 +25,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.stream_io import Streaming
 from pillion.memory import MemoryPlan
 from pillion.memory.inside import segment_peak_bytes
+from pillion.memory.npu_calls import NpuCalls
 from pillion.ops import Segment
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
@@ -56,6 +57,8 @@ class CompiledProgram:
     """The estimated cycles of the program by its placement on NPU and core; 0 without an NPU."""
     own_arithmetic: Arithmetic | None = None
     """The model's own arithmetic, if the program was compiled for another."""
+    npu_calls: NpuCalls = NpuCalls.BLOCKING
+    """How the C calls the NPU."""
     floats: FloatModel | None = field(default=None, compare=False)
     """The float model before quantization, if available; reports compare its tensors."""
 
@@ -113,7 +116,7 @@ class CompiledProgram:
     @cached_property
     def whole(self) -> CProgram:
         """The C form without stripes: every op runs on whole tensors."""
-        return lower(self.graph, self.target.isa, self.optimize, self.payloads.workspaces)
+        return lower(self.graph, self.target.isa, self.optimize, self.payloads.workspaces, self.npu_calls)
 
     @property
     def lowered(self) -> CProgram:
@@ -177,7 +180,8 @@ class CompiledProgram:
 
     def _copied_tensors(self) -> list[Copied]:
         """Returns the tensors copied for each segment, in the target's program or in the host's."""
-        host = divide_alike(lower(self.graph, workspaces=self.payloads.workspaces), self.lowered)
+        host = lower(self.graph, workspaces=self.payloads.workspaces, npu_calls=self.npu_calls)
+        host = divide_alike(host, self.lowered)
         return [
             target_copies | host_copies
             for target_copies, host_copies in zip(self.lowered.copied, host.copied, strict=True)
@@ -192,7 +196,9 @@ class CompiledProgram:
                 more[f"npu_segment_{number}.bin"] = segment.payload
         more |= {f"{name}.txt": text for name, text in self.payloads.firmware_files.items()}
         if self.payloads.sources:
-            sources = self.payloads.sources(self.lowered.graph.name, self._copied_tensors())
+            sources = self.payloads.sources(
+                self.lowered.graph.name, self._copied_tensors(), self.lowered.in_steps
+            )
             more |= {f"{NPU_FOLDER}/{name}": text for name, text in sources.items()}
         return project_files(self.lowered, self.target.name, more, test, self.npu_memory)
 

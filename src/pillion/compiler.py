@@ -54,6 +54,7 @@ from pillion.npu_settings import fastest_that_fits, refuse_npu_options
 from pillion.ops import Segment
 from pillion.ops.mixed_scale_concat import warn_of_mixed_scales
 from pillion.option_values import ArithmeticName, Optimize
+from pillion.overlap import with_overlap
 from pillion.partition import (
     Placement,
     all_on_cpu,
@@ -265,6 +266,8 @@ def compile_graph(
             cycles=placed.cycles,
         )
         program.lower()
+        if options.placement.overlap:
+            return with_overlap(program, options)
         return program.within(options.memory_budget)
 
 

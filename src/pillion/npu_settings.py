@@ -23,7 +23,7 @@ def refuse_npu_options(chip: Target, options: CompileOptions) -> None:
     placement = options.placement
     demands = ["--only-npu"] * placement.only_npu + ["--prefer-npu"] * placement.prefer_npu
     used = demands + [f"--keep-on-cpu {pattern}" for pattern in placement.keep_on_cpu]
-    used += options.npu.flags.values()
+    used += [*(["--overlap"] * placement.overlap), *options.npu.flags.values()]
     if used:
         raise PillionError(
             f"`{chip.name}` has no NPU",

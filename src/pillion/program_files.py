@@ -17,6 +17,7 @@ from pillion.errors import PillionError, require_one_of, warn
 from pillion.host_io.atomic_files import output_suffix, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
+from pillion.memory.npu_calls import NpuCalls
 from pillion.ops import flatten_ops
 from pillion.option_values import Runtime
 from pillion.partition import inline_segments
@@ -50,6 +51,13 @@ def save(
         and (program.stripes or program.memory.several)
     ):
         raise _untiled_program(program, form)
+    if form in (".pte", ".tflite") and program.npu_calls is not NpuCalls.BLOCKING:
+        raise PillionError(
+            f"a {form} cannot run core and NPU at once",
+            rule="--overlap is for C projects; runtimes of other programs wait for the NPU",
+            here="--overlap",
+            help="-o FOLDER for a C project, or leave --overlap out",
+        )
     require_one_of("runtime", runtime, get_args(Runtime))
     if form == ".tflite" and selftest is not None:
         raise no_selftest_error(path)

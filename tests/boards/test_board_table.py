@@ -58,7 +58,7 @@ def test_a_board_is_found_by_its_name(board: Board) -> None:
 @every_board
 def test_a_board_holds_a_mobilenet_v2(board: Board) -> None:
     """3.5 MB of constants and 1.5 MB of arena; no two memories overlap."""
-    assert set(board.regions) == {"CODE", "DATA", "CONSTANTS", "ARENA"}
+    assert set(board.regions) >= {"CODE", "DATA", "CONSTANTS", "ARENA"}
     assert board.regions["CONSTANTS"].bytes >= 4_000_000
     assert board.regions["ARENA"].bytes >= 2_000_000
     regions = sorted(board.regions.values(), key=lambda region: region.origin)

@@ -132,6 +132,13 @@ def test_any_name_is_good_for_a_model(name: str, tmp_path: Path, pillion: Call) 
     assert pillion("run", folder).code == 0
 
 
+def test_explain_has_the_time_line_of_both_units(pillion: Call) -> None:
+    facts = pillion("explain", "-m", f"{NET}:Net", "-t", "imxrt700", "--overlap", "--json").facts
+    assert "cycles instead of" in facts["overlap"]
+    assert {row["unit"] for row in facts["timeline"]} == {"npu", "cpu"}
+    assert any(row["critical"] for row in facts["timeline"])
+
+
 def test_explain_has_a_row_for_every_op(pillion: Call) -> None:
     facts = pillion(
         "explain", "-m", f"{NET}:Net", "-t", "imxrt700", "--keep-on-cpu", "softmax", "--json"

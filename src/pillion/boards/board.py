@@ -51,7 +51,7 @@ class Board:
 
     @cached_property
     def regions(self) -> Mapping[str, BoardRegion]:
-        """CODE, CONSTANTS, DATA and ARENA, read from the linker script."""
+        """CODE, CONSTANTS, DATA, ARENA and further memories, read from the linker script."""
         script = firmware_files()[f"{HARNESS_FOLDER}/{self.linker_script}"]
         matches = re.findall(
             r"^\s*(\w+)\s*\(\w+\)\s*: ORIGIN = (0x[0-9a-f]+), LENGTH = (\d+)([KM])", script, re.MULTILINE

@@ -130,6 +130,7 @@ def _c_project(program: Program) -> Facts:
         **_memory_use_facts(program),
         **_npu_copy_facts(program),
         **_stripe_facts(program),
+        **_overlap_facts(program),
     }
 
 
@@ -308,8 +309,19 @@ def explanation_facts(program: Program) -> Facts:
         **_stripe_facts(program),
         **_memory_use_facts(program),
         **({"buffers": buffers} if (buffers := _buffer_rows(program)) else {}),
+        **_overlap_facts(program, timeline=True),
         "ops": rows,
     }
+
+
+def _overlap_facts(program: Program, timeline: bool = False) -> Facts:
+    """Returns what working at once gains and costs, and the time line of both units."""
+    from pillion.overlap import overlap_of
+
+    found = overlap_of(program)
+    if found is None:
+        return {}
+    return {"overlap": found.summary, **({"timeline": found.rows} if timeline else {})}
 
 
 def _loop_row(loop: LoopEntry) -> Facts:

@@ -76,6 +76,9 @@ def time_facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = Fal
         if time.classes and (as_json or not in_short)
         else {}
     )
+    if time.timelines:
+        path = [entry.op.name for entry in time.timelines[-1].critical_path]
+        numbers |= {"time_critical_path": path}
     return {
         "time": str(time),
         **(numbers if as_json else {}),

@@ -92,9 +92,9 @@ class Payloads:
     """The source of the cycle estimates, with its version."""
     missing: str = ""
     """The converter that is not installed."""
-    sources: Callable[[str, Sequence[Copied]], Mapping[str, str]] | None = None
+    sources: Callable[[str, Sequence[Copied], bool], Mapping[str, str]] | None = None
     """Returns the C files (name → text) that run the segments of a named model on the chip, given the copied
-    operands and results of each segment."""
+    operands and results of each segment, and whether segments are started and awaited by two functions."""
     scratch_bytes: int = 0
     """The working memory of the largest segment in bytes: outside the program's arena, or inside it if
     `workspaces` are given."""

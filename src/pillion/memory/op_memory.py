@@ -11,7 +11,7 @@ from pillion.ir.access import ROWS, Span
 from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.ir.workspace import Workspace
-from pillion.memory.events import InnerOpRun
+from pillion.memory.events import ALIGNMENT, InnerOpRun
 from pillion.memory.schedule import Schedule
 from pillion.ops import Scan
 
@@ -25,11 +25,19 @@ class OpMemory:
     in_place: tuple[Value, ...] = ()
     workspace: Workspace | None = None
     """The scratch, if operands and results have fixed offsets in it."""
+    overlapped: int = 0
+    """The number of ops behind this one that run while the NPU runs this one."""
 
     ticks: ClassVar[int] = 1
     """The duration in ticks."""
     steps: ClassVar[int] = 1
     """The number of ops of the program."""
+
+    @property
+    def guard_bytes(self) -> int:
+        """The bytes that stay free before and behind a workspace: what the core writes while the NPU works shares no line of
+        its cache with the workspace, whose lines the driver discards."""
+        return ALIGNMENT if self.workspace is not None and self.overlapped else 0
 
 
 class InnerMemory:

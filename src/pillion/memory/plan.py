@@ -23,7 +23,7 @@ from pillion.memory.divided_memory import DividedMemory, MemoryRequest, SeveralM
 from pillion.memory.events import ALIGNMENT, align_up
 from pillion.memory.first_fit import PlanningEffort, place_blocks
 from pillion.memory.live_blocks import LiveBlock, least_bytes, live_bytes
-from pillion.memory.npu_workspace import CACHE_LINE, place_in_npu_workspace
+from pillion.memory.npu_workspace import CACHE_LINE, guard_bytes, place_in_npu_workspace
 from pillion.memory.op_memory import Needs, OpMemory, RegionMemory, RepeatMemory
 from pillion.memory.scan_memory import LoopBlocks, add_loop_blocks, add_result_blocks, overlay_result
 from pillion.memory.sliding_buffers import merge_sliding_blocks
@@ -142,7 +142,7 @@ def plan_memory(
         arena_bytes = sum(used.arena_bytes for used in several.used)
     return MemoryPlan(
         offsets={value: block.offset + shifts.get(value, 0) for value, block in blocks.items()},
-        scratch_offsets={op: block.offset for op, block in scratch.items()},
+        scratch_offsets={op: block.offset + guard_bytes(needs, op) for op, block in scratch.items()},
         arena_bytes=-(-arena_bytes // alignment) * alignment,
         alignment=alignment,
         activation_bytes=min(activation_bytes, arena_bytes),
@@ -187,6 +187,8 @@ class _OpTicks:
         self.ticks = 0
         self.numbers: list[tuple[int, int]] = []
         """For each tick, the first and the last op that may run; the ops of a region take turns."""
+        running: dict[int, int] = {}
+        """The last op that runs while the NPU runs a segment → the segment."""
         for op in graph.ops:
             need = needs[op]
             first = self.numbers[-1][1] + 1 if self.numbers else 0
@@ -197,6 +199,17 @@ class _OpTicks:
                 self.numbers += need.steps_of_ticks(first)
             else:
                 self.numbers += [(first, first + need.steps - 1)] * need.ticks
+            if isinstance(need, OpMemory) and need.overlapped:
+                running[len(self.begin) - 1 + need.overlapped] = len(self.begin) - 1
+            self._wait_for(running.pop(len(self.begin) - 1, None))
+
+    def _wait_for(self, segment: int | None) -> None:
+        """Adds the tick in which the core waits for a segment: until then its memory is live. No op of the core has
+        this tick, so that none of them takes an operand that the NPU still reads for its own."""
+        if segment is not None:
+            self.end[segment] = self.ticks
+            self.ticks += 1
+            self.numbers.append((self.numbers[-1][1],) * 2)
 
     def spans(self, graph: Graph) -> dict[Op, tuple[int, int]]:
         """Returns the first and the last tick of each op."""
@@ -212,7 +225,8 @@ class _OpTicks:
     def of_ops(self, graph: Graph, needs: Needs) -> Iterator[Iterable[int]]:
         """Yields the ticks of every op, inner ones included."""
         for i, op in enumerate(graph.ops):
-            need, ticks = needs[op], range(self.begin[i], self.end[i] + 1)
+            need = needs[op]
+            ticks = range(self.begin[i], self.begin[i] + need.ticks)
             if isinstance(need, RepeatMemory):
                 yield from need.ticks_of_steps(self.begin[i])
             elif not isinstance(need, RegionMemory):
@@ -341,7 +355,8 @@ def _scratch_blocks(graph: Graph, needs: Needs, clock: _OpTicks) -> Iterator[tup
     for i, op in enumerate(graph.ops):
         need, begin = needs[op], clock.begin[i]
         if isinstance(need, OpMemory) and need.scratch_bytes:
-            yield op, LiveBlock(align_up(need.scratch_bytes), begin, begin)
+            size = align_up(need.scratch_bytes) + 2 * need.guard_bytes
+            yield op, LiveBlock(size, begin, clock.end[i])
         if not isinstance(need, RegionMemory):
             continue
         progress = need.state_bytes(bool(graph.states))

@@ -5,7 +5,7 @@ decision."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -99,11 +99,17 @@ class Ledger:
         return iter(self.entries)
 
     def in_order_of(self, ops: Sequence[Op]) -> Ledger:
-        """Returns the record in another execution order of the same ops."""
+        """Returns the record in another execution order of the same ops, with segments numbered in this order."""
         inside = ((op.body.ops if isinstance(op, Segment) else (op,)) for op in ops)
         order = {op: index for index, some in enumerate(inside) for op in some}
         entries = sorted(self.entries, key=lambda entry: order.get(entry.op, len(order)))
-        return Ledger(tuple(entries), self.copied)
+        numbers: dict[int | None, int] = {}
+        for entry in entries:
+            if entry.segment is not None:
+                numbers.setdefault(entry.segment, len(numbers))
+        return Ledger(
+            tuple(replace(entry, segment=numbers.get(entry.segment)) for entry in entries), self.copied
+        )
 
     @property
     def on_npu(self) -> list[LedgerEntry]:

@@ -10,11 +10,19 @@ from pillion.compiled_program import CompiledProgram
 from pillion.host_io.progress import stage
 from pillion.ir.types import Array
 from pillion.ops import Segment
+from pillion.overlap import overlap_of
 from pillion.report import board_measurement, flash, quality
 from pillion.report.arena import arena_facts
 from pillion.report.op_facts import op_facts, segments, tensor_edges, tensor_facts, with_boundary_bytes
 from pillion.report.provenance import provenance_facts
-from pillion.report.report_facts import Facts, QualityFacts, StateFacts, TimeFacts
+from pillion.report.report_facts import (
+    Facts,
+    OverlapFacts,
+    QualityFacts,
+    StateFacts,
+    TimeFacts,
+    TimelineRow,
+)
 from pillion.report.report_options import ReportOptions
 from pillion.report.report_samples import report_samples
 from pillion.run.float_interface import as_type, graph_inputs
@@ -91,7 +99,15 @@ def _assemble_facts(
         measured=measurement.facts,
         quality=measured,
         origin=provenance_facts(subject, options),
+        overlap=_overlap_facts(subject),
     )
+
+
+def _overlap_facts(subject: CompiledProgram) -> OverlapFacts | None:
+    found = overlap_of(subject)
+    if found is None:
+        return None
+    return OverlapFacts(found.summary, tuple(TimelineRow(**row) for row in found.rows))
 
 
 def _npu_name(subject: CompiledProgram) -> str:

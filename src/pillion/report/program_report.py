@@ -10,6 +10,7 @@ from pillion.compiled_program import CompiledProgram
 from pillion.devices.clock import Clock
 from pillion.host_io.progress import Advance, show_progress
 from pillion.ir.text import to_text
+from pillion.overlap import overlap_of
 from pillion.report.collect import collect
 from pillion.report.page import require_template_engine, write_page
 from pillion.report.report_options import ReportOptions
@@ -46,7 +47,9 @@ def explain(program: CompiledProgram) -> str:
     over_time = program.streaming.lines if program.streaming else ()
     loops = (f"loop {loop.name}: {loop.because}" for loop in program.ledger.copied)
     ops = (f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in program.ledger)
-    return "\n".join((*over_time, f"arithmetic: {program.arithmetic}", *loops, *ops))
+    found = overlap_of(program)
+    at_once = (f"core and NPU at once: {found.summary}",) if found else ()
+    return "\n".join((*over_time, f"arithmetic: {program.arithmetic}", *at_once, *loops, *ops))
 
 
 def text(program: CompiledProgram) -> str:

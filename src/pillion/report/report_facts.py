@@ -39,6 +39,25 @@ class TimeFacts:
         return f"{_three_digits(1e3 / self.high_ms)}–{_three_digits(1e3 / self.low_ms)} per second"
 
 
+@dataclass(frozen=True)
+class TimelineRow:
+    """One op on its unit, `npu` or `cpu`; times in estimated cycles from the beginning of a run."""
+
+    unit: str
+    op: str
+    begin: int
+    end: int
+    critical: bool
+
+
+@dataclass(frozen=True)
+class OverlapFacts:
+    """Core and NPU at once: the gain and the cost as text, and all ops in starting order."""
+
+    summary: str
+    timeline: tuple[TimelineRow, ...]
+
+
 def _three_digits(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{float(f'{number:.3g}'):.5f}".rstrip("0").rstrip(".")
 
@@ -351,6 +370,8 @@ class Facts:
     origin: OriginFacts
     time: TimeFacts | None = None
     """Time estimate; None without a clock."""
+    overlap: OverlapFacts | None = None
+    """The time line of both units; None if they do not work at once."""
 
     @property
     def fits(self) -> bool | None:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pillion.boards.elf import ElfSizes
 from pillion.devices.payloads import Payloads
+from pillion.emitters.c.lower import CProgram
 from pillion.emitters.c.manifest import ManifestOp
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content
@@ -126,6 +127,10 @@ class Runnable(Protocol):
     @property
     def files(self) -> Mapping[str, Content]:
         """Path → content of the C project."""
+
+    @property
+    def lowered(self) -> CProgram:
+        """The C form."""
 
     @property
     def payloads(self) -> Payloads:

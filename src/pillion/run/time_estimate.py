@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +28,14 @@ from pillion.devices.cortex_m.op_cycles import counted_cycles
 from pillion.devices.cycle_range import CycleRange, sum_of_ranges
 from pillion.devices.device import Device
 from pillion.emitters.c.kernel_costs import estimated_cycles
+from pillion.emitters.c.lower import CProgram
 from pillion.emitters.c.manifest import Manifest, ManifestOp, read_manifest
 from pillion.errors import PillionError
 from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops import Segment, flatten_ops, op_run_counts
+from pillion.memory.timeline import Timeline, timeline
+from pillion.ops import Region, Segment, flatten_ops, op_run_counts
 from pillion.run.emulated_board import check_board
 from pillion.run.executor import TIMEOUT_SECONDS, Runnable, verdict_of_checks
 from pillion.run.project_folder import temporary_project
@@ -109,10 +112,14 @@ class TimeEstimate:
     """The parts that the estimate omits."""
     npu_clock: Clock | None = None
     """The NPU's clock; None: the core's."""
+    timelines: tuple[Timeline, ...] = ()
+    """The time lines of core and NPU in milliseconds, for the lowest and the highest estimates, if both work at once."""
 
     @property
     def milliseconds(self) -> CycleRange:
-        """The total time of all ops, which run in sequence."""
+        """The total time of all ops, which run in sequence unless core and NPU work at once."""
+        if self.timelines:
+            return CycleRange(*(line.total for line in self.timelines))
         return sum_of_ranges(op.milliseconds for op in self.ops)
 
     @property
@@ -266,7 +273,19 @@ def _add_npu_times(estimate: TimeEstimate, program: Runnable, conditions: Timing
         _segment_time(op, program.target.npu, conditions) if isinstance(op, Segment) else next(cpu)
         for op in flatten_ops(program.graph.ops)
     )
-    return dataclasses.replace(estimate, ops=ops, left_out="", npu_clock=conditions.npu_clock)
+    lines = _timelines(program.lowered, ops) if program.lowered.in_steps else ()
+    return dataclasses.replace(
+        estimate, ops=ops, left_out="", npu_clock=conditions.npu_clock, timelines=lines
+    )
+
+
+def _timelines(lowered: CProgram, ops: Sequence[OpTime]) -> tuple[Timeline, ...]:
+    """Returns the time lines for the lowest and the highest times of ops. Copies of states, which `ops` lack, are last."""
+    graph, times = lowered.graph, iter(ops)
+    parts = {op: op.body.ops if isinstance(op, Region) else flatten_ops([op]) for op in graph.ops}
+    found = {op: sum_of_ranges(one.milliseconds for one in islice(times, len(parts[op]))) for op in graph.ops}
+    bounds = ({op: one.low for op, one in found.items()}, {op: one.high for op, one in found.items()})
+    return tuple(timeline(graph, durations, lowered.npu_calls) for durations in bounds)
 
 
 def _segment_time(op: Segment, npu: Device | None, conditions: TimingConditions) -> OpTime:

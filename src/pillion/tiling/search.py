@@ -88,7 +88,10 @@ def plan_stripes(
         return TilingPlan((), whole)
     known = whole_op_variants(whole) if known is None else known
     return TilingPlan(
-        stripes, select_and_plan(striped(graph, stripes), whole.isa, whole.optimize, known, whole.workspaces)
+        stripes,
+        select_and_plan(
+            striped(graph, stripes), whole.isa, whole.optimize, known, whole.workspaces, whole.npu_calls
+        ),
     )
 
 

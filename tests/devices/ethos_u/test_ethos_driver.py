@@ -18,15 +18,22 @@ from ethos_streams import needs_vela
 from pillion.devices.ethos_u import host_driver, payload, segment_source
 from pillion.devices.ethos_u.vela import CompiledSegment
 from pillion.devices.host_driver import CHANNEL
+from pillion.emitters.c.manifest import read_manifest
+from pillion.errors import PillionError
 from pillion.ops import Segment
 from pillion.ops.example_values import random_like
 from pillion.program import Program
-from pillion.run.npu_project import _serve_channel
+from pillion.run.executor import RunOptions
+from pillion.run.npu_project import _serve_channel, run_on_npu
 
 DRIVER = """
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 struct ethosu_driver;
+int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                        uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
+int ethosu_wait(struct ethosu_driver *drv, bool block);
 struct ethosu_driver *ethosu_reserve_driver(void);
 void ethosu_release_driver(struct ethosu_driver *drv);
 int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
@@ -56,26 +63,33 @@ def program() -> Program:
 
 
 @pytest.fixture(scope="module")
+def in_steps() -> Program:
+    return pillion.compile(Net().eval(), (X,), target="cortex-m55+ethos-u55-128", overlap=True)
+
+
+@pytest.fixture(scope="module")
 def another() -> Program:
     return pillion.compile(
         nn.Conv2d(3, 5, 3).eval(), (X,), target="cortex-m55+ethos-u55-128", name="another", io_dtype="int8"
     )
 
 
-def sources(program: Program, folder: Path, is_copied: bool) -> list[Path]:
+def sources(program: Program, folder: Path, is_copied: bool, in_sram: bool = False) -> list[Path]:
     """The project's files for the NPU; with copies as if no input or output lay in its place."""
     program.firmware(folder / "c", force=True)
     made = [payload.parse_payload(segment.payload) for segment in program.payloads.segments]
-    if is_copied:
-        everything = [frozenset(range(len(one.inputs) + len(one.outputs))) for one in made]
-        for name, text in segment_source.sources(program.graph.name, made, everything).items():
+    if is_copied or in_sram:
+        everything = [frozenset(range(is_copied * (len(one.inputs) + len(one.outputs)))) for one in made]
+        form = (in_sram, program.lowered.in_steps)
+        for name, text in segment_source.sources(program.graph.name, made, everything, *form).items():
             (folder / "c" / "npu" / name).write_text(text)
     (folder / "ethosu_driver.h").write_text(DRIVER)
     return sorted((folder / "c" / "npu").glob("*.c"))
 
 
 def includes(folder: Path) -> list[str]:
-    return [f"-I{folder}", f"-I{folder / 'c' / 'model'}", f"-I{folder / 'c' / 'npu'}"]
+    project = folder / "c"
+    return [f"-I{folder}", *(f"-I{project / name}" for name in ("model", "npu", "model/kernels/include"))]
 
 
 @needs_vela
@@ -213,6 +227,52 @@ def test_compilers_for_chips_take_it(program: Program, tmp_path: Path, is_copied
         for file in files:
             command = [compiler, f"-mcpu={core}", "-mthumb", level, *FLAGS, *includes(tmp_path)]
             subprocess.run([*command, "-c", str(file), "-o", str(tmp_path / "o.o")], check=True, timeout=60)
+
+
+@needs_vela
+@pytest.mark.parametrize("is_copied", [False, True])
+@pytest.mark.parametrize("in_sram", [False, True])
+def test_compilers_for_chips_take_c_that_starts_and_awaits(
+    in_steps: Program, tmp_path: Path, is_copied: bool, in_sram: bool
+) -> None:
+    compiler = shutil.which("arm-none-eabi-gcc")
+    if compiler is None:
+        pytest.skip("not installed: arm-none-eabi-gcc")
+    for file in [*sources(in_steps, tmp_path, is_copied, in_sram), tmp_path / "c" / "model" / "model.c"]:
+        command = [compiler, "-mcpu=cortex-m55", "-mthumb", "-O2", *FLAGS, *includes(tmp_path)]
+        subprocess.run([*command, "-c", str(file), "-o", str(tmp_path / "o.o")], check=True, timeout=60)
+
+
+@needs_vela
+@pytest.mark.parametrize("is_copied", [False, True])
+@pytest.mark.parametrize("in_sram", [False, True])
+def test_c_that_starts_and_awaits_gives_the_bytes_of_the_reference(
+    in_steps: Program, tmp_path: Path, is_copied: bool, in_sram: bool
+) -> None:
+    """The project's own C, against a driver that says twice that a segment still runs, and only then reads its inputs."""
+    sources(in_steps, tmp_path, is_copied, in_sram)
+    project = tmp_path / "c"
+    manifest = read_manifest(project)
+    x = random_like(in_steps.graph.inputs[0])
+    (made,) = run_on_npu(project, manifest, [[x]], RunOptions())
+    for wanted, got in zip(in_steps.run(x), made.outputs, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@needs_vela
+@pytest.mark.parametrize(("old", "new"), [("ethosu_wait(npu, 0)", "0"), ("    task->npu = npu;\n", "")])
+def test_c_that_does_not_wait_is_found(in_steps: Program, tmp_path: Path, old: str, new: str) -> None:
+    sources(in_steps, tmp_path, False)
+    file = tmp_path / "c" / "npu" / "npu_ethosu.c"
+    assert file.read_text().count(old) == 1
+    file.write_text(file.read_text().replace(old, new))
+    x = random_like(in_steps.graph.inputs[0])
+    project = tmp_path / "c"
+    try:
+        (made,) = run_on_npu(project, read_manifest(project), [[x]], RunOptions())
+    except PillionError:
+        return
+    assert any((a != b).any() for a, b in zip(in_steps.run(x), made.outputs, strict=True))
 
 
 def _numbers(name: str, data: bytes) -> str:

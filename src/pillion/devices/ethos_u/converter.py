@@ -61,7 +61,7 @@ def _compile_payloads(settings: VelaSettings, files: Sequence[SegmentFile], chip
     return Payloads(
         tuple(_segment_payload(file, segment) for file, segment in zip(files, segments, strict=True)),
         converter=f"{_converter_name()} for {settings.accelerator.name}, {settings.memory}, {settings.system_name}",
-        sources=lambda model, copied: sources(model, segments, copied, in_sram),
+        sources=lambda model, copied, in_steps: sources(model, segments, copied, in_sram, in_steps),
         workspaces=tuple(segment.workspace for segment in segments),
         scratch_bytes=max(segment.scratch_bytes for segment in segments),
         fast_bytes=max(segment.fast_bytes for segment in segments),

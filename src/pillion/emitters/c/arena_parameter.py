@@ -27,15 +27,18 @@ def arena_argument(program: CProgram) -> str:
     return "memories" if program.memory.arenas else "arena"
 
 
-def arena_pointers(program: CProgram) -> dict[str, str]:
-    """Returns each variable that points to an arena, with its value."""
+def arena_pointers(program: CProgram, record: str = "") -> dict[str, str]:
+    """Returns each variable that points to an arena, with its value: from the parameter, or from a `record` that keeps it."""
     arenas = program.memory.arenas
-    return {base_of(one.area): f"memories->{one.memory.name}" for one in arenas} or {"base": "arena"}
+    memories = f"((const {program.graph.name}_memories *)(void *){record}arena)" if record else "memories"
+    return {base_of(one.area): f"{memories}->{one.memory.name}" for one in arenas} or {
+        "base": f"{record}arena"
+    }
 
 
-def pointer_lines(program: CProgram) -> list[str]:
+def pointer_lines(program: CProgram, record: str = "") -> list[str]:
     """Returns the statements that define the pointers to all arenas."""
-    pointers = arena_pointers(program)
+    pointers = arena_pointers(program, record)
     defined = [f"uint8_t *const {name} = {value};" for name, value in pointers.items()]
     return [*defined, *(f"(void){name};" for name in pointers)]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import indent
+from typing import Literal
 
 from pillion.emitters.c.arena_parameter import arena_pointers, base_of
 from pillion.emitters.c.escaping import comment_text
 from pillion.emitters.c.loop_rolling import (
     Action,
     AwaitConstants,
+    AwaitSegment,
     CallSubroutine,
     FetchConstants,
     LoadConstant,
@@ -30,6 +32,7 @@ from pillion.emitters.c.loop_rolling import (
 )
 from pillion.emitters.c.lower import CProgram, CStep, Variant
 from pillion.emitters.c.outlining import outline_repeated_calls
+from pillion.ir.op import Op
 from pillion.ir.types import Value
 from pillion.memory import MemoryLocation
 from pillion.memory.events import align_up
@@ -57,11 +60,16 @@ def segment_function(program: CProgram, number: int) -> str:
     return f"{program.graph.name}_npu_segment_{number}"
 
 
-def segment_signature(program: CProgram, number: int) -> str:
-    """Returns the declaration of the function that runs a segment, with the workspace as an argument if it is part
-    of the arena."""
+SegmentPart = Literal["", "_start", "_end"]
+"""The functions of a segment: the whole, or its parts in a program that overlaps core and NPU."""
+
+
+def segment_signature(program: CProgram, number: int, part: SegmentPart = "") -> str:
+    """Returns the declaration of the function that runs a segment, or of its parts in a program that overlaps core and
+    NPU, with the workspace as an argument if it is part of the arena."""
     more = ", void *workspace" if program.workspaces else ""
-    return f"void {segment_function(program, number)}(const void *const *inputs, void *const *outputs{more})"
+    kind, task = ("int", "pillion_task *task, ") if part else ("void", "")
+    return f"{kind} {segment_function(program, number)}{part}({task}const void *const *inputs, void *const *outputs{more})"
 
 
 class StatementWriter:
@@ -74,6 +82,7 @@ class StatementWriter:
         self.named: set[int] = set()
         self.waits = 0
         self.answer = ""
+        self.resume_points = 0
         fed = program.feed.items if program.feed is not None else range(0)
         (self.before, self.fed, self.rest), self.subroutines = outline_repeated_calls(
             [program.items[: fed.start], program.items[fed.start : fed.stop], program.items[fed.stop :]],
@@ -84,6 +93,13 @@ class StatementWriter:
     def text(self) -> str:
         """Returns the statements behind the row input, or all if there is none."""
         return "\n".join(map(self._item_statements, self.rest))
+
+    def statements_in_steps(self) -> str:
+        """Returns the statements of a program that overlaps core and NPU: they return 0 where they must wait for the
+        NPU, and go on from there."""
+        body = self.text()
+        cases = "".join(f"case {n}:\n    goto at_{n};\n" for n in range(1, self.resume_points + 1))
+        return f"switch (task->at) {{\ncase 0:\n    break;\n{cases}default:\n    return 1;\n}}\n{body}"
 
     def statements_before_rows(self) -> str:
         """Returns the statements that run before the first row arrives."""
@@ -182,20 +198,30 @@ class StatementWriter:
                 return self._run_step_statements(what, places)
             case RunVariant(first):
                 return self._run_step_statements(first, places[1:], places[0])
+            case AwaitSegment() | AwaitConstants() | FetchConstants():
+                return self._asynchronous_statements(what, places)
             case MoveRows(size):
                 return f"pillion_move_rows({places[0]}, {places[1]}, {size});\n"
             case TakeRows(rows, _):
                 return self._take_rows_call(rows, places)
             case LoadConstant(size, value):
                 return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"
-            case FetchConstants(arrays):
-                return self._fetch_calls(arrays, places[0])
-            case AwaitConstants():
-                return f"{self.program.graph.name}_wait();\n"
             case CallSubroutine():
                 return self._run(what, places, len(counters))
             case RolledLoop():
                 return self._loop(what, counters)
+
+    def _asynchronous_statements(
+        self, what: AwaitSegment | AwaitConstants | FetchConstants, places: Texts
+    ) -> str:
+        """Returns the statements that start or await what runs beside the core."""
+        match what:
+            case AwaitSegment(step):
+                return self._await_statements(step, places)
+            case FetchConstants(arrays):
+                return self._fetch_calls(arrays, places[0])
+            case AwaitConstants():
+                return f"{self.program.graph.name}_wait();\n"
 
     def _loop(self, loop: RolledLoop, counters: tuple[str, ...]) -> str:
         depth = len(counters)
@@ -234,25 +260,41 @@ class StatementWriter:
         is_known = step.index in self.named
         self.named.add(step.index)
         lines = [] if is_known else [op_comment(step)]
+        is_started = step.index in self.segments and self.program.in_steps
         if step.index in self.segments:
-            lines.append(self._segment_call(self.segments[step.index], variant, locations))
+            lines.append(self._segment_call(step, locations, "_start" if is_started else ""))
         lines += [self._call(step, variant, n, locations, params) for n in variant.calls]
-        after = f"done({step.index});\n" if self.after_op else ""
+        after = f"done({step.index});\n" if self.after_op and not is_started else ""
         return "\n".join(lines) + "\n" + after
 
-    def _segment_call(self, number: int, variant: Variant, locations: Texts) -> str:
-        """Returns the call of a segment with the addresses of its operands and results."""
-        count = len(variant.choice.op.activations)
-        inputs, outputs = (", ".join(some) for some in (locations[:count], locations[count:]))
+    def _await_statements(self, index: int, locations: Texts) -> str:
         return (
-            f"{{\n    const void *const inputs_{number}[] = {{{inputs}}};\n"
-            f"    void *const outputs_{number}[] = {{{outputs}}};\n"
-            f"    {segment_function(self.program, number)}(inputs_{number}, outputs_{number}{self._workspace_argument(variant)});\n}}"
+            f"{self._segment_call(self.program.steps[index], locations, '_end')}\n"
+            + f"done({index});\n" * self.after_op
         )
 
-    def _workspace_argument(self, variant: Variant) -> str:
+    def _segment_call(self, step: CStep, locations: Texts, part: SegmentPart) -> str:
+        """Returns the call of a segment, or of a part of it, with the addresses of its operands and results. If the NPU
+        lets a part wait, the step of the program ends there, and the next one begins there."""
+        op, number = step.choice.op, self.segments[step.index]
+        count = len(op.activations)
+        inputs, outputs = (", ".join(some) for some in (locations[:count], locations[count:]))
+        task = "task, " if part else ""
+        call = f"{segment_function(self.program, number)}{part}({task}inputs_{number}, outputs_{number}{self._workspace_argument(op)})"
+        resumed = ""
+        if part:
+            self.resume_points += 1
+            resumed = f"task->at = {self.resume_points};\nat_{self.resume_points}:\n"
+            call = f"if (!{call}) {{\n        return 0;\n    }}"
+        return (
+            f"{resumed}{{\n    const void *const inputs_{number}[] = {{{inputs}}};\n"
+            f"    void *const outputs_{number}[] = {{{outputs}}};\n"
+            f"    {call}{'' if part else ';'}\n}}"
+        )
+
+    def _workspace_argument(self, op: Op) -> str:
         """Returns the last argument of a segment that works in the arena."""
-        location = self.program.memory.scratch_location(variant.choice.op)
+        location = self.program.memory.scratch_location(op)
         return "" if location is None else f", {self._location_expression(MovingLocation(location))}"
 
     def _call(self, step: CStep, variant: Variant, number: int, locations: Texts, params: str) -> str:

@@ -93,9 +93,17 @@ class AwaitConstants:
     """Waits for the copy that was started last."""
 
 
+@dataclass(frozen=True)
+class AwaitSegment:
+    """Waits until the NPU has run a segment; its locations are those of the segment's operands and results."""
+
+    step: int
+
+
 Action = (
     FetchConstants
     | AwaitConstants
+    | AwaitSegment
     | RunStep
     | RunVariant
     | MoveRows

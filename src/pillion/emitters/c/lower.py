@@ -18,6 +18,7 @@ from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.loop_rolling import (
     Action,
     AwaitConstants,
+    AwaitSegment,
     FetchConstants,
     ProgramItem,
     RolledLoop,
@@ -45,6 +46,7 @@ from pillion.memory import (
     is_alias,
 )
 from pillion.memory.events import align_up
+from pillion.memory.npu_calls import NpuCalls, resume_points
 from pillion.ops import Region, Scan, Segment, flatten_ops
 from pillion.option_values import Optimize
 
@@ -242,10 +244,11 @@ def lower(
     isa: Isa = Isa.PORTABLE,
     optimize: Optimize = "speed",
     workspaces: tuple[Workspace, ...] = (),
+    npu_calls: NpuCalls = NpuCalls.BLOCKING,
 ) -> CProgram:
     """Lowers the graph: chooses a kernel for each op, packs constants and plans memory. Copies are added for
     states that cannot be updated in place. `workspaces` are the memory of NPU segments that work in the arena."""
-    return pack_constants(select_and_plan(graph, isa, optimize, workspaces=workspaces))
+    return pack_constants(select_and_plan(graph, isa, optimize, workspaces=workspaces, npu_calls=npu_calls))
 
 
 def pack_constants(plan: KernelPlan) -> CProgram:
@@ -274,9 +277,12 @@ def pack_constants(plan: KernelPlan) -> CProgram:
         if not sums.is_uniform
     }
     writer = _ItemWriter(regions, plan.needs, dict(sliding_buffer_moves(plan.joints, memory)), memory)
-    items = [list(writer.items(op, first)) for op, first in _ops_with_step_index(graph, plan.needs)]
+    firsts = dict(_ops_with_step_index(graph, plan.needs))
+    items = [list(writer.items(op, first)) for op, first in firsts.items()]
     if memory.several is not None and memory.several.streamed:
         items = list(_with_fetches(graph, items, steps, constants, memory.several.streamed))
+    for segment, behind in resume_points(graph, plan.npu_calls) if plan.in_steps else ():
+        items[behind - 1].append(writer.awaiting(segment, firsts[segment]))
     hop = stream_entry(graph, memory)
     of_plan = {f.name: getattr(plan, f.name) for f in fields(KernelPlan)}
     return CProgram(
@@ -356,6 +362,10 @@ class _ItemWriter:
         else:
             yield from [self.moves[op]] if op in self.moves else []
             yield ProgramItem.at(RunStep(first), *map(self.memory.spot, (*op.activations, *op.results)))
+
+    def awaiting(self, op: Op, step: int) -> ProgramItem:
+        """Returns the item that waits for a segment."""
+        return ProgramItem.at(AwaitSegment(step), *map(self.memory.spot, (*op.activations, *op.results)))
 
 
 def _find_row_feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> RowFeed | None:

@@ -10,7 +10,13 @@ from textwrap import indent
 import numpy as np
 
 from pillion.emitters.c import row_input, stream_source
-from pillion.emitters.c.arena_parameter import arena_parameter, memory_number, pointer_lines, public_address
+from pillion.emitters.c.arena_parameter import (
+    arena_argument,
+    arena_parameter,
+    memory_number,
+    pointer_lines,
+    public_address,
+)
 from pillion.emitters.c.body import NO_CALLBACK, StatementWriter, params_name
 from pillion.emitters.c.escaping import C_TYPES, comment_text, string_literal
 from pillion.emitters.c.families.sliding_sums import RunningSums
@@ -37,6 +43,8 @@ def model_h(program: CProgram, has_host: bool = False) -> str:
         **{"alignment": program.memory.alignment, "run": run_signature(program)},
         **_memory_values(program),
         "hop": stream_source.entry_declaration(program, hop).rstrip("\n") if hop is not None else "",
+        "state_parameter": "void *state, " * bool(graph.states),
+        "arena_parameter": arena_parameter(program),
         "accessors": _accessor_macros(program),
     }
     return fill_template("model.h", values, _template_parts(program) | ({"host"} if has_host else set()))
@@ -84,6 +92,7 @@ def _template_parts(program: CProgram) -> set[str]:
     """Returns the optional parts of header and source."""
     has_npu = any(isinstance(step.choice.op, Segment) for step in program.steps)
     kinds = {"state": program.graph.states, "hop": program.hop, "npu": has_npu}
+    kinds |= {"steps": program.in_steps, "no_steps": not program.in_steps}
     entry = "run" if program.feed is None else "rows"
     form = "several" if program.memory.arenas else "one"
     several = program.memory.several
@@ -184,7 +193,7 @@ def model_c(program: CProgram) -> str:
 def _function_definitions(program: CProgram) -> str:
     if program.feed is not None:
         return row_input.row_input_definitions(program, program.feed)
-    run = run_function(program, run_signature(program))
+    run = step_functions(program) if program.in_steps else run_function(program, run_signature(program))
     return run + (stream_source.entry_definition(program, program.hop) if program.hop else "")
 
 
@@ -192,6 +201,7 @@ def kernel_headers(program: CProgram) -> list[str]:
     """Returns the headers that declare the called functions, sorted."""
     moves = {"rows.h"} if any(_moves_rows(item.what) for item in program.items) else set()
     moves |= {"feed.h"} if program.feed is not None else set()
+    moves |= {"task.h"} if program.in_steps else set()
     return sorted(
         moves | {call.routine.header for step in program.steps for call in step.calls} | {"kernels.h"}
     )
@@ -226,16 +236,43 @@ def _field_initializer(value: Param, pointer: str | None) -> str:
 def run_function(program: CProgram, signature: str, after_op: bool = True) -> str:
     """Returns the function that runs all items of the program."""
     body = StatementWriter(program, after_op)
-    lines = [
-        *pointer_lines(program),
-        "void (*const done)(uint32_t op) = after_op != NULL ? after_op : no_one;",
-        "(void)done;",
-    ]
-    base = "".join(f"    {line}\n" for line in lines) if after_op else "    (void)base;\n"
-    if program.graph.states:
-        base += "    uint8_t *const kept = state;\n    (void)kept;\n"
+    base = _base_pointers(program) if after_op else "    (void)base;\n"
     told = NO_CALLBACK if after_op else ""
     return f"{told}{body.functions}\n{signature} {{\n{base}{indent(body.text(), '    ')}}}\n"
+
+
+def _base_pointers(program: CProgram, record: str = "") -> str:
+    """Returns the declarations of the pointers to the memories and of the callback, from the function's parameters or
+    the fields of a `record`."""
+    callback = f"{record}after_op"
+    lines = [
+        *pointer_lines(program, record),
+        f"void (*const done)(uint32_t op) = {callback} != NULL ? {callback} : no_one;",
+        "(void)done;",
+    ]
+    base = "".join(f"    {line}\n" for line in lines)
+    if program.graph.states:
+        base += f"    uint8_t *const kept = {record}state;\n    (void)kept;\n"
+    return base
+
+
+def step_functions(program: CProgram) -> str:
+    """Returns the functions of a program that overlaps core and NPU: start, step and done, and the one that runs all
+    steps."""
+    body = StatementWriter(program, after_op=True)
+    values = {
+        "model": program.graph.name,
+        "state_parameter": "void *state, " * bool(program.graph.states),
+        "state_argument": "state, " * bool(program.graph.states),
+        "state": "state" if program.graph.states else "NULL",
+        "arena_parameter": arena_parameter(program),
+        "arena": arena_argument(program),
+        "run": run_signature(program),
+        "functions": NO_CALLBACK + body.functions,
+        "pointers": _base_pointers(program, "task->"),
+        "statements": indent(body.statements_in_steps(), "    "),
+    }
+    return fill_template("steps.c", values)
 
 
 def _reset_function(program: CProgram) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c import model_source
-from pillion.emitters.c.body import segment_signature
+from pillion.emitters.c.body import SegmentPart, segment_function, segment_signature
 from pillion.emitters.c.lower import CProgram, CStep, lower
 from pillion.emitters.c.text_templates import fill_template
 from pillion.host_io.atomic_files import Content
@@ -59,13 +59,19 @@ def _npu_header(program: CProgram) -> str:
         operands = [f"inputs[{i}]   {model_source.describe_value(v)}" for i, v in enumerate(op.activations)]
         results = [f"outputs[{i}]  {model_source.describe_value(v)}" for i, v in enumerate(op.results)]
         lines = "\n".join(f" *   {line}" for line in (*operands, *results))
-        declarations.append(f"/* Segment {number}:\n{lines} */\n{segment_signature(program, number)};")
+        parts: tuple[SegmentPart, ...] = ("_start", "_end") if program.in_steps else ("",)
+        signatures = "\n".join(f"{segment_signature(program, number, part)};" for part in parts)
+        declarations.append(f"/* Segment {number}:\n{lines} */\n{signatures}")
     values = {"MODEL": program.graph.name.upper(), "declarations": "\n\n".join(declarations)}
-    return fill_template("npu.h", values, [_workspace_part(program)])
+    return fill_template("npu.h", values, _template_parts(program))
 
 
-def _workspace_part(program: CProgram) -> str:
-    return "workspace" if program.workspaces else "no_workspace"
+def _template_parts(program: CProgram) -> list[str]:
+    """Returns the optional parts of the templates."""
+    parts = ["workspace" if program.workspaces else "no_workspace"]
+    return (
+        [*parts, "steps", *(["steps_workspace"] if program.workspaces else [])] if program.in_steps else parts
+    )
 
 
 def _reference_segment_definition(program: CProgram, reference: CProgram, number: int, stem: str) -> str:
@@ -86,6 +92,9 @@ def _reference_segment_definition(program: CProgram, reference: CProgram, number
         "functions": model_source.params_structs(reference)
         + model_source.run_function(reference, signature, after_op=False),
         "signature": segment_signature(program, number),
+        "start": segment_signature(program, number, "_start"),
+        "end": segment_signature(program, number, "_end"),
+        "call": f"{segment_function(program, number)}(inputs, outputs{', workspace' * bool(program.workspaces)})",
         **{"inputs": "\n".join(inputs), "outputs": "\n".join(outputs)},
     }
-    return fill_template("npu_reference.c", values, [_workspace_part(program)])
+    return fill_template("npu_reference.c", values, _template_parts(program))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pillion.emitters.c.loop_rolling import (
     Action,
     AwaitConstants,
+    AwaitSegment,
     CallSubroutine,
     FetchConstants,
     LoadConstant,
@@ -85,6 +86,7 @@ def _loop_nesting(node: _Node) -> int:
 _BYTES: Mapping[type, int] = {
     RunStep: RUN_STEP_BYTES,
     RunVariant: RUN_STEP_BYTES,
+    AwaitSegment: RUN_STEP_BYTES,
     MoveRows: MOVE_BYTES,
     LoadConstant: MOVE_BYTES,
     FetchConstants: MOVE_BYTES,

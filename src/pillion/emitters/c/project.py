@@ -43,6 +43,7 @@ from pillion.emitters.c.npu_segments import (
 from pillion.emitters.c.params_structs import kernel_file, public_headers
 from pillion.emitters.c.readme import project_readme
 from pillion.emitters.c.selftest_source import SelfTest, selftest_files
+from pillion.emitters.c.text_templates import fill_template
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, resolve_links
 from pillion.host_io.project_folders import Listing, ProjectWrite
@@ -64,7 +65,12 @@ def project_files(
     self-test, `npu` the memory that the NPU needs on the chip."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
-    host = lower(program.graph, workspaces=program.workspaces) if isa is not Isa.PORTABLE else None
+    is_portable = isa is Isa.PORTABLE
+    host = (
+        None
+        if is_portable
+        else lower(program.graph, workspaces=program.workspaces, npu_calls=program.npu_calls)
+    )
     host = divide_alike(host, program) if host is not None else None
     files = _files_in_folders(program, host is not None)
     if host is not None:
@@ -108,7 +114,7 @@ def _files_in_folders(program: CProgram, has_host: bool) -> dict[str, Content]:
     need."""
     reference, inner = segment_reference_files(program)
     model: dict[str, Content] = {**_model_files(program, has_host), **npu_header(program)}
-    model |= {**_kernel_files([program]), **_kernel_headers()}
+    model |= {**_kernel_files([program]), **_kernel_headers(program)}
     stand_in = {**reference, **_kernel_files(inner, elsewhere=model)}
     return _prefix_paths(MODEL_FOLDER, model) | _prefix_paths(STAND_IN_FOLDER, stand_in)
 
@@ -116,7 +122,7 @@ def _files_in_folders(program: CProgram, has_host: bool) -> dict[str, Content]:
 def _files_in_one_folder(program: CProgram) -> dict[str, Content]:
     """Returns all files that compute the model on a processor without an NPU."""
     reference, inner = segment_reference_files(program)
-    kernels = {**_kernel_files([program, *inner]), **_kernel_headers()}
+    kernels = {**_kernel_files([program, *inner]), **_kernel_headers(program)}
     return {**_model_files(program), **npu_header(program), **reference, **kernels}
 
 
@@ -144,9 +150,10 @@ def _kernel_files(programs: Sequence[CProgram], elsewhere: Collection[str] = ())
     return files
 
 
-def _kernel_headers() -> dict[str, str]:
-    """Returns the headers that every kernel may include."""
-    return {
+def _kernel_headers(program: CProgram) -> dict[str, str]:
+    """Returns the headers that every kernel may include, and the one of programs that run in steps."""
+    task = {f"{KERNEL_HEADERS}/pillion/task.h": fill_template("task.h", {})} if program.in_steps else {}
+    return task | {
         f"{KERNEL_HEADERS}/pillion/{header.name}": header.read_text("utf-8")
         for header in public_headers()
         if header.name != HOST.header

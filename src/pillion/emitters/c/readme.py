@@ -33,7 +33,11 @@ def project_readme(
         "segments": values["segments"],
         "npu_memory": memory.npu and (memory.npu.ram_bytes or memory.npu.flash_bytes),
     }
-    kinds |= {"npu_header": "model/npu.h" in paths, "run": program.feed is None and program.hop is None}
+    kinds |= {
+        "steps": program.in_steps,
+        "npu_header": "model/npu.h" in paths,
+        "run": program.feed is None and program.hop is None,
+    }
     return fill_template("README.md", values, {*folders, *(name for name, there in kinds.items() if there)})
 
 

@@ -29,6 +29,7 @@ from pillion.memory import (
     sliding_buffers_of,
     states_to_copy,
 )
+from pillion.memory.npu_calls import NpuCalls, overlapped_ops
 from pillion.ops import Region, Scan, Segment, flatten_ops
 from pillion.ops.state_io import copy_new_states
 from pillion.option_values import Optimize
@@ -50,6 +51,12 @@ class KernelPlan:
     memory: MemoryPlan
     workspaces: tuple[Workspace, ...] = ()
     """The memory of each NPU segment that works in the arena."""
+    npu_calls: NpuCalls = NpuCalls.BLOCKING
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether the C runs in steps, which end where they must wait for the NPU."""
+        return self.npu_calls is not NpuCalls.BLOCKING
 
 
 def select_and_plan(
@@ -58,6 +65,7 @@ def select_and_plan(
     optimize: Optimize = "speed",
     known: VariantCache | None = None,
     workspaces: tuple[Workspace, ...] = (),
+    npu_calls: NpuCalls = NpuCalls.BLOCKING,
 ) -> KernelPlan:
     """Chooses a kernel for each op and plans the memory. `known` caches variants and kernels between plans of the
     same ops; `workspaces` are the memory of the NPU segments."""
@@ -72,15 +80,21 @@ def select_and_plan(
     sums = tuple(running_sums(graph, joints, isa))
     chosen = _choose_all_kernels(graph, regions, isa, optimize, known.choices)
     chosen |= choices_without_kernel(joints) | {op_sums.op: op_sums.choice for op_sums in sums}
-    left = states_to_copy(graph, _memory_needs(graph, regions, chosen, workspaces)) if graph.states else ()
+    left = (
+        states_to_copy(graph, _memory_needs(graph, regions, chosen, workspaces, npu_calls))
+        if graph.states
+        else ()
+    )
     if left:
         graph = copy_new_states(graph, left)
         chosen |= _choose_all_kernels(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize, {})
-    needs = _memory_needs(graph, regions, chosen, workspaces)
+    needs = _memory_needs(graph, regions, chosen, workspaces, npu_calls)
     memory = place_sums_behind_states(sums, plan_memory(graph, needs))
     if memory.arena_bytes + memory.state_bytes > LARGEST:
         raise _arena_too_large_error(graph, memory)
-    return KernelPlan(graph, isa, optimize, regions, joints, sums, chosen, needs, memory, workspaces)
+    return KernelPlan(
+        graph, isa, optimize, regions, joints, sums, chosen, needs, memory, workspaces, npu_calls
+    )
 
 
 def with_least_memory(found: KernelPlan) -> KernelPlan:
@@ -113,10 +127,12 @@ def _memory_needs(
     regions: Mapping[Op, RegionVariants],
     chosen: Mapping[Op, KernelChoice],
     workspaces: tuple[Workspace, ...],
+    npu_calls: NpuCalls,
 ) -> Needs:
-    segments = (op for op in graph.ops if isinstance(op, Segment))
-    work = zip(segments, workspaces, strict=True) if workspaces else ()
-    own = {op: OpMemory(workspace.bytes, workspace=workspace) for op, workspace in work}
+    segments = [op for op in graph.ops if isinstance(op, Segment)]
+    work = zip(segments, workspaces, strict=True) if workspaces else ((op, None) for op in segments)
+    beside = overlapped_ops(graph, npu_calls)
+    own = {op: OpMemory(of_npu.bytes if of_npu else 0, 0, (), of_npu, beside[op]) for op, of_npu in work}
     return {op: _op_memory_need(op, regions, chosen) for op in graph.ops} | own
 
 

@@ -19,20 +19,47 @@ def entry_signature(program: CProgram, feed: StreamEntry) -> str:
     return f"int {program.graph.name}_hop({arena_parameter(program)}, void *state, {frames})"
 
 
+def _start_signature(program: CProgram, feed: StreamEntry) -> str:
+    """Returns the declaration of the entry point that only starts a run."""
+    name = program.graph.name
+    return entry_signature(program, feed).replace(f"{name}_hop(", f"{name}_hop_start(pillion_task *task, ")
+
+
 def entry_declaration(program: CProgram, feed: StreamEntry) -> str:
-    """Returns the declaration for the header, with its comment."""
+    """Returns the declaration for the header, with its comment; in steps also that of the entry point that starts a run."""
     lines = "\n".join(f" *   {comment_text(line)}" for line in feed.streaming.lines)
+    start = f"""
+/* The same in steps: copies the new frames, and starts a run if there are enough. Returns 0 if it waits for more frames; 1 if a run
+ * was started whose outputs are not valid, as no window is full yet; 2 if all outputs will be valid. */
+{_start_signature(program, feed)};
+"""
     return f"""/* Runs one step of a stream, which
 {lines}
  * Copies the new frames. Returns 1 if all outputs are valid; 0 if no window is full yet, or a run waits for more frames. */
 {entry_signature(program, feed)};
-"""
+{start * program.in_steps}"""
 
 
 def entry_definition(program: CProgram, feed: StreamEntry) -> str:
-    """Returns the definition of the entry point."""
+    """Returns the definition of the entry point; in steps also that of the one that starts a run."""
+    name, arena = program.graph.name, arena_argument(program)
     body = "".join(f"    {line}\n" for line in _stream_function_lines(program, feed))
-    return f"\n{entry_signature(program, feed)} {{\n{body}}}\n"
+    if not program.in_steps:
+        return f"\n{entry_signature(program, feed)} {{\n{body}}}\n"
+    frames = ", ".join(f"input_{i}" for i in range(len(feed.inputs)))
+    return f"""
+{_start_signature(program, feed)} {{
+{body}}}
+
+{entry_signature(program, feed)} {{
+    pillion_task task;
+    const int started = {name}_hop_start(&task, {arena}, state, {frames});
+    while (started != 0 && !{name}_step(&task)) {{
+        pillion_npu_sleep();
+    }}
+    return started == 2;
+}}
+"""
 
 
 def _stream_function_lines(program: CProgram, feed: StreamEntry) -> Iterator[str]:
@@ -54,10 +81,15 @@ def _stream_function_lines(program: CProgram, feed: StreamEntry) -> Iterator[str
         to, size = address_in(program, program.memory.spot(value)), value.type.size_bytes
         source = f"kept + {feed.waiting[value]}" if value in feed.waiting else f"input_{number}"
         yield f"memcpy({to}, {source}, {size});"
-    yield f"{program.graph.name}_run({arena_argument(program)}, state, NULL);"
+    arena, name = arena_argument(program), program.graph.name
+    yield (
+        f"{name}_start(task, {arena}, state, NULL);"
+        if program.in_steps
+        else f"{name}_run({arena}, state, NULL);"
+    )
     yield f"counts[0] += counts[0] < {first} ? 1 : 0;"
     yield f"memcpy(kept + {feed.counters}, counts, sizeof counts);"
-    yield f"return counts[0] >= {first};"
+    yield f"return 1 + (counts[0] >= {first});" if program.in_steps else f"return counts[0] >= {first};"
 
 
 def _copy_frames_loop(feed: StreamEntry, number: int, to: str) -> Iterator[str]:

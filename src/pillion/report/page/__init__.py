@@ -22,6 +22,7 @@ from pillion.report.pictures.histogram import histogram_picture
 from pillion.report.pictures.network import draw_network
 from pillion.report.pictures.shares import cost_shares_picture, known_costs
 from pillion.report.pictures.svg import clean_text
+from pillion.report.pictures.timeline_picture import draw_timeline
 from pillion.report.report_facts import Facts, PartFacts, TensorQuality
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def render(facts: Facts) -> str:
         shares={measure.key: Markup(cost_shares_picture(facts, measure)) for measure in shown},
         network=Markup(draw_network(facts)),
         memory=Markup(draw_arena(facts.arena, facts.shown)),
+        timeline=Markup(draw_timeline(facts.overlap)) if facts.overlap else "",
         histograms=[Markup(histogram_picture(q.histogram, q.tensor)) for q in facts.quality.tensors],
         flash_tables=[
             (title, _bytes_by_group(parts), parts)

@@ -18,6 +18,11 @@ enum { CONSTANTS, SCRATCH, FAST, REGIONS };
 
 struct ethosu_driver {
     int reserved;
+    /* What was started and not awaited, and how often it still says that it runs. Like Arm's, it keeps the addresses of the arrays. */
+    const void *commands;
+    int command_bytes, regions, running;
+    uint64_t *bases;
+    const size_t *sizes;
 };
 static struct ethosu_driver npu;
 
@@ -98,4 +103,33 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, con
         return -1;
     }
     return take(scratch, (size_t)answered) ? 0 : -1;
+}
+
+int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                        uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg) {
+    (void)user_arg;
+    if (!drv->reserved || drv->commands != NULL || custom_data_ptr == NULL) {
+        return refused();
+    }
+    drv->commands = custom_data_ptr;
+    drv->command_bytes = custom_data_size;
+    drv->bases = base_addr;
+    drv->sizes = base_addr_size;
+    drv->regions = num_base_addr;
+    drv->running = 2;
+    return 0;
+}
+
+/* Runs what was started, as late as can be. */
+int ethosu_wait(struct ethosu_driver *drv, bool block) {
+    if (drv->commands == NULL) {
+        refused();
+        return -2;
+    }
+    if (!block && drv->running-- > 0) {
+        return 1;
+    }
+    const void *const commands = drv->commands;
+    drv->commands = NULL;
+    return ethosu_invoke_v3(drv, commands, drv->command_bytes, drv->bases, drv->sizes, drv->regions, NULL);
 }

@@ -3,6 +3,7 @@
 #ifndef ETHOSU_DRIVER_H
 #define ETHOSU_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,5 +13,8 @@ struct ethosu_driver *ethosu_reserve_driver(void);
 void ethosu_release_driver(struct ethosu_driver *drv);
 int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
                      uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
+int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                        uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
+int ethosu_wait(struct ethosu_driver *drv, bool block);
 
 #endif

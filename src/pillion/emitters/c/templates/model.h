@@ -8,6 +8,7 @@ host|
 #define PILLION_@MODEL@_MODEL_H
 
 #include "pillion/model.h"
+steps| #include "pillion/task.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,6 +41,12 @@ rows| @rows@
 run| /* Runs one inference. Write the inputs to their addresses before and read the outputs afterwards. @the_arena@ must be
 run|  * aligned to @alignment@ bytes. `after_op` may be NULL; it is called with the index of each op that has run. */
 run| @run@;
+steps|
+steps| /* The same in steps: start a run, call step until it returns 1, and do other work or sleep when it returns 0. pillion/task.h says who
+steps|  * may call what, and when to call step again. */
+steps| void @model@_start(pillion_task *task, @arena_parameter@, @state_parameter@void (*after_op)(uint32_t op));
+steps| int @model@_step(pillion_task *task);
+steps| int @model@_done(const pillion_task *task);
 hop|
 hop| @hop@
 

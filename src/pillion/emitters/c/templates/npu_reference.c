@@ -16,3 +16,18 @@ workspace|     (void)workspace;
     run_@number@(arena);
 @outputs@
 }
+steps|
+steps| __attribute__((weak)) @start@ {
+steps|     (void)task;
+steps|     (void)inputs;
+steps|     (void)outputs;
+steps_workspace|     (void)workspace;
+steps|     return 1;
+steps| }
+steps|
+steps| /* Computes the segment: as late as an NPU may. */
+steps| __attribute__((weak)) @end@ {
+steps|     (void)task;
+steps|     @call@;
+steps|     return 1;
+steps| }
