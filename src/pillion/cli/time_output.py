@@ -129,7 +129,7 @@ def explanation_with_times(told: Facts, program: Program, time: TimeEstimate | N
 
 def _npu_segment_time(program: Program, cycles: int, time: TimeEstimate) -> CycleRange:
     assert program.target.npu is not None
-    return program.target.npu.uncertainty * (cycles * 1e3 / (time.npu_clock or time.clock).hertz)
+    return program.target.npu.cycle_range([cycles]) * (1e3 / (time.npu_clock or time.clock).hertz)
 
 
 def profile_with_times(told: Facts, time: TimeEstimate | None) -> Facts:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from pillion.compile_options import NpuOptions
-from pillion.devices.cycle_range import CycleRange
+from pillion.devices.cycle_range import NOTHING, CycleRange
 from pillion.devices.host_driver import Driver
 from pillion.devices.payloads import (
     Executable,
@@ -67,8 +67,7 @@ class NpuRule:
 
 
 UNCERTAINTY = CycleRange(0.5, 8.0)
-"""The factor range of estimates that no public measurement confirms. NXP's converter predicted 353,039 cycles
-for a network that took about 495,000 on an MCX N947, 1.4 times as many."""
+"""The factor range of estimates that no public measurement confirms."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,8 @@ class Device:
     """The estimated cycles to start a segment."""
     uncertainty: CycleRange = UNCERTAINTY
     """The factor range around a segment's estimated cycles."""
+    kernel_start: CycleRange = NOTHING
+    """The cycles to start the kernel of an op, which times include. Placement leaves them out."""
     arithmetic: Arithmetic = Arithmetic.TFLITE
     """The arithmetic that the NPU computes in."""
     has_workspace: bool = False
@@ -141,6 +142,10 @@ class Device:
         for rule in self.rules:
             table.setdefault(rule.op, []).append(rule)
         return table
+
+    def cycle_range(self, estimates: Sequence[int]) -> CycleRange:
+        """Returns the cycles of ops with these estimates. An op of no cycles has no kernel."""
+        return self.uncertainty * sum(estimates) + self.kernel_start * sum(map(bool, estimates))
 
     def rules_of(self, op: type[Op]) -> list[NpuRule]:
         """Returns the rules for one kind of op; empty if the NPU does not support it."""

@@ -290,7 +290,7 @@ def _timelines(lowered: CProgram, ops: Sequence[OpTime]) -> tuple[Timeline, ...]
 
 def _segment_time(op: Segment, npu: Device | None, conditions: TimingConditions) -> OpTime:
     assert npu is not None
-    cycles = npu.uncertainty * (npu.dispatch_cycles + sum(map(npu.estimate, op.body.ops)))
+    cycles = npu.uncertainty * npu.dispatch_cycles + npu.cycle_range([*map(npu.estimate, op.body.ops)])
     return _op_time(op, "npu", cycles, conditions.npu_clock or conditions.clock)
 
 

@@ -4,6 +4,7 @@ public sources name. The files lie in ../shared/models/neutron, or where PILLION
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -83,6 +84,28 @@ def test_payload_is_read_back(name: str) -> None:
     assert graph.payload is not None
     code = graph.payload.compose()
     assert parse_payload(code).compose() == code
+
+
+TIMES = [
+    (CIFAR, "imxrt700", "324MHz", 1027),
+    (WORDS, "imxrt700", "324MHz", 595),
+    (IMAGES, "imxrt700", "324MHz", 2759),
+    (CIFAR, "mcxn947", "150MHz", 7130),
+]
+"""Original, target, clock, and the microseconds of one inference: three by NXP (github.com/nxp-mcuxpresso/mcuxsdk-examples,
+eiq_examples/tflm_*/readme.md), the last one by a user (github.com/CreatorKanata/terra-guard-ai-digikey-make-one-2026, issue 2)."""
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(("original", "target", "clock", "microseconds"), TIMES)
+def test_published_times_lie_within_the_band(
+    original: str, target: str, clock: str, microseconds: int
+) -> None:
+    """The middle is at most 9 % off. The core's part is that of Pillion's kernels; the measured one is TFLM's."""
+    program = pillion.compile(FOLDER / f"cpu_{original}.tflite", target=target, neutron_sdk="1")
+    band = program.time(clock).milliseconds
+    assert microseconds / 1e3 in band
+    assert 0.91 < math.sqrt(band.low * band.high) / (microseconds / 1e3) < 1.1
 
 
 def show(file: Path, *options: str) -> list[str]:

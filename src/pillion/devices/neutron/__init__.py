@@ -18,7 +18,7 @@ from pillion.devices.device import Device
 from pillion.devices.neutron.converter import convert_segments, require_conversion
 from pillion.devices.neutron.converter.code_listing import list_neutron_code, memory_of
 from pillion.devices.neutron.converter.extract import NEUTRON_GRAPH
-from pillion.devices.neutron.estimate import DISPATCH_CYCLES, estimate
+from pillion.devices.neutron.estimate import DISPATCH_CYCLES, KERNEL_START, UNCERTAINTY, estimate
 from pillion.devices.neutron.fixits import fixits_for
 from pillion.devices.neutron.limits import NeutronGeometry
 from pillion.devices.neutron.removed_by_converter import is_removed
@@ -56,6 +56,8 @@ def neutron(name: str, geometry: NeutronGeometry, settings: NeutronSettings) -> 
         rules=own_rules,
         estimate=lambda op: estimate(op, geometry),
         dispatch_cycles=DISPATCH_CYCLES,
+        uncertainty=UNCERTAINTY,
+        kernel_start=KERNEL_START,
         constraints=CONSTRAINTS,
         rewrites=(
             *(split_groups, split_flips, per_channel_requantize, legalize_nearest, sum_hard_sigmoids),
