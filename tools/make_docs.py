@@ -154,7 +154,7 @@ def device_section(devices: list[Device]) -> str:
 
 def generations_section() -> str:
     """The generations of NXP's converter, and the rules that hold for some of them."""
-    named = [[one.name, one.first_release, one.source] for one in GENERATIONS]
+    named = [[one.name, ".".join(map(str, one.since)), one.source] for one in GENERATIONS]
     rows = []
     for (kinds, name, limit, source), generations in rules_by_generation(NeutronGeometry(8, 8)):
         ops = sorted(op.kind for op in ((kinds,) if isinstance(kinds, type) else kinds))

@@ -20,11 +20,6 @@ class Generation:
     source: str
     """What is known of it."""
 
-    @property
-    def first_release(self) -> str:
-        """The version of the first release, as text."""
-        return ".".join(map(str, self.since))
-
 
 GENERATIONS = (
     Generation("1", (1,), "eight results of converter 1.x in NXP's MCUXpresso examples"),

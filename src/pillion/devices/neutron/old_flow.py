@@ -7,72 +7,45 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pillion import ops
 from pillion.devices import predicates
 from pillion.devices.device import Found, Limit, RuleRow, limit
 from pillion.ir.op import Op
-from pillion.ops import (
-    Add,
-    BatchMatmul,
-    Clamp,
-    Concat,
-    Conv2d,
-    DepthwiseConv2d,
-    Maximum,
-    MaxPool2d,
-    Mean,
-    Minimum,
-    Mul,
-    Pad,
-    Prelu,
-    ReduceMax,
-    ReduceMin,
-    ReduceSum,
-    ResizeBilinear,
-    ResizeNearest,
-    Slice,
-    Sub,
-    Transpose,
-    TransposeConv2d,
-)
 
 SOURCE = "old flow, ExecuTorch of April 2026"
 MAX_PRELU_PIXELS = 4096
-RESIZES = (ResizeNearest, ResizeBilinear)
-ABSENT = (Minimum, Maximum, ReduceMax, ReduceMin, ReduceSum)
+RESIZES = (ops.ResizeNearest, ops.ResizeBilinear)
+ABSENT = (ops.Minimum, ops.Maximum, ops.ReduceMax, ops.ReduceMin, ops.ReduceSum)
 """The ops that the old flow does not have."""
 
 
 def old_flow_rows(macs: int) -> Iterator[RuleRow]:
     """Yields the rules of the old flow that the new one does not have, for pipelines of this many
     multiply-accumulates."""
-    rows: tuple[tuple[Any, str, Limit], ...] = (
+    channels = multiples(macs, lambda op: op.y.shape[-1:])
+    one_image = predicates.at_most(1, lambda op: op.x.shape[0])
+    rows = predicates.at_most(2, lambda op: op.stride[0], "1 or 2 rows further for each row")
+    pixels = predicates.at_most(MAX_PRELU_PIXELS, lambda op: op.y.type.elements // op.y.shape[-1])
+    table: tuple[tuple[Any, str, Limit], ...] = (
         (ABSENT, "flow", Limit("SDK 3.1.2 or later", lambda op: ("an older one", False))),
-        ((Add, Sub, Mul), "shapes", equal_shapes),
-        (Mul, "blocks", one_axis_in_blocks(macs)),
-        (Mean, "axes", height_and_width),
-        ((Mean, MaxPool2d, Prelu, *RESIZES), "channels", multiples(macs, lambda op: op.y.shape[-1:])),
-        (TransposeConv2d, "channels", multiples(macs, lambda op: (op.in_channels, op.out_channels))),
-        (Concat, "channels", multiples(macs, lambda op: tuple(x.shape[-1] for x in op.operands))),
-        (Slice, "cuts", multiples(macs, cut_sizes)),
-        (BatchMatmul, "blocks", multiples(macs, lambda op: (op.rows, op.depth, op.columns))),
-        ((Conv2d, DepthwiseConv2d, MaxPool2d), "batch", predicates.at_most(1, lambda op: op.x.shape[0])),
-        (
-            MaxPool2d,
-            "rows",
-            predicates.at_most(2, lambda op: op.stride[0], "1 or 2 rows further for each row"),
-        ),
-        (TransposeConv2d, "windows", flat_windows),
-        (Clamp, "family", relu_bounds),
-        (Pad, "axes", Limit("none on the last axis", _last_axis_padding)),
-        (
-            Prelu,
-            "pixels",
-            predicates.at_most(MAX_PRELU_PIXELS, lambda op: op.y.type.elements // op.y.shape[-1]),
-        ),
+        ((ops.Add, ops.Sub, ops.Mul), "shapes", equal_shapes),
+        (ops.Mul, "blocks", one_axis_in_blocks(macs)),
+        (ops.Mean, "axes", height_and_width),
+        ((ops.Mean, ops.MaxPool2d, ops.Prelu, *RESIZES), "channels", channels),
+        (ops.TransposeConv2d, "channels", multiples(macs, lambda op: (op.in_channels, op.out_channels))),
+        (ops.Concat, "channels", multiples(macs, lambda op: tuple(x.shape[-1] for x in op.operands))),
+        (ops.Slice, "cuts", multiples(macs, cut_sizes)),
+        (ops.BatchMatmul, "blocks", multiples(macs, lambda op: (op.rows, op.depth, op.columns))),
+        ((ops.Conv2d, ops.DepthwiseConv2d, ops.MaxPool2d), "batch", one_image),
+        (ops.MaxPool2d, "rows", rows),
+        (ops.TransposeConv2d, "windows", flat_windows),
+        (ops.Clamp, "family", relu_bounds),
+        (ops.Pad, "axes", Limit("none on the last axis", _last_axis_padding)),
+        (ops.Prelu, "pixels", pixels),
         (RESIZES, "zoom", doubled_or_quadrupled),
-        (Transpose, "order", image_orders(macs)),
+        (ops.Transpose, "order", image_orders(macs)),
     )
-    yield from ((*row, SOURCE) for row in rows)
+    yield from ((*row, SOURCE) for row in table)
 
 
 def multiples(of: int, sizes: Callable[[Any], tuple[int, ...]]) -> Limit:
@@ -85,7 +58,7 @@ def multiples(of: int, sizes: Callable[[Any], tuple[int, ...]]) -> Limit:
     return Limit(f"multiples of {of}", found)
 
 
-def cut_sizes(op: Slice) -> tuple[int, ...]:
+def cut_sizes(op: ops.Slice) -> tuple[int, ...]:
     """Returns the sizes of the axes that a slice shortens."""
     return tuple(size for size, whole in zip(op.y.shape, op.x.shape, strict=True) if size != whole)
 
@@ -108,25 +81,25 @@ def equal_shapes(op: Op) -> Found:
 
 
 @limit("height and width of images")
-def height_and_width(op: Mean) -> Found:
+def height_and_width(op: ops.Mean) -> Found:
     """The mean is that of each channel of an image."""
     return f"axes {op.axes} of {op.x.type.rank}", sorted(op.axes) == [1, 2] and op.x.type.rank == 4
 
 
 @limit("the bounds of relu, relu6, relu_n1_to_1 or relu_0_to_1")
-def relu_bounds(op: Clamp) -> Found:
+def relu_bounds(op: ops.Clamp) -> Found:
     """Other bounds do not become minimum and maximum."""
     function = predicates.relu_like(op)
     return function or "other bounds", function is not None
 
 
-def _last_axis_padding(op: Pad) -> Found:
+def _last_axis_padding(op: ops.Pad) -> Found:
     ends = (op.before[-1], op.after[-1])
     return ends, ends == (0, 0)
 
 
 @limit("windows of one row and an even width, a stride of that width or, of one row, half of it")
-def flat_windows(op: TransposeConv2d) -> Found:
+def flat_windows(op: ops.TransposeConv2d) -> Found:
     """Transposed convolutions go along one row; only an image of one row has padding."""
     (height, width), (rows, columns) = op.kernel, op.stride
     top, left, bottom, right = op.padding
@@ -137,7 +110,7 @@ def flat_windows(op: TransposeConv2d) -> Found:
 
 
 @limit("height and width both scaled by 2, or both by 4")
-def doubled_or_quadrupled(op: ResizeNearest | ResizeBilinear) -> Found:
+def doubled_or_quadrupled(op: ops.ResizeNearest | ops.ResizeBilinear) -> Found:
     """An image keeps its proportions."""
     less = int(op.align_corners)
     axes = [(before - less, after - less) for before, after in zip(op.x.shape[1:3], op.size, strict=True)]
@@ -148,7 +121,7 @@ def doubled_or_quadrupled(op: ResizeNearest | ResizeBilinear) -> Found:
 def image_orders(macs: int) -> Limit:
     """Requires one of two orders of an image whose sizes are multiples, or that only axes of one element move."""
 
-    def found(op: Transpose) -> Found:
+    def found(op: ops.Transpose) -> Found:
         shape = op.x.shape
         kept = [axis for axis in op.order if shape[axis] > 1]
         if kept == sorted(kept):
