@@ -18,7 +18,7 @@ def segment_files(graph: Graph) -> list[SegmentFile]:
 def cost_of(body: Graph, device: Device, chip: str) -> SegmentCost | None:
     """Returns what the converter of a device says that a segment takes, where it says so; raises where the segment has no TFLite file,
     or the converter fails."""
-    return device.cost(tflite.emit(body), chip)
+    return device.cost(tflite.emit_segment(body), chip)
 
 
 def host_delegate_payloads(graph: Graph) -> list[bytes]:
@@ -31,4 +31,4 @@ def _segment_file(op: Segment) -> SegmentFile:
     op.require_open()
     body = op.body
     inputs, outputs = (tuple(value.name for value in values) for values in (body.inputs, body.outputs))
-    return SegmentFile(body.name, tflite.emit(body), inputs, outputs, body.arithmetic)
+    return SegmentFile(body.name, tflite.emit_segment(body), inputs, outputs, body.arithmetic)

@@ -52,12 +52,11 @@ class LiteRtExecutor:
                 "LiteRT would round otherwise",
                 "--on npu executes the NPU's own code, where its compiler is installed",
             )
-        if not _npu_segments(program.graph):
-            has_operators = verdict_of_checks(
-                "litert.operators", lambda: tflite.require_operators(program.graph)
-            )
-            if not has_operators.ok:
-                return has_operators
+        graphs = [segment.body for segment in _npu_segments(program.graph)] or [program.graph]
+        checks = [functools.partial(tflite.require_operators, graph) for graph in graphs]
+        has_operators = verdict_of_checks("litert.operators", *checks)
+        if not has_operators.ok:
+            return has_operators
         knows = bool(_npu_segments(program.graph)) or program.graph.arithmetic is Arithmetic.TFLITE
         return Verdict(
             "litert.graph",

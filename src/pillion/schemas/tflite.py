@@ -26,6 +26,8 @@ from pillion.schemas.tflite_enums import Padding as Padding
 
 VERSION = 3
 IDENTIFIER = b"TFL3"
+TABLE_OPERATOR = "pillion_table"
+"""Pillion's own operator in files of segments. Its operands are int8 numbers, and the 256 results of -128 to 127."""
 LAST_DEPRECATED_CODE = 127
 """The largest operator number that fits the byte of old readers."""
 

@@ -22,6 +22,7 @@ from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CY
 from pillion.devices.ethos_u.host_driver import substitute_driver
 from pillion.devices.ethos_u.payload import executable_of, memory_of, payload_lines
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
+from pillion.devices.ethos_u.tabulate_functions import tabulate_functions
 from pillion.devices.ethos_u.vela.vela_settings import OPTIONS, VelaSettings, alternatives, settings_of
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.numerics import Arithmetic
@@ -62,7 +63,12 @@ def ethos_u(settings: VelaSettings) -> Device:
         delegate="EthosUBackend",
         file_operators=(("ethos-u", "Arm's Ethos-U, by Vela"),),
         constraints=CONSTRAINTS,
-        rewrites=(sum_hard_sigmoids, split_reductions, dense_multiplier_pass(accelerator)),
+        rewrites=(
+            tabulate_functions,
+            sum_hard_sigmoids,
+            split_reductions,
+            dense_multiplier_pass(accelerator),
+        ),
         show=payload_lines,
         execute=executable_of,
         memory_of=memory_of,

@@ -14,6 +14,7 @@ from pillion.devices.ethos_u.vela import (
     compile_segment,
     is_vela_installed,
 )
+from pillion.devices.ethos_u.vela.table_placeholders import compile_with_tables
 from pillion.devices.ethos_u.vela.vela_process import vela_version
 from pillion.devices.payloads import (
     Payloads,
@@ -46,7 +47,7 @@ def _estimate_segment_cost(settings: VelaSettings, tflite: bytes, chip: str) -> 
 @lru_cache(maxsize=32)
 def _compile_cached(tflite: bytes, settings: VelaSettings) -> CompiledSegment:
     """Compiles a segment. The cache serves both its cost and its payload."""
-    return compile_segment(tflite, settings)
+    return compile_with_tables(tflite, partial(compile_segment, settings=settings))
 
 
 def _converter_name() -> str:

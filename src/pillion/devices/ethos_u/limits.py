@@ -6,7 +6,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pillion.devices import predicates
 from pillion.devices.device import Found, limit
+from pillion.devices.ethos_u.vela import is_vela_installed
 from pillion.ir.numerics import row_magnitudes
 from pillion.ir.op import Op
 from pillion.ir.types import Shape
@@ -42,6 +44,10 @@ FUNCTIONS = (
     *(Function.ABS, Function.EXP, Function.HARDSWISH, Function.LEAKY_RELU, Function.LOG, Function.NEG),
     *(Function.RSQRT, Function.SIGMOID, Function.SQUARE, Function.TANH, Function.CLAMP),
 )
+
+
+TABULATED = (Function.SILU, Function.GELU, Function.GELU_TANH, Function.ELU, Function.SOFTPLUS)
+"""The functions that run as tables of Pillion's, in the place of a leaky ReLU's."""
 
 
 def image_of(shape: Shape) -> Shape:
@@ -142,6 +148,19 @@ def one_summed_axis(op: Reduction) -> Found:
     """Vela 5.2 ignores other axes of a sum, and takes the axis before the last for channels."""
     last = op.axes == (op.x.type.rank - 1,)
     return f"axes {op.axes} of {list(op.x.shape)}", len(op.axes) == 1 and (op.keepdims or not last)
+
+
+def can_exchange_tables() -> bool:
+    """Whether Vela is installed, in whose result Pillion exchanges tables."""
+    return is_vela_installed()
+
+
+@limit("values within 32 bits; a table of numbers only if Vela is installed")
+def known_table(op: Any) -> Found:
+    """The function has a value for every int8 input. Numbers of a table replace those of a function in Vela's result."""
+    if op.function is not Function.TABLE:
+        return predicates.require_total_function.predicate(op)
+    return "a table", can_exchange_tables()
 
 
 def resize_text(op: Resize) -> str:

@@ -20,6 +20,14 @@ def emit(graph: Graph) -> bytes:
     return write_file(unroll_for_format(with_layers(graph), ".tflite"))
 
 
+def emit_segment(body: Graph) -> bytes:
+    """Returns the graph of a segment as a `.tflite` file for an NPU's converter, in which lookup tables have an operator
+    of their own."""
+    from pillion.emitters.tflite.segment_tables import with_segment_tables
+
+    return emit(with_segment_tables(body))
+
+
 def require_operators(graph: Graph) -> None:
     """Raises if an op of a graph deliberately has no TFLite operator."""
     from pillion.emitters.tflite.recurrent import with_layers
@@ -31,4 +39,4 @@ def require_operators(graph: Graph) -> None:
             operators_of_op(op)
 
 
-__all__ = ["emit", "require_operators"]
+__all__ = ["emit", "emit_segment", "require_operators"]

@@ -24,6 +24,7 @@ from pillion.codecs.tflite.window_row import pad_node
 from pillion.emitters.tflite import compare_select
 from pillion.emitters.tflite.detections import detections
 from pillion.emitters.tflite.recurrent import RecurrentLayer, half, layer_nodes
+from pillion.emitters.tflite.segment_tables import SegmentTable, segment_table
 from pillion.emitters.tflite.transpose_conv import transpose_conv
 from pillion.emitters.tflite.uint8 import between_uint8, convolution_in_uint8
 from pillion.ir import numerics
@@ -237,6 +238,7 @@ ROWS: dict[type[Op], Writing | None] = {
     # Halves of an operator have no form of their own.
     **dict.fromkeys(HALVES),
     RecurrentLayer: layer_nodes,
+    SegmentTable: segment_table,
     ops.Detections: detections,
     ops.ResizeBilinearFloat: _resize_in_float,
 }

@@ -45,6 +45,7 @@ LIMITS = {
     "WHILE": "counters, slices by a counter, lists, and tensors that go from step to step; the number of steps is known",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "int8, with an int16 cell; no peephole, projection, layer norm, or coupled gates",
     "CUSTOM TFLite_Detection_PostProcess": "one class for each box; float32 or uint8",
+    "CUSTOM pillion_table": "Pillion's own operator in files of segments: 256 int8 results",
 }
 """The limits of supported operators beyond int8 with one scale."""
 

@@ -9,10 +9,11 @@ from pillion.codecs.tflite.operands import require_int8
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.ir.numerics import Int64Array, clamp_to_int8
 from pillion.ir.op import Op
-from pillion.ir.types import constant_value
+from pillion.ir.types import DType, constant_value
 from pillion.ops.lut import Lut
 from pillion.ops.lut_tflite import Floats, exp32, tabulated_float32
 from pillion.ops.unary_functions import Function
+from pillion.schemas import tflite
 
 
 def elu(call: ReadOperator) -> list[Op]:
@@ -43,5 +44,13 @@ def _lut_op(call: ReadOperator, entries: Int64Array) -> Op:
     return Lut(x=call.operand(0), y=call.result, table=table, source=call.source)
 
 
-ROWS: dict[str, Reading] = {"ELU": elu, "NEG": read_negation}
+def read_table(call: ReadOperator) -> list[Op]:
+    """Reads Pillion's own operator for a lookup table."""
+    require_int8(call)
+    if (call.constant(1).shape, call.constant(1).dtype) != ((256,), DType.INT8):
+        raise call.refuse("a table has 256 int8 entries", repr(call.constant(1)))
+    return [_lut_op(call, call.constant(1).constant.astype(np.int64))]
+
+
+ROWS: dict[str, Reading] = {"ELU": elu, "NEG": read_negation, f"CUSTOM {tflite.TABLE_OPERATOR}": read_table}
 """The readers of this file, by operator name."""
