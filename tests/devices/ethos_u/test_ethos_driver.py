@@ -207,6 +207,74 @@ def _answer(program: Program) -> tuple[str, bytes]:
     )
 
 
+TURNS = """
+#include <stdio.h>
+#include <string.h>
+#include "first/model/model.h"
+#include "second/model/model.h"
+DATA
+static _Alignas(32) uint8_t arena[NET_ARENA_BYTES], other[ANOTHER_ARENA_BYTES];
+int main(void) {
+    pillion_task task, second;
+    int left = 3, waits = 0;
+    memcpy(NET_INPUT_0(arena), x, sizeof x);
+    memcpy(ANOTHER_INPUT_0(other), y, sizeof y);
+    net_start(&task, arena, NULL);
+    another_start(&second, other, NULL);
+    for (; left != 0; waits++) {
+        left &= (left & 2) && another_step(&second) ? 1 : 3;
+        left &= (left & 1) && net_step(&task) ? 2 : 3;
+    }
+    fwrite(NET_OUTPUT_0(arena), 1, pillion_model_net.outputs[0].bytes, stdout);
+    fwrite(ANOTHER_OUTPUT_0(other), 1, pillion_model_another.outputs[0].bytes, stdout);
+    return waits > 4 && net_done(&task) && another_done(&second) && pillion_npu_queue[0] == SEGMENTS && pillion_npu_queue[1] == SEGMENTS ? 0 : 1;
+}
+"""
+
+
+@needs_vela
+@pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("cc"), reason="needs cmake and cc")
+def test_two_models_take_turns_on_one_npu(in_steps: Program, tmp_path: Path) -> None:
+    """Both run in steps in one thread. A driver that is reserved twice refuses, and the queue is one for both libraries."""
+    another = pillion.compile(
+        nn.Conv2d(3, 5, 3).eval(),
+        (X,),
+        target="cortex-m55+ethos-u55-128",
+        name="another",
+        io_dtype="int8",
+        overlap=True,
+    )
+    models = {"first": in_steps, "second": another}
+    for place, model in models.items():
+        model.firmware(tmp_path / place)
+    for name, text in host_driver.substitute_driver().files.items():
+        (tmp_path / name).write_text(text)
+    count = sum(len(model.payloads.segments) for model in models.values())
+    inputs = [random_like(model.graph.inputs[0]) for model in models.values()]
+    data = "".join(_numbers(name, x.tobytes()) for name, x in zip("xy", inputs, strict=True))
+    (tmp_path / "main.c").write_text(TURNS.replace("DATA", data).replace("SEGMENTS", str(count)))
+    linked = "target_link_libraries(main pillion_net pillion_another)\ntarget_include_directories(main PRIVATE .)\n"
+    (tmp_path / "CMakeLists.txt").write_text(f"{CMAKE}add_executable(main main.c)\n{linked}")
+    for command in (["cmake", "-B", "b"], ["cmake", "--build", "b"]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    payloads = [segment.payload for model in models.values() for segment in model.payloads.segments]
+    with _serve_channel(host_driver.segment_executor(payloads)) as (channel, refused):
+        made = subprocess.run(
+            [tmp_path / "b" / "main"],
+            capture_output=True,
+            timeout=60,
+            check=False,
+            pass_fds=[channel],
+            env={CHANNEL: str(channel)},
+        )
+    assert not refused
+    assert made.returncode == 0
+    assert made.stdout == b"".join(
+        model.run(x)[0].tobytes() for model, x in zip(models.values(), inputs, strict=True)
+    )
+
+
 @needs_vela
 def test_nothing_is_copied_where_everything_lies_in_its_place(program: Program, tmp_path: Path) -> None:
     text = "".join(path.read_text() for path in sources(program, tmp_path, False))
