@@ -92,7 +92,7 @@ def _template_parts(program: CProgram) -> set[str]:
     """Returns the optional parts of header and source."""
     has_npu = any(isinstance(step.choice.op, Segment) for step in program.steps)
     kinds = {"state": program.graph.states, "hop": program.hop, "npu": has_npu}
-    kinds |= {"steps": program.in_steps, "no_steps": not program.in_steps}
+    kinds |= {"steps": program.in_steps}
     entry = "run" if program.feed is None else "rows"
     form = "several" if program.memory.arenas else "one"
     several = program.memory.several

@@ -68,10 +68,8 @@ def _npu_header(program: CProgram) -> str:
 
 def _template_parts(program: CProgram) -> list[str]:
     """Returns the optional parts of the templates."""
-    parts = ["workspace" if program.workspaces else "no_workspace"]
-    return (
-        [*parts, "steps", *(["steps_workspace"] if program.workspaces else [])] if program.in_steps else parts
-    )
+    place = "workspace" if program.workspaces else "no_workspace"
+    return [place, *(["steps", f"steps_{place}"] if program.in_steps else [])]
 
 
 def _reference_segment_definition(program: CProgram, reference: CProgram, number: int, stem: str) -> str:
