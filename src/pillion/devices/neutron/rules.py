@@ -97,7 +97,8 @@ def rules_by_generation(geometry: NeutronGeometry) -> Iterator[tuple[RuleRow, tu
     yield (Softmax, "channels", predicates.at_most(most, _channels), OLD), OLD_FLOW
     yield (Softmax, "channels", predicates.at_most(limits.MAX_SOFTMAX_CHANNELS, _channels), CONVERTER), new
     for names, functions, source in limits.FUNCTIONS:
-        yield (Lut, "function", predicates.function_among(functions), source), names
+        listed = tuple(sorted(functions, key=lambda function: function.value))
+        yield (Lut, "function", predicates.function_among(listed), source), names
 
 
 def _convolution_rules(geometry: NeutronGeometry) -> Iterator[RuleRow]:
