@@ -75,6 +75,13 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str, list[str],
     "stream": (Temporal, WINDOW, "cortex-m55", ["sram=32", "psram=64K,slow=9", FLASH], {"stream": "x:2"}),
     "npu": (Skips, IMAGE, "cortex-m55+ethos-u55-128", ["dtcm=6K,npu=no", "sram=64K,slow=3"], {}),
     "neutron": (Skips, IMAGE, "imxrt700", ["tcm=4K", "sram=64K,slow=3"], {}),
+    "overlap": (
+        Skips,
+        IMAGE,
+        "cortex-m55+ethos-u55-128",
+        ["dtcm=6K,npu=no", "sram=64K,slow=3"],
+        {"overlap": True, "keep_on_cpu": ("lut",)},
+    ),
     "portable": (Skips, IMAGE, "cortex-m0plus", ["sram=4K", "psram=1M,slow=20", FLASH], {}),
 }
 
@@ -120,7 +127,7 @@ def test_same_bytes_and_nothing_overfull(name: str) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("name", ["image", "three", "rows in", "loop", "stream", "npu"])
+@pytest.mark.parametrize("name", ["image", "three", "rows in", "loop", "stream", "npu", "overlap"])
 def test_same_bytes_on_boards(name: str) -> None:
     """Each memory is a section of its own, in regions of the board that are apart."""
     program = compiled(name)
@@ -330,3 +337,20 @@ def test_constants_arrive_between_start_and_wait(tmp_path: Path, at_once: bool) 
             found = model.run([np.ascontiguousarray(x).tobytes() for x in sample])
             wanted = [np.asarray(y).tobytes() for y in program.run(*sample)]
             assert found == wanted
+
+
+@pytest.mark.qemu
+def test_time_counts_what_lies_in_slow_memory() -> None:
+    """The same program in a memory that waits takes longer, at any estimate."""
+    torch.manual_seed(0)
+    times = []
+    for memories in (["sram=1M"], ["psram=1M,slow=20"], ["sram=2K", "psram=1M,slow=20"]):
+        program = pillion.compile(
+            Skips().eval(), torch.rand(IMAGE), target="cortex-m55", chip_memories=memories, progress=False
+        )
+        time = program.time("100MHz")
+        assert time.memories.name == "placed"
+        times.append(time.cycles)
+    fast, slow, both = times
+    assert fast.low < both.low < slow.low
+    assert fast.high < both.high < slow.high

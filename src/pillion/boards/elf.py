@@ -16,8 +16,12 @@ _SYMBOL = struct.Struct("<IIIBBH")
 _MAGIC = b"\x7fELF\x01\x01\x01"
 _SYMBOL_TABLE = 2
 _OBJECT, _FUNCTION = 1, 2
-_CONSTANT_SECTIONS = (".constants", *(f".pillion_constants_{number}" for number in range(4)))
-_ARENA_SECTIONS = (".pillion_arena", *(f".pillion_memory_{number}" for number in range(4)))
+COPIED_SECTIONS = tuple(f".pillion_constants_{number}" for number in range(4))
+"""The sections of constants that are copied to the memories of a program at start."""
+MEMORY_SECTIONS = tuple(f".pillion_memory_{number}" for number in range(4))
+"""The sections of the arenas of a program in several memories."""
+_CONSTANT_SECTIONS = (".constants", *COPIED_SECTIONS)
+_ARENA_SECTIONS = (".pillion_arena", *MEMORY_SECTIONS)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pillion.boards import qemu
 from pillion.boards.board import Board
 from pillion.boards.build import Compiler, cached_file, hash_parts
 from pillion.boards.disassembly import DisassembledInstruction, disassemble
-from pillion.boards.elf import ElfSizes, read_elf
+from pillion.boards.elf import COPIED_SECTIONS, MEMORY_SECTIONS, ElfSizes, read_elf
 from pillion.boards.toolchain import QEMU, compiler_version, host_compiler
 from pillion.errors import PillionError
 from pillion.host_io.process_guard import run_to_end
@@ -27,7 +27,7 @@ MARK = "after_op"
 LIBRARY = ("memcpy", "memmove", "memset", "memcmp")
 """C library functions that compilers call implicitly. They are linked with the harness, because any program
 has them."""
-TOUCHED = (".constants", ".pillion_arena")
+TOUCHED = (".constants", ".pillion_arena", *MEMORY_SECTIONS, *COPIED_SECTIONS)
 """The sections whose accesses are counted."""
 RUN, RUNS = re.compile(rb'^\{"op": (\d+),', re.MULTILINE), "runs "
 """The harness's report of the op that a mark ends, and the prefix of all of them in the cached counts."""

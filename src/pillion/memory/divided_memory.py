@@ -18,8 +18,7 @@ from pillion.memory.memory_filling import MOST_SHAKES, arena_bytes
 from pillion.memory.memory_units import ConstantStream, MemoryUnit, Touched, units_of_blocks
 from pillion.memory.op_memory import Needs, RegionMemory
 from pillion.memory.state_layout import ARENA, Area, MemoryLocation
-from pillion.memory.traffic import touched_bytes, touched_constants
-from pillion.ops import op_run_counts
+from pillion.memory.traffic import runs_of_ops, touched_bytes, touched_constants
 
 
 @dataclass(frozen=True)
@@ -140,9 +139,9 @@ class DividedMemory:
 
     def _constants(self) -> Iterator[MemoryUnit]:
         """Yields a unit per op with constants."""
-        times = {run.op: run.times for run in op_run_counts(self.graph.ops)}
+        runs = {run.op: run for run in runs_of_ops(self.graph, self.needs, self.blocks)}
         for op, size in self.request.constants.items():
-            touched = touched_constants(op, size, times.get(op, 1))
+            touched = touched_constants(runs[op], size)
             yield MemoryUnit(bytes=size, touched=touched, constants_of=op, stream=self._stream(op))
 
     def _stream(self, op: Op) -> ConstantStream | None:

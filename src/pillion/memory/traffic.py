@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
@@ -36,9 +37,10 @@ def _taps(op: Op) -> float:
     return max(math.prod(op.kernel) / math.prod(op.stride), 1.0)
 
 
-def touched_constants(op: Op, size: int, times: float = 1.0) -> Touched:
-    """Returns the bytes of an op's constants, of some size, that it reads."""
-    return Touched(read=size * times, read_often=size * times * passes(op))
+def touched_constants(run: OpRuns, size: int) -> Touched:
+    """Returns the bytes of an op's constants, of some size, that it reads: with a cache once in each of its runs."""
+    often = run.times * max(passes(run.op), run.tiles)
+    return Touched(read=size * run.times * run.tiles, read_often=size * often)
 
 
 def touched_bytes(
@@ -46,7 +48,8 @@ def touched_bytes(
 ) -> dict[LiveBlock, Touched]:
     """Returns the bytes that a run moves to and from each block."""
     found: dict[LiveBlock, Touched] = {}
-    for op, times, block_of in _ops_with_blocks(graph, needs, blocks):
+    for run in runs_of_ops(graph, needs, blocks):
+        op, times, block_of = run.op, run.times, run.blocks
         if isinstance(op, (Reshape, Scan)):
             continue
         for value in op.activations:
@@ -59,8 +62,8 @@ def touched_bytes(
                 _add(found, block_of[value], Touched(written=size, written_often=size))
         if op in scratch:
             size = scratch[op].size * times
-            often = size * passes(op)
-            _add(found, scratch[op], Touched(size, size, often, often))
+            once, often = size * run.tiles, size * max(passes(op), run.tiles)
+            _add(found, scratch[op], Touched(once, once, often, often))
     return found
 
 
@@ -68,15 +71,24 @@ def _add(found: dict[LiveBlock, Touched], block: LiveBlock, more: Touched) -> No
     found[block] = found.get(block, Touched()) + more
 
 
-def _ops_with_blocks(
-    graph: Graph, needs: Needs, blocks: Mapping[Value, LiveBlock]
-) -> Iterator[tuple[Op, int, Mapping[Value, LiveBlock]]]:
-    """Yields each op that runs, how often, and the blocks of its values. The ops of a region share buffers."""
+@dataclass(frozen=True)
+class OpRuns:
+    """An op, the runs of the loop around it, the tiles of each, and the blocks of its values."""
+
+    op: Op
+    times: int
+    tiles: int
+    blocks: Mapping[Value, LiveBlock]
+
+
+def runs_of_ops(graph: Graph, needs: Needs, blocks: Mapping[Value, LiveBlock]) -> Iterator[OpRuns]:
+    """Yields each op that runs. The ops of a region share buffers, and run once for each tile."""
     for run in op_run_counts(graph.ops):
         need = needs.get(run.op)
         if isinstance(need, RegionMemory):
             storage = need.schedule.storage
             own = {value: blocks[home] for value, home in storage.items() if home in blocks}
-            yield from ((op, run.times, own) for op in need.schedule.body.ops)
+            for number, op in enumerate(need.schedule.body.ops):
+                yield OpRuns(op, run.times, max(len(need.schedule.firings(number)), 1), own)
         else:
-            yield run.op, run.times, blocks
+            yield OpRuns(run.op, run.times, 1, blocks)

@@ -23,7 +23,12 @@ from pillion.devices.cortex_m.classes import (
     MemoryAccesses,
     executed,
 )
-from pillion.devices.cortex_m.memories import MemoryAssumption, default_memories, find_memories
+from pillion.devices.cortex_m.memories import (
+    MemoryAssumption,
+    default_memories,
+    find_memories,
+    placed_memories,
+)
 from pillion.devices.cortex_m.op_cycles import counted_cycles
 from pillion.devices.cycle_range import CycleRange, sum_of_ranges
 from pillion.devices.device import Device
@@ -234,7 +239,9 @@ def _estimate_from_counts(
     board: Board,
     conditions: TimingConditions,
 ) -> TimeEstimate:
-    memories = conditions.memories or _default_memories(find_target(manifest.target), core)
+    memories = (
+        conditions.memories or manifest.memory.placed or _default_memories(find_target(manifest.target), core)
+    )
     pairs = [
         (op, op_counts) for op, op_counts in zip(manifest.ops, ran, strict=True) if op.kind != Segment.kind
     ]
@@ -258,6 +265,14 @@ def _default_memories(target: Target, core: Core) -> MemoryAssumption:
     defaults."""
     is_its_own = target.memories and target.core == core
     return find_memories(target.memories) if is_its_own else default_memories(core.name)
+
+
+def _memories_of(program: Runnable, core: Core) -> MemoryAssumption:
+    """Returns the memories that the user named for a program, otherwise the chip's or the core's."""
+    several = program.lowered.memory.several
+    if several is None:
+        return _default_memories(program.target, core)
+    return placed_memories(tuple(one.memory for one in several.used), several.flash)
 
 
 def _op_time(
@@ -299,7 +314,7 @@ def _estimate_without_counts(
 ) -> TimeEstimate:
     """Returns an estimate from the instructions of each kernel, with a wider range."""
     cpu = [run for run in op_run_counts(program.graph.ops) if not isinstance(run.op, Segment)]
-    memories, clock = conditions.memories or _default_memories(program.target, core), conditions.clock
+    memories, clock = conditions.memories or _memories_of(program, core), conditions.clock
     own = (core, program.graph.arithmetic, memories, clock.hertz)
     ops = tuple(_op_time(run.op, "cpu", estimated_cycles(run.op, *own) * run.times, clock) for run in cpu)
     basis = f"{ESTIMATED} of each kernel, nothing was run: {why}"

@@ -19,7 +19,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define LINE_SHIFT 5
-#define MOST_RANGES 8
+#define MOST_RANGES 16
 
 typedef uint64_t plugin_id;
 struct qemu_plugin_tb;

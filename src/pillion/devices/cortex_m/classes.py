@@ -116,6 +116,8 @@ class InstructionCounts:
     """Taken jumps: the next executed instruction is not the following one. Hardware loops do not count."""
     constants: MemoryAccesses = MemoryAccesses()
     arena: MemoryAccesses = MemoryAccesses()
+    memories: tuple[MemoryAccesses, ...] = ()
+    """Accesses to the arena in each of several memories, then to the constants that are copied there at start."""
 
     @property
     def instructions(self) -> int:
@@ -133,7 +135,7 @@ class ExecutedLine:
 
 
 def executed(
-    lines: Iterable[ExecutedLine], constants: MemoryAccesses, arena: MemoryAccesses
+    lines: Iterable[ExecutedLine], constants: MemoryAccesses, arena: MemoryAccesses, *memories: MemoryAccesses
 ) -> InstructionCounts:
     """Returns the executed instructions by class."""
     counts = {name: 0 for name in InstructionClass}
@@ -144,5 +146,5 @@ def executed(
         more += kind.more_registers * line.times
         taken += 0 if kind.name is InstructionClass.LOOP else line.left
     return InstructionCounts(
-        {name: count for name, count in counts.items() if count}, more, taken, constants, arena
+        {name: count for name, count in counts.items() if count}, more, taken, constants, arena, memories
     )

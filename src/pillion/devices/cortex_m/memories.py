@@ -7,8 +7,9 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pillion.devices.cortex_m.classes import LINE_BYTES, InstructionCounts
-from pillion.devices.cycle_range import NOTHING, CycleRange
+from pillion.chip_memory import MOST_MEMORIES, ChipMemory
+from pillion.devices.cortex_m.classes import LINE_BYTES, InstructionCounts, MemoryAccesses
+from pillion.devices.cycle_range import NOTHING, CycleRange, sum_of_ranges
 from pillion.errors import PillionError
 
 NANOSECOND = 1e-9
@@ -69,6 +70,45 @@ _ALL = (
 MEMORIES: Mapping[str, MemoryAssumption] = {one.name: one for one in _ALL}
 WITH_CACHES = frozenset({"cortex-m7", "cortex-m55", "cortex-m85"})
 """Cores with caches in most chips."""
+
+
+@dataclass(frozen=True)
+class PlacedMemories(MemoryAssumption):
+    """The memories that a user named, in which a program lies by its plan."""
+
+    placed: tuple[ChipMemory, ...] = ()
+    """Those for data, in the order of the program's arenas."""
+    flash: ChipMemory | None = None
+
+    def cycles(self, ran: InstructionCounts, hertz: float) -> CycleRange:
+        """Returns the wait cycles of one op. They are cycles of the core, at any clock."""
+        homes = [
+            (self.placed[0], ran.arena),
+            *zip(self.placed, ran.memories, strict=False),
+            *zip(self.placed, ran.memories[MOST_MEMORIES:], strict=False),
+        ]
+        waits = sum_of_ranges(_waits(memory, accesses) for memory, accesses in homes)
+        if not ran.memories:
+            each = [_waits(memory, ran.arena) for memory in self.placed]
+            waits = CycleRange(min(one.low for one in each), max(one.high for one in each))
+        return waits + (_waits(self.flash, ran.constants) if self.flash is not None else NOTHING)
+
+
+def _waits(memory: ChipMemory, accesses: MemoryAccesses) -> CycleRange:
+    """Returns the wait cycles of accesses: at best once per line, at worst, without a cache that holds them, at each."""
+    is_kept = accesses.lines * LINE_BYTES <= memory.cache
+    often = accesses.lines if is_kept else max(accesses.lines, accesses.bytes / LINE_BYTES)
+    costs = (memory.read,) if memory.is_constant else (memory.read, memory.write)
+    return CycleRange(min(costs) * accesses.lines, max(costs) * often)
+
+
+def placed_memories(placed: tuple[ChipMemory, ...], flash: ChipMemory | None) -> PlacedMemories:
+    """Returns the memories of a program that is divided among them."""
+    each = "; ".join(
+        f"{one.name} {one.bytes:,} bytes, {one.read:g} cycles to read 32 bytes"
+        for one in (*placed, *([flash] if flash else []))
+    )
+    return PlacedMemories("placed", f"as the program lies in them: {each}", placed=placed, flash=flash)
 
 
 def default_memories(core: str) -> MemoryAssumption:

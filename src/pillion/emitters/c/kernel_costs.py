@@ -88,9 +88,8 @@ def estimated_executed(op: Op, kernel: Kernel, core: str | Isa) -> InstructionCo
     counts = {InstructionClass[name]: round(count * part) for name, part in mix.items() if name not in ASIDE}
     registers, taken = (round(count * mix.get(name, 0.0)) for name in ASIDE)
     held = (sum(v.type.size_bytes for v in op.operands if v.is_constant), _moved_bytes(op))
-    return InstructionCounts(
-        counts, registers, taken, *(MemoryAccesses(n, -(-n // LINE_BYTES)) for n in held)
-    )
+    constants, arena = (MemoryAccesses(n, -(-n // LINE_BYTES)) for n in held)
+    return InstructionCounts(counts, registers, taken, constants, arena)
 
 
 def _moved_bytes(op: Op) -> int:

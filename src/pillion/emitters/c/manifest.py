@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pillion.chip_memory import ChipMemory
 from pillion.devices.cortex_m import Isa
+from pillion.devices.cortex_m.memories import PlacedMemories, placed_memories
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import Content, read_text
 from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, parse_strict_json
@@ -98,6 +100,14 @@ class ManifestUse(_Counts):
     state_bytes: int
     constant_bytes: int
     """Constants that are copied to it at start."""
+    read: float = 0.0
+    write: float = 0.0
+    cache: int = 0
+
+    @property
+    def chip_memory(self) -> ChipMemory:
+        """The memory itself."""
+        return ChipMemory(self.name, self.capacity, self.read, self.write, cache=self.cache)
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,17 @@ class ManifestMemory(_Counts):
     """None in projects of earlier versions."""
     memories: tuple[ManifestUse, ...] = ()
     """The memories of the chip among which the program is divided."""
+    constants_read: float = 0.0
+    """Cycles that the core waits to read 32 bytes of other constants, if the memories are known."""
+    constants_cache: int = 0
+
+    @property
+    def placed(self) -> PlacedMemories | None:
+        """The memories of the chip as the program lies in them; None if the user named none."""
+        flash = ChipMemory("flash", 0, self.constants_read, cache=self.constants_cache, is_constant=True)
+        return (
+            placed_memories(tuple(one.chip_memory for one in self.memories), flash) if self.memories else None
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from pillion.boards.board import BOARDS, Board, firmware_files
 from pillion.boards.project_layout import (
@@ -49,6 +50,7 @@ from pillion.host_io.atomic_files import Content, resolve_links
 from pillion.host_io.project_folders import Listing, ProjectWrite
 from pillion.ir.graph import Graph
 from pillion.ir.types import PerTensor, Value
+from pillion.memory import MemoryPlan
 from pillion.ops import Segment
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
@@ -199,12 +201,7 @@ def manifest(program: CProgram, target: str, npu: NpuMemory | None = None) -> Ma
             state_bytes=memory.state_bytes,
             npu_copied_bytes=program.copied_bytes,
             npu=npu,
-            memories=tuple(
-                ManifestUse(
-                    one.memory.name, one.memory.bytes, one.arena_bytes, one.state_bytes, one.constant_bytes
-                )
-                for one in (memory.several.used if memory.several else ())
-            ),
+            **_memory_uses(memory),
         ),
         states=tuple(_manifest_buffer(program, state.before) for state in program.graph.states),
         stream=program.graph.streaming,
@@ -212,6 +209,27 @@ def manifest(program: CProgram, target: str, npu: NpuMemory | None = None) -> Ma
         ops=tuple(_manifest_op(program, i) for i in range(len(program.steps))),
         files={},
     )
+
+
+def _memory_uses(memory: MemoryPlan) -> dict[str, Any]:
+    """Returns the manifest's entries about the memories of the chip, if the user named them."""
+    several = memory.several
+    if several is None:
+        return {}
+    uses = tuple(
+        ManifestUse(
+            one.memory.name,
+            one.memory.bytes,
+            one.arena_bytes,
+            one.state_bytes,
+            one.constant_bytes,
+            one.memory.read,
+            one.memory.write,
+            one.memory.cache,
+        )
+        for one in several.used
+    )
+    return {"memories": uses, "constants_read": several.flash.read, "constants_cache": several.flash.cache}
 
 
 def _npu_reference_memory(program: CProgram) -> NpuReferenceMemory:
