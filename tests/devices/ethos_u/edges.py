@@ -61,6 +61,19 @@ def conv(stride: int = 1, window: tuple[int, int] = (3, 3), border: int = 0, kin
     return made(kind, Q, x=x, **held)
 
 
+def strided(
+    kind: type[Op],
+    image: tuple[int, int],
+    window: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int] = (1, 1),
+    padding: tuple[int, ...] = (0, 0, 0, 0),
+) -> Op:
+    held = {"weights": Maker(0).weights((3 if kind is Conv2d else 1, *window, 3)), "bias": bias(3)}
+    moves = {"stride": stride, "dilation": dilation, "padding": padding}
+    return made(kind, Q, x=value("x", (1, *image, 3), Q), **held, **moves)
+
+
 def pool(kind: type[Op], window: tuple[int, int]) -> Op:
     return made(kind, Q, x=value("x", (1, max(window[0], 2), window[1] + 1, 1), Q), kernel=window)
 
@@ -279,6 +292,14 @@ WRONG: dict[str, tuple[Op, Op]] = {
 }
 """What Vela takes, and its streams compute wrongly."""
 WRONG_U85: dict[str, tuple[Op, Op]] = {
+    "conv2d.stride": (
+        strided(Conv2d, (16, 9), (2, 1), (1, 4)),
+        strided(Conv2d, (16, 7), (2, 1), (1, 4), (1, 3), (0, 0, 0, 2)),
+    ),
+    "depthwise_conv2d.stride": (
+        strided(DepthwiseConv2d, (5, 7), (2, 1), (5, 4)),
+        strided(DepthwiseConv2d, (5, 5), (2, 1), (5, 4), (1, 1), (0, 1, 0, 2)),
+    ),
     "resize_nearest.pixels": (stretched(ResizeNearest, (4, 6)), stretched(ResizeNearest, (5, 7))),
     "resize_bilinear.factor with half pixels": (
         stretched(ResizeBilinear, (2, 1024), half_pixel=True),

@@ -35,6 +35,7 @@ from pillion.devices.ethos_u.stream.operations import (
     Convolve,
     DmaCopy,
     KernelWindow,
+    PoolOperation,
     Range,
     Sums,
     TensorOperation,
@@ -49,7 +50,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, constant_value
 from pillion.ir.verify import verify_graph
-from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Lut, Softmax
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Lut, MaxPool2d, Softmax
 from pillion.ops.example_values import make_op, value
 from pillion.ops.reduce import ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.unary_functions import Function
@@ -190,6 +191,14 @@ def test_u85_shares_sums_between_operations(accelerator: str) -> None:
     shared = [one.sums for one in made.interpreter.operations if isinstance(one, Convolve)]
     assert shared[:2] == [Sums(hidden=True), Sums(True, True)]
     assert shared[-1] == Sums(continued=True)
+    assert differing(graph_of(op), made) == 0
+
+
+def test_u85_shares_extremes_between_operations() -> None:
+    x = value("x", (1, 8, 6, 16))
+    op = make_op(MaxPool2d, x.like("y", shape=()), x=x, kernel=(5, 4), stride=(1, 4), padding=(2, 1, 2, 1))
+    made = compiled(tflite.emit(graph_of(op)), "ethos-u85-256")
+    assert any(one.sums.hidden for one in made.interpreter.operations if isinstance(one, PoolOperation))
     assert differing(graph_of(op), made) == 0
 
 

@@ -28,6 +28,7 @@ from nightly import in_turn
 from pillion.devices.ethos_u import ETHOS_U, limits
 from pillion.devices.ethos_u.accelerators import Family
 from pillion.devices.ethos_u.rules import STREAM, SUPPORTED, rules
+from pillion.devices.ethos_u.stream.stream_errors import StreamError
 from pillion.devices.ethos_u.vela.vela_process import VelaError
 from pillion.errors import PillionError
 from pillion.ir.op import Op
@@ -100,8 +101,6 @@ def test_a_verdict_is_velas(accelerator: str, seed: int, count: int) -> None:
 
 
 TAKEN_BY_U85 = (
-    conv(4, border=1),
-    conv(8, border=1),
     conv(4, kind=DepthwiseConv2d),
     resize(ResizeNearest, 3, 5, images=2),
     resize(ResizeBilinear, 1, 1, half=True),
@@ -149,7 +148,15 @@ def test_what_streams_of_u85_compute_wrongly_is_refused(name: str) -> None:
     assert not broken(inside, U85)
     assert differing(graph_of(inside), compiled(_file(inside), U85), 1) == 0
     assert broken(outside, U85) == [name.split(" ")[0].split(".")[1]]
-    assert differing(graph_of(outside), compiled(_file(outside), U85), 2) > 0
+    assert _goes_wrong(outside)
+
+
+def _goes_wrong(op: Op) -> bool:
+    """Whether a U85's stream gives other bytes, or starts an operation too soon."""
+    try:
+        return differing(graph_of(op), compiled(_file(op), U85), 2) > 0
+    except StreamError as error:
+        return "may not have written" in error.what
 
 
 @pytest.mark.parametrize("name", BEYOND)

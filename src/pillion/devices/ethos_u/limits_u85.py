@@ -7,8 +7,9 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.devices.device import Found, limit
-from pillion.devices.ethos_u.limits import resize_text
+from pillion.devices.ethos_u.limits import MAX_STRIDE, resize_text
 from pillion.ir.numerics import Int64Array
+from pillion.ops import Conv2d, DepthwiseConv2d
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
@@ -19,6 +20,13 @@ MAX_BILINEAR = 2048
 """The largest factor of bilinear resizing, a power of two."""
 MAX_HALF_PIXEL = 512
 """The largest factor of bilinear resizing with half pixels. Vela allows 1024, where TFLite's positions of 10 bits are not exact."""
+
+
+@limit(f"at most {MAX_STRIDE}, or no padding")
+def supported_strides(op: Conv2d | DepthwiseConv2d) -> Found:
+    """Vela 5.2 cuts longer strides into operations that read too soon, or leave out pixels, if there is a border."""
+    fits = max(op.stride) <= MAX_STRIDE or not any(op.padding)
+    return f"{'x'.join(map(str, op.stride))} with the padding {op.padding}", fits
 
 
 @limit(f"at most the kernel, and {MAX_TRANSPOSED_STRIDE}")

@@ -83,6 +83,7 @@ U55: tuple[RuleRow, ...] = (
     (RESIZES, "images", limits.resized_images, TRIED),
 )
 U85: tuple[RuleRow, ...] = (
+    (CONVOLUTIONS, "stride", limits_u85.supported_strides, STREAM),
     (TransposeConv2d, "stride", limits_u85.transposed_stride, TRIED),
     (ResizeNearest, "factor", limits_u85.nearest_factor, VELA),
     (ResizeBilinear, "factor", limits_u85.bilinear_factor, VELA),

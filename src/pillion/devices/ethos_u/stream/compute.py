@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -144,15 +147,16 @@ def _convolve(op: Convolve, memory: StreamMemory) -> Int64Array | None:
 
 
 def _continued_sums(
-    op: Convolve | MatrixProduct, total: NDArray[np.float64], memory: StreamMemory
+    op: TensorOperation, total: NDArray[Any], memory: StreamMemory, combine: Callable[..., Any] = np.sum
 ) -> Int64Array | None:
-    """Returns the sums of an operation and of those that it continues; None if the next one continues them."""
+    """Returns the sums, or extremes, of an operation and of those that it continues; None if the next one continues
+    them."""
     sums = total.astype(np.int64)
     if op.sums.continued:
         before = memory.sums if memory.sums is not None else np.zeros(0, np.int64)
         rule = "the previous operation has the same results"
         require_valid(before.shape == sums.shape, "sums are continued that are not there", rule)
-        sums = sums + before
+        sums = combine([sums, before], axis=0)
     memory.sums = sums if op.sums.hidden else None
     return None if op.sums.hidden else sums
 
@@ -166,7 +170,7 @@ def _require_32_bits(sums: Int64Array) -> None:
     )
 
 
-def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
+def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array | None:
     x = _upscale_operand(_load_operand(op.x, memory), op.upscale, op.y, op.kernel)
     assert op.scale is not None
     if op.kind is PoolKind.CHANNEL_SUM:
@@ -182,7 +186,9 @@ def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array:
         border, extreme = _EXTREMES[op.kind]
         bordered = _pad_operand(x, op.kernel, border)
         pooled = extreme([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
-        return scale_and_round(pooled, op.scale.number, op.scale.shift, op.rounding)
+        if (whole := _continued_sums(op, pooled, memory, extreme)) is None:
+            return None
+        return scale_and_round(whole, op.scale.number, op.scale.shift, op.rounding)
     bordered = _pad_operand(x, op.kernel, 0)
     pooled = np.sum([_kernel_tap_inputs(bordered, op.kernel, *tap, op.y) for tap in taps], axis=0)
     if not op.divides:

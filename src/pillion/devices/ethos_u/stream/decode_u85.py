@@ -159,7 +159,8 @@ class U85Decoder(Decoder):
         is_known = not fields["width"] and fields["input"] in (0, _KEEP)
         require_modelled(is_known, "sums of another width or source", fields)
         is_shared = sums != Sums()
-        may = isinstance(op, (Convolve, MatrixProduct)) or not is_shared
+        is_extreme = isinstance(op, PoolOperation) and op.kind in (PoolKind.MAX, PoolKind.MIN)
+        may = isinstance(op, (Convolve, MatrixProduct)) or is_extreme or not is_shared
         require_modelled(may, "an operation that shares its sums", type(op).__name__)
         sides = zip(op.y.shape, astuple(op.block)[:3], strict=True)
         fits = not is_shared or all(size <= side for size, side in sides)

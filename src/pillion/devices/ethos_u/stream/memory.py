@@ -84,7 +84,8 @@ class StreamMemory:
         most, size = self._bytes[tensor.region].size, tensor.dtype.size_bytes
         fits = math.prod(tensor.shape) * size <= most
         require_valid(fits, "a tensor is larger than its region", f"{most} bytes", tensor.shape)
-        fits = max(map(abs, tensor.strides)) <= most
+        used = (abs(step) for step, size in zip(tensor.strides, tensor.stored_shape, strict=True) if size > 1)
+        fits = max(used, default=0) <= most
         require_valid(fits, "a stride is larger than its region", f"{most} bytes", tensor.strides)
         return element_addresses(tensor)[..., None] + np.arange(size)
 
