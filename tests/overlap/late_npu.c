@@ -15,6 +15,8 @@
 
 typedef struct {
     uint8_t *memory, *arena, *state, *samples;
+    /* The addresses of several memories, all in the arena; what the model receives: them, or the arena. */
+    void *pieces[4], *given;
     uint32_t sample_count, at, wrong;
     pillion_task task;
 } run;
@@ -158,10 +160,20 @@ static size_t sample_bytes(const pillion_model *model) {
 static void open_run(uint32_t number, const char *path) {
     const pillion_model *const model = late_models[number].model;
     run *const r = &runs[number];
-    const size_t bytes = model->arena_bytes + 4 * (size_t)LINE;
+    size_t arena_bytes = model->memory_count == 0 ? model->arena_bytes : 0;
+    for (uint32_t i = 0; i < model->memory_count; i++) {
+        arena_bytes += (model->memories[i].bytes + LINE - 1) / LINE * LINE;
+    }
+    const size_t bytes = arena_bytes + 4 * (size_t)LINE;
     r->memory = malloc(bytes + model->state_bytes);
     r->arena = r->memory + -(uintptr_t)r->memory % LINE;
-    r->state = r->arena + model->arena_bytes + (-(uintptr_t)model->arena_bytes % LINE);
+    r->state = r->arena + arena_bytes + (-(uintptr_t)arena_bytes % LINE);
+    uint8_t *piece = r->arena;
+    for (uint32_t i = 0; i < model->memory_count; i++) {
+        r->pieces[i] = piece;
+        piece += (model->memories[i].bytes + LINE - 1) / LINE * LINE;
+    }
+    r->given = model->memory_count == 0 ? (void *)r->arena : (void *)r->pieces;
     FILE *const file = fopen(path, "rb");
     if (file == NULL || fread(&r->sample_count, sizeof r->sample_count, 1, file) != 1) {
         exit(3);
@@ -185,10 +197,10 @@ static void begin(uint32_t number) {
     scribble(r->arena, model->arena_bytes);
     const uint8_t *sample = r->samples + r->at * sample_bytes(model);
     for (uint32_t i = 0; i < model->input_count; i++) {
-        memcpy(r->arena + model->inputs[i].offset, sample, model->inputs[i].bytes);
+        memcpy(pillion_address(model, r->given, &model->inputs[i]), sample, model->inputs[i].bytes);
         sample += model->inputs[i].bytes;
     }
-    late_models[number].start(&r->task, r->arena, r->state, after_op);
+    late_models[number].start(&r->task, r->given, r->state, after_op);
 }
 
 static void compare(uint32_t number) {
@@ -197,7 +209,7 @@ static void compare(uint32_t number) {
     const uint8_t *wanted = r->samples + r->at * sample_bytes(model) + total(model->inputs, model->input_count);
     int wrong = 0;
     for (uint32_t i = 0; i < model->output_count; i++) {
-        wrong |= memcmp(r->arena + model->outputs[i].offset, wanted, model->outputs[i].bytes) != 0;
+        wrong |= memcmp(pillion_address(model, r->given, &model->outputs[i]), wanted, model->outputs[i].bytes) != 0;
         wanted += model->outputs[i].bytes;
     }
     r->wrong += (uint32_t)wrong;

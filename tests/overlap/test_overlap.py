@@ -266,3 +266,14 @@ def test_two_models_take_turns_and_preempt_one_another(tmp_path: Path) -> None:
     answer = random_schedules(tmp_path, pairs, [inputs(blocking) for _, blocking in pairs])
     assert answer.startswith("0 of 2000 wrong, preempted ")
     assert int(answer.split()[-2]) > 1000
+
+
+@pytest.mark.parametrize("target", [ETHOS, NEUTRON])
+def test_several_memories_while_the_npu_works(tmp_path: Path, target: str) -> None:
+    """Buffers in three memories, and constants that are copied in time, beside a late NPU."""
+    memories = ["dtcm=4K,npu=no", "sram=40K,slow=2", "psram=1M,slow=9", "flash=1M,read=40,copy=4,constants"]
+    overlapped, blocking = compiled_pair("branches", target, chip_memories=memories)
+    assert len(overlapped.memory.arenas) > 1
+    assert max(overlapped_ops(overlapped.lowered.graph).values()) > 0
+    answer = random_schedules(tmp_path, [(overlapped, blocking)], [inputs(blocking)])
+    assert answer == "0 of 1000 wrong, preempted 0 times"

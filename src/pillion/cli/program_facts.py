@@ -161,9 +161,7 @@ def _buffer_rows(program: Program) -> list[Facts]:
     memory_of = {one.area: one.memory.name for one in plan.several.used} if plan.several else {}
     return [
         {
-            "buffer": f"scratch of {one.scratch_of.name}"
-            if one.scratch_of
-            else ", ".join(v.name for v in one.values),
+            "buffer": one.name,
             "memory": memory_of[one.area],
             "offset": one.offset,
             "bytes": one.bytes,

@@ -89,8 +89,11 @@ class DividedMemory:
     spans: Mapping[Op, tuple[int, int]]
     """The first and the last tick of each op."""
 
-    def place(self, effort: PlanningEffort) -> tuple[SeveralMemories, dict[LiveBlock, Area]]:
-        """Places every block and returns the result, with the areas of blocks outside the arena."""
+    def place(
+        self, effort: PlanningEffort
+    ) -> tuple[SeveralMemories, dict[LiveBlock, Area], dict[Op, LiveBlock]]:
+        """Places every block and returns the result, the areas of blocks outside the arena, and the buffers for constants that
+        are copied in time."""
         units = [*self._buffers(), *self._states(self.request.state_bytes), *self._constants()]
         memories, flash = self.request.memories, self.request.constants_in
         shakes = MOST_SHAKES if effort is PlanningEffort.MOST else 0
@@ -116,7 +119,8 @@ class DividedMemory:
         streamed = {
             one.op: MemoryLocation(one.block.offset, areas.get(one.block, ARENA)) for one in chosen.streamed
         }
-        return SeveralMemories(tuple(used), constants_in, chosen.waits, flash, streamed), areas
+        buffers_of = {one.op: one.block for one in chosen.streamed}
+        return SeveralMemories(tuple(used), constants_in, chosen.waits, flash, streamed), areas, buffers_of
 
     def _buffers(self) -> list[MemoryUnit]:
         """Returns the units of activations and scratch."""

@@ -41,7 +41,18 @@ class ArenaResident:
     values: tuple[Value, ...] = ()
     """The values; several if they are reshapes of one another."""
     scratch_of: Op | None = None
+    constants_of: Op | None = None
+    """The op for which constants are copied to these bytes in time."""
     area: Area = ARENA
+
+    @property
+    def name(self) -> str:
+        """What lies here, for people."""
+        if self.scratch_of is not None:
+            return f"scratch of {self.scratch_of.name}"
+        if self.constants_of is not None:
+            return f"constants of {self.constants_of.name}"
+        return ", ".join(value.name for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -129,7 +140,7 @@ def plan_memory(
     everything = [*unique, *scratch.values()]
     place_in_npu_workspace(graph, needs, blocks, scratch, shifts)
     alignment = CACHE_LINE if any(need.workspace for need in needs.values()) else ALIGNMENT
-    several, areas = None, dict[LiveBlock, Area]()
+    several, areas, copied = None, dict[LiveBlock, Area](), dict[Op, LiveBlock]()
     if request is None:
         least = least_bytes(everything, clock.ticks)
         arena_bytes = place_blocks(everything, least, effort) if scratch else activation_bytes
@@ -138,7 +149,7 @@ def plan_memory(
         divided = DividedMemory(
             graph, needs, blocks, scratch, request, clock.ticks, alignment, clock.spans(graph)
         )
-        several, areas = divided.place(effort)
+        several, areas, copied = divided.place(effort)
         arena_bytes = sum(used.arena_bytes for used in several.used)
     return MemoryPlan(
         offsets={value: block.offset + shifts.get(value, 0) for value, block in blocks.items()},
@@ -149,7 +160,7 @@ def plan_memory(
         floor_bytes=min(floor, activation_bytes, arena_bytes),
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
         live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
-        residents=tuple(_arena_residents(blocks, scratch, clock, areas)),
+        residents=tuple(_arena_residents(blocks, scratch, copied, clock, areas)),
         state_offsets=state_offsets,
         state_bytes=state_bytes,
         areas={
@@ -163,10 +174,11 @@ def plan_memory(
 def _arena_residents(
     blocks: Mapping[Value, LiveBlock],
     scratch: Mapping[Op, LiveBlock],
+    copied: Mapping[Op, LiveBlock],
     clock: _OpTicks,
     areas: Mapping[LiveBlock, Area],
 ) -> Iterator[ArenaResident]:
-    """Yields activations, of which outputs live until the end, and scratch."""
+    """Yields activations, of which outputs live until the end, scratch, and buffers for constants."""
     by_block: dict[LiveBlock, list[Value]] = {}
     for value, block in blocks.items():
         by_block.setdefault(block, []).append(value)
@@ -176,6 +188,9 @@ def _arena_residents(
     for op, b in scratch.items():
         area = areas.get(b, ARENA)
         yield ArenaResident(b.offset, b.size, *clock.ops_of(b), scratch_of=op, area=area)
+    for op, b in copied.items():
+        area = areas.get(b, ARENA)
+        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), constants_of=op, area=area)
 
 
 class _OpTicks:

@@ -80,13 +80,12 @@ def _resident_facts(subject: CompiledProgram, first_of: dict[int, int]) -> Itera
     for resident in plan.residents:
         if not resident.bytes:
             continue
-        if resident.scratch_of is not None:
-            name, what, step = f"scratch of {resident.scratch_of.name}", "scratch", resident.first
+        if resident.values:
+            what, step = _describe_resident(resident, subject), step_of.get(resident.values[0], -1)
         else:
-            name, what = ", ".join(v.name for v in resident.values), _describe_resident(resident, subject)
-            step = step_of.get(resident.values[0], -1)
+            what, step = "scratch", resident.first if resident.constants_of is None else resident.last
         yield ResidentFacts(
-            name,
+            resident.name,
             what,
             starts.get(resident.area, 0) + resident.offset,
             resident.bytes,

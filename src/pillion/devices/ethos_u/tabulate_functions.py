@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A pass before partitioning: activations that Vela does not know become tables, which the NPU looks up."""
+
 from __future__ import annotations
 
 from pillion.devices.ethos_u import limits
