@@ -18,7 +18,7 @@ LINE_BYTES = 32
 MOST_MEMORIES = 4
 GUIDE = "docs/guide/memory.md"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,15}")
-_RESERVED = frozenset({"state", "arena", "base", "kept"})
+_RESERVED = frozenset({"state", "arena", "base", "kept", "chip"})
 _NUMBER = re.compile(r"\d{1,6}(\.\d{1,3})?")
 _RULE = (
     "NAME=SIZE, then any of slow=CYCLES, read=CYCLES, write=CYCLES, copy=CYCLES (for 32 bytes), cache=SIZE, "
@@ -45,6 +45,10 @@ class ChipMemory:
     """Whether it holds constants only, as flash does."""
 
 
+OF_THE_CHIP = ChipMemory("chip", 1)
+"""Stands for the memories that a target knows: `--memory chip`."""
+
+
 def parse_memories(given: str | Sequence[str | ChipMemory] | None) -> tuple[ChipMemory, ...]:
     """Parses what the user says about each memory, or the path of a TOML file with a table for each."""
     texts = [given] if isinstance(given, (str, ChipMemory)) else list(given or ())
@@ -56,6 +60,8 @@ def parse_memories(given: str | Sequence[str | ChipMemory] | None) -> tuple[Chip
 def _memories_of(text: str | ChipMemory) -> Iterable[ChipMemory]:
     if isinstance(text, ChipMemory):
         return (text,)
+    if text == OF_THE_CHIP.name:
+        return (OF_THE_CHIP,)
     if text.endswith(".toml"):
         return _memories_in_file(Path(text))
     first, *settings = text.split(",")

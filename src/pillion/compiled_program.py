@@ -91,7 +91,7 @@ class CompiledProgram:
         """The chosen stripes and the memory plan with them."""
         spec = self.__dict__.get("_known", self.memory_budget)
         if isinstance(spec, Memory) and spec.chips:
-            memories = self.target.with_cache_sizes(spec.chips)
+            memories = self.target.named_memories(spec.chips)
             return divide_among_memories(self.graph, self.whole, spec, memories, self.npu_memory.ram_bytes)
         if isinstance(spec, Memory):
             return find_stripes(self.graph, self.whole, spec, self.npu_memory.ram_bytes)

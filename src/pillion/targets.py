@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pillion.chip_memory import ChipMemory, with_cache
+from pillion.chip_memory import LINE_BYTES, OF_THE_CHIP, ChipMemory, with_cache
 from pillion.compile_options import NpuOptions
 from pillion.devices import ethos_u, neutron
 from pillion.devices.cortex_m import CORES, Core, Isa, missing_core_reason
-from pillion.devices.cortex_m.memories import WITH_CACHES, find_memories
+from pillion.devices.cortex_m.memories import NANOSECOND, WITH_CACHES, default_memories, find_memories
 from pillion.devices.device import Device
 from pillion.devices.payloads import Executable, PayloadMemory
 from pillion.errors import PillionError
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.registry import REGISTRY
 
+LARGEST_FLASH = 64 << 20
+"""The size of serial flash outside the chip, if a chip has none inside."""
 NUMBER_FORMAT = "+int8"
 """Optional suffix of a target's name; int8 is the only number format."""
 
@@ -39,6 +42,10 @@ class Target:
     """The chip's name in the NPU vendor's converter."""
     memories: str = ""
     """Where constants and arena are, by name in `devices.cortex_m.memories`; empty for the core's default."""
+    tcm_bytes: int | None = None
+    """The core's tightly coupled memory for data, which the NPU does not reach."""
+    clock_hz: int | None = None
+    """The core's highest clock."""
     npu_defaults: NpuOptions = field(default_factory=NpuOptions)
     """The options of the NPU's compiler that suit the chip, unless the user's say otherwise."""
 
@@ -67,8 +74,51 @@ class Target:
             return self
         return replace(self, npu=npu.configure(options.with_defaults(self.npu_defaults)))
 
-    def with_cache_sizes(self, memories: Sequence[ChipMemory]) -> list[ChipMemory]:
-        """Returns memories with the cache of the core before those that are slow, unless they say their own."""
+    @property
+    def chip_memories(self) -> tuple[ChipMemory, ...]:
+        """The memories of the chip, as far as they are known. Their waits are the middle of those that estimates of time assume,
+        at the highest clock; they serve to compare memories."""
+        if self.sram_bytes is None or self.clock_hz is None:
+            return ()
+        assumed = find_memories(self.memories) if self.memories else default_memories(self.core.name)
+        line = self.clock_hz * NANOSECOND
+        sram = math.sqrt(assumed.arena_line.low * assumed.arena_line.high) * line
+        flash = (
+            math.sqrt(assumed.constants_line.low * assumed.constants_line.high)
+            * line
+            * LINE_BYTES
+            / assumed.fetch_bytes
+        )
+        tcm = (ChipMemory("dtcm", self.tcm_bytes, npu=False),) if self.tcm_bytes else ()
+        constants = self.flash_bytes or LARGEST_FLASH
+        return (
+            *tcm,
+            ChipMemory("sram", self.sram_bytes, round(sram, 1), round(sram, 1)),
+            ChipMemory("flash", constants, round(flash, 1), is_constant=True),
+        )
+
+    def named_memories(self, memories: Sequence[ChipMemory]) -> list[ChipMemory]:
+        """Returns the memories that a user named, with the chip's own in the place of `chip`, and with the cache of the core
+        before those that are slow, unless they say their own. Raises if the chip's are asked for and not known."""
+        own = self.chip_memories
+        if OF_THE_CHIP in memories and not own:
+            known = ", ".join(target.name for target in TARGETS.values() if target.chip_memories)
+            raise PillionError(
+                f"the memories of `{self.name}` are not known",
+                rule=f"--memory chip is for {known}",
+                here=f"--memory chip --target {self.name}",
+                help="name them: --memory sram=512K --memory psram=8M,slow=20",
+            )
+        memories = [one for memory in memories for one in (own if memory is OF_THE_CHIP else (memory,))]
+        names = [memory.name for memory in memories]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise PillionError(
+                f"`{self.name}` has a memory `{twice}` of its own",
+                rule=f"--memory chip stands for {', '.join(memory.name for memory in own)}",
+                here=f"--memory chip --memory {twice}=…",
+                help="another name, or leave --memory chip out and name all memories",
+            )
         cache = find_memories("cached").cache_bytes if self.core.plain in WITH_CACHES else 0
         return [with_cache(memory, cache) if memory.read else memory for memory in memories]
 
@@ -103,6 +153,7 @@ _CHIPS = (
         CORES["cortex-m33"],
         neutron.N3_64,
         sram_bytes=7_864_320,
+        clock_hz=325_000_000,
         aliases=("imxrt700cm",),
         converter_name="imxrt700",
         memories="external",
@@ -113,6 +164,7 @@ _CHIPS = (
         CORES["cortex-m33"],
         neutron.N1_16,
         sram_bytes=524_288,
+        clock_hz=150_000_000,
         flash_bytes=2_097_152,
         aliases=("mcxn94x",),
         converter_name="mcxn94x",
@@ -131,6 +183,8 @@ _CHIPS = (
         CORES["cortex-m55"],
         ethos_u.ETHOS_U["ethos-u85-256"],
         sram_bytes=4_718_592,
+        tcm_bytes=1_048_576,
+        clock_hz=400_000_000,
         flash_bytes=5_767_168,
         npu_defaults=_WEIGHTS_IN_MRAM,
     ),
@@ -140,6 +194,7 @@ _CHIPS = (
         CORES["cortex-m55"],
         ethos_u.ETHOS_U["ethos-u55-64"],
         sram_bytes=2_457_600,
+        clock_hz=400_000_000,
         npu_defaults=NpuOptions("Shared_Sram", "Ethos_U55_Deep_Embedded"),
     ),
     Target(
@@ -148,6 +203,7 @@ _CHIPS = (
         CORES["cortex-m55"],
         ethos_u.ETHOS_U["ethos-u55-128"],
         sram_bytes=5_242_880,
+        clock_hz=400_000_000,
         npu_defaults=NpuOptions("Sram_Only"),
     ),
     Target(
@@ -156,6 +212,7 @@ _CHIPS = (
         CORES["cortex-m85"],
         ethos_u.ETHOS_U["ethos-u55-256"],
         sram_bytes=2_097_152,
+        clock_hz=1_000_000_000,
         npu_defaults=_WEIGHTS_IN_MRAM,
     ),
 )

@@ -354,3 +354,19 @@ def test_time_counts_what_lies_in_slow_memory() -> None:
     fast, slow, both = times
     assert fast.low < both.low < slow.low
     assert fast.high < both.high < slow.high
+
+
+def test_a_chip_knows_its_memories() -> None:
+    torch.manual_seed(0)
+    options: dict[str, Any] = {"chip_memories": ["chip", "psram=8M,slow=30"], "progress": False}
+    program = pillion.compile(Skips().eval(), torch.rand(IMAGE), target="alif-e8", **options)
+    several = program.memory.several
+    assert several is not None
+    assert [used.memory.name for used in several.used] == ["dtcm", "sram", "psram"]
+    assert not several.used[0].memory.npu
+    require_same_bytes(program, "host", seed=4)
+    with pytest.raises(PillionError, match="are not known") as caught:
+        pillion.compile("linear_bn", target="cortex-m33", chip_memories="chip")
+    assert "alif-e8" in caught.value.rule
+    with pytest.raises(PillionError, match="of its own"):
+        pillion.compile("linear_bn", target="mcxn947", chip_memories=["chip", "sram=8K"])
