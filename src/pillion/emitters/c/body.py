@@ -8,6 +8,7 @@ from textwrap import indent
 from typing import Literal
 
 from pillion.emitters.c.arena_parameter import arena_pointers, base_of
+from pillion.emitters.c.constant_copies import copied_arrays
 from pillion.emitters.c.escaping import comment_text
 from pillion.emitters.c.loop_rolling import (
     Action,
@@ -30,7 +31,7 @@ from pillion.emitters.c.loop_rolling import (
     type_of,
     waits,
 )
-from pillion.emitters.c.lower import CProgram, CStep, Variant
+from pillion.emitters.c.lower import CProgram, CStep, Variant, sizes_of
 from pillion.emitters.c.outlining import outline_repeated_calls
 from pillion.ir.op import Op
 from pillion.ir.types import Value
@@ -322,11 +323,11 @@ class StatementWriter:
 
     def _with_copied_constants(self, step: CStep, number: int, place: MemoryLocation, call: str) -> str:
         """Returns a call whose params point to constants that were copied."""
-        sizes = {constant.name: constant.bytes for constant in self.program.constants}
+        sizes = sizes_of(self.program.constants)
         params, address = params_name(step, number), self._location_expression(MovingLocation(place))
         lines = [
             f"    copied.{array.key} = (const void *)((const uint8_t *){address} + {array.offset});\n"
-            for array in step.copied_arrays(sizes)
+            for array in copied_arrays(step.pointers[0], sizes)
         ]
         kind = step.calls[number].routine.params_type
         return f"{{\n    {kind} copied = {params};\n{''.join(lines)}    {call.replace(f'&{params}', '&copied', 1)}\n}}"

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pillion.chip_memory import ChipMemory, by_speed, constants_memory
+from pillion.emitters.c.constant_copies import copied_arrays
 from pillion.emitters.c.families.sliding_sums import place_sums_behind_states
 from pillion.emitters.c.kernel_costs import kernel_instructions
-from pillion.emitters.c.lower import CProgram, pack_constants
+from pillion.emitters.c.lower import CProgram, pack_constants, sizes_of
 from pillion.emitters.c.select_and_plan import KernelPlan
 from pillion.ir.op import Op
 from pillion.ir.size_limits import LARGEST
@@ -52,13 +53,15 @@ def divide_alike(host: CProgram, program: CProgram) -> CProgram:
 def _streamable(program: CProgram) -> dict[Op, tuple[int, float]]:
     """Returns the ops of one call whose constants may be copied while the op before runs: the bytes of the buffer, and the
     estimated cycles of that op."""
-    sizes = {constant.name: constant.bytes for constant in program.constants}
+    sizes = sizes_of(program.constants)
     steps = {step.choice.op: step for step in program.steps}
     found: dict[Op, tuple[int, float]] = {}
     before = 0.0
     for op in (op for op in program.graph.ops if not is_alias(op)):
         step = steps.get(op)
-        arrays = list(step.copied_arrays(sizes)) if step is not None and len(step.calls) == 1 else []
+        arrays = (
+            list(copied_arrays(step.pointers[0], sizes)) if step is not None and len(step.calls) == 1 else []
+        )
         if arrays:
             found[op] = sum(align_up(array.bytes) for array in arrays), before
         before = kernel_instructions(op, step.choice.kernel, program.isa) if step is not None else 0.0
@@ -67,7 +70,7 @@ def _streamable(program: CProgram) -> dict[Op, tuple[int, float]]:
 
 def _constant_bytes(program: CProgram) -> Mapping[Op, int]:
     """Returns the bytes of the constants that the kernels of each op read."""
-    sizes = {constant.name: constant.bytes for constant in program.constants}
+    sizes = sizes_of(program.constants)
     found: dict[Op, int] = {}
     for step in program.steps:
         names = {name for pointers in step.pointers for name in pointers.values()}

@@ -4,22 +4,20 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.constant_copies import with_fetches
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.loop_rolling import (
     Action,
-    AwaitConstants,
     AwaitSegment,
-    FetchConstants,
     ProgramItem,
     RolledLoop,
     RunStep,
@@ -39,13 +37,10 @@ from pillion.ir.types import Array, Value
 from pillion.ir.workspace import Workspace
 from pillion.memory import (
     HOST_POINTER_BYTES,
-    MemoryLocation,
     MemoryPlan,
     Needs,
     RepeatMemory,
-    is_alias,
 )
-from pillion.memory.events import align_up
 from pillion.memory.npu_calls import NpuCalls, resume_points
 from pillion.ops import Region, Scan, Segment, flatten_ops
 from pillion.option_values import Optimize
@@ -85,20 +80,6 @@ class Variant:
     """Operands and results, whose locations each run sets."""
 
 
-LEAST_COPIED = 64
-"""The size from which arrays are copied in time."""
-
-
-@dataclass(frozen=True)
-class CopiedArray:
-    """An array that is copied to a buffer: the field of the params that points to it, its name, its place there."""
-
-    key: str
-    name: str
-    bytes: int
-    offset: int
-
-
 @dataclass(frozen=True)
 class CStep:
     """One op with its calls and the names of the constants that their params point to."""
@@ -110,14 +91,6 @@ class CStep:
     """For each call: field of the params struct → name of a constant."""
     variants: tuple[Variant, ...]
     scratch_bytes: int
-
-    def copied_arrays(self, sizes: Mapping[str, int]) -> Iterator[CopiedArray]:
-        """Yields the arrays that are copied in time for the op, one behind the other. Small ones stay where they are."""
-        at = 0
-        for key, name in self.pointers[0].items():
-            if sizes[name] >= LEAST_COPIED:
-                yield CopiedArray(key, name, sizes[name], at)
-                at += align_up(sizes[name])
 
 
 @dataclass(frozen=True)
@@ -216,6 +189,11 @@ def _params_size(call: Call) -> int:
     return len(call.params) * POINTER_BYTES
 
 
+def sizes_of(constants: Iterable[Constant]) -> dict[str, int]:
+    """Returns the bytes of arrays by name."""
+    return {constant.name: constant.bytes for constant in constants}
+
+
 LONGEST_IDENTIFIER = 58
 """C99 distinguishes identifiers by 63 characters; some are left for a number that keeps names unique."""
 
@@ -280,7 +258,14 @@ def pack_constants(plan: KernelPlan) -> CProgram:
     firsts = dict(_ops_with_step_index(graph, plan.needs))
     items = [list(writer.items(op, first)) for op, first in firsts.items()]
     if memory.several is not None and memory.several.streamed:
-        items = list(_with_fetches(graph, items, steps, constants, memory.several.streamed))
+        pointers = {
+            step.choice.op: step.pointers[0] for step in steps if step.choice.op in memory.several.streamed
+        }
+        items = list(
+            with_fetches(
+                graph, items, pointers, sizes_of(constants.by_content.values()), memory.several.streamed
+            )
+        )
     for segment, behind in resume_points(graph, plan.npu_calls) if plan.in_steps else ():
         items[behind - 1].append(writer.awaiting(segment, firsts[segment]))
     hop = stream_entry(graph, memory)
@@ -296,31 +281,6 @@ def pack_constants(plan: KernelPlan) -> CProgram:
         feed=_find_row_feed(graph, [len(some) for some in items], memory),
         hop=hop,
     )
-
-
-def _with_fetches(
-    graph: Graph,
-    items: Sequence[list[ProgramItem]],
-    steps: Sequence[CStep],
-    constants: _Constants,
-    streamed: Mapping[Op, MemoryLocation],
-) -> Iterator[list[ProgramItem]]:
-    """Yields the items of each op with those that copy constants: started before the op before, awaited before their own."""
-    sizes = {c.name: c.bytes for c in constants.by_content.values()}
-    arrays = {
-        step.choice.op: tuple((array.name, array.bytes) for array in step.copied_arrays(sizes))
-        for step in steps
-        if step.choice.op in streamed
-    }
-    working = [op for op in graph.ops if not is_alias(op)]
-    following = dict(itertools.pairwise(working))
-    for op, of_op in zip(graph.ops, items, strict=True):
-        first = [op] if op in streamed and op is working[0] else []
-        awaited = [ProgramItem.at(AwaitConstants())] if op in streamed else []
-        later = [n for n in [following.get(op)] if n in streamed]
-        starts = [ProgramItem.at(FetchConstants(arrays[n]), streamed[n]) for n in first]
-        more = [ProgramItem.at(FetchConstants(arrays[n]), streamed[n]) for n in later if n is not None]
-        yield [*starts, *awaited, *more, *of_op]
 
 
 def is_filled_on_reset(state: State) -> bool:
