@@ -17,6 +17,8 @@ from pillion.registry import REGISTRY
 
 INT8_FILES = (".tflite", ".pte")
 """Suffixes of models that are quantized already."""
+CONVERSIONS = b"quantized_decomposed"
+"""Namespace of torch's quantize and dequantize operators, as a .pt2 spells it."""
 WEIGHTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz")
 """Suffixes of files with weights, or with a module that only its own code can read."""
 
@@ -54,6 +56,11 @@ def check_named(spec: str) -> None:
 def is_int8_file(model: object) -> bool:
     """Whether the model is a .tflite or .pte file. A .tflite may still compute in float."""
     return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in int8_suffixes()
+
+
+def is_converted_pt2(model: str) -> bool:
+    """Whether the model is a .pt2 whose program torch's pt2e flow has quantized already."""
+    return suffix_of(model) == ".pt2" and CONVERSIONS in Path(model).read_bytes()
 
 
 def refuse_useless_options(model: str, options: Mapping[str, object]) -> None:

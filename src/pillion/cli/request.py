@@ -24,7 +24,13 @@ from pillion.errors import PillionError, PillionWarning, require_one_of
 from pillion.host_io.atomic_files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.host_io.progress import stage
 from pillion.host_io.user_code import split_spec
-from pillion.model_names import check_named, file_suffixes, is_int8_file, refuse_useless_options
+from pillion.model_names import (
+    check_named,
+    file_suffixes,
+    is_converted_pt2,
+    is_int8_file,
+    refuse_useless_options,
+)
 from pillion.option_values import Runtime
 
 if TYPE_CHECKING:
@@ -175,6 +181,8 @@ def require_target(model: str, target: str | None) -> None:
 def _require_quantize(request: Request) -> None:
     """Raises if a float model comes without --quantize; warns if it comes without calibration data."""
     silence_loggers()
+    if is_converted_pt2(request.model):
+        return
     if not request.quantize:
         raise PillionError(
             f"`{request.model}` computes in float",

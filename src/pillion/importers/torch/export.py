@@ -63,9 +63,14 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
 
 @contextmanager
 def in_mode(module: nn.Module, training: bool = False) -> Iterator[None]:
-    """Puts a module into eval mode (or train mode) and restores the modes of its submodules."""
+    """Puts a module into eval mode (or train mode) and restores the modes of its submodules. Exported modules inside
+    have one mode for ever: torch forbids `train` and `eval` on the instance."""
     modes = {part: part.training for part in module.modules()}
-    module.train(training)
+    if any("train" in vars(part) for part in modes):
+        for part in modes:
+            part.training = training
+    else:
+        module.train(training)
     try:
         yield
     finally:

@@ -29,6 +29,8 @@ CONVOLUTIONS = (*torch_operators("conv1d conv2d conv_transpose1d"), aten.conv_tr
 """The convolutions of signals and images."""
 CLAMPS = (aten.relu.default, aten.clamp.default)
 """The clamps that a layer's range absorbs."""
+LIBRARY = "quantized_decomposed"
+"""Namespace of torch's quantize and dequantize operators, registered by torchao."""
 CallLowering = Callable[[Node], Node | None]
 """Returns the replacement of a call; None if the call stays or was already replaced."""
 
@@ -44,6 +46,13 @@ _TORCH = os.path.dirname(torch.__file__)
 def fake_result(node: Node) -> Any:
     """Returns the fake tensor (or tuple of fake tensors) of a node's result."""
     return node.meta.get("val")
+
+
+def conversion_name(node: object) -> str:
+    """Returns the name of the quantize or dequantize operator that a node calls; empty for all other nodes."""
+    target = getattr(node, "target", None)
+    is_one = isinstance(target, torch._ops.OpOverload) and target.namespace == LIBRARY
+    return target.overloadpacket.__name__ if is_one else ""  # type: ignore[union-attr]  # an OpOverload
 
 
 def shape_of(node: Node) -> tuple[int, ...]:

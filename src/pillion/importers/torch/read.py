@@ -16,13 +16,19 @@ from pillion.compile_options import Quantization
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
+from pillion.importers.torch.converted_program import (
+    is_converted,
+    read_converted,
+    refuse_prepared,
+    refuse_quantization_options,
+)
 from pillion.importers.torch.fixed_arguments import fix_arguments
 from pillion.importers.torch.float_origin import FloatNet
 from pillion.importers.torch.quantize.annotate import FloatOp
 from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress, ptq
 from pillion.importers.torch.rewrite.functionalize import refused_writes
 from pillion.importers.torch.rows.refusal_reasons import MOVES, WRITES
-from pillion.importers.torch.to_graph import import_with_origins
+from pillion.importers.torch.to_graph import import_program, import_with_origins
 from pillion.importers.torch.train.qat import finish_training
 from pillion.importers.torch.train.qat_module import QatModule
 from pillion.importers.torch.user_inputs import Batches, as_inputs, require_model
@@ -62,10 +68,12 @@ def read(
         source = capture.load_model(
             os.fspath(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle
         )
+        name = name or source.name
+        if is_converted(source.exported):
+            return _import_converted(source.exported, source.example_inputs, name, calibrate, nhwc, tuning)
         is_trained = isinstance(source.module, QatModule)
         module, inputs = (source.module if is_trained else source.exported), source.example_inputs
         stateful = None if is_trained else as_stateful(source.module, inputs)
-        name = name or source.name
     elif isinstance(model, StatefulModule):
         module, stateful, inputs, name = (
             model,
@@ -78,8 +86,11 @@ def read(
         name = name or (
             module.preparation.name if isinstance(module, QatModule) else type(module).__name__.lower()
         )
+        if is_converted(module):
+            return _import_converted(module, inputs, name, calibrate, nhwc, tuning)
         if not isinstance(module, QatModule):
             _refuse_prepared_submodules(module)
+            refuse_prepared(module)
         stateful = None if isinstance(module, QatModule) else as_stateful(module, inputs)
     if stateful is not None:
         captured = stateful.exported or stateful
@@ -89,6 +100,19 @@ def read(
         graph, _ = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
         return ReadModel(stateful.with_states(graph, nhwc), None)
     return _quantize_and_import(module, inputs, name, calibrate, progress, constraints, nhwc, tuning)
+
+
+def _import_converted(
+    model: Any,
+    inputs: tuple[Tensor, ...],
+    name: str,
+    calibrate: Batches | None,
+    nhwc: bool,
+    tuning: Quantization,
+) -> ReadModel:
+    """Imports a program that a pt2e flow has converted, with its own scales."""
+    refuse_quantization_options(name, calibrate, tuning)
+    return ReadModel(import_program(read_converted(model, inputs, name), name, nhwc=nhwc), None)
 
 
 def _require_no_inputs(spec: str, example_inputs: Any) -> None:

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
 from pillion.importers.torch.float_origin import Origin
-from pillion.importers.torch.fx_nodes import operator_name, source_description, source_line
+from pillion.importers.torch.fx_nodes import conversion_name, operator_name, source_description, source_line
 from pillion.importers.torch.import_loops import import_loop
 from pillion.importers.torch.input_types import input_dtype
 from pillion.importers.torch.layout import NHWC, Builder, LayoutValue, from_logical_order
@@ -26,8 +26,6 @@ from pillion.ops import Dequantize, Quantize
 
 DEFAULT_HELP = "write this line of the model so that the rule holds, or leave it outside the model"
 """Help of errors whose rule names no way out."""
-LIBRARY = "quantized_decomposed"
-"""Namespace of torch's quantize and dequantize operators, registered by torchao."""
 
 
 def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:
@@ -129,7 +127,7 @@ class _Importer:
     def call(self, node: Node) -> Any:
         args: Any = torch.fx.node.map_arg(node.args, self.known.__getitem__)
         kwargs: Any = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
-        match _conversion_name(node):
+        match conversion_name(node):
             case "quantize_per_tensor":
                 quant = PerTensor(float(_as_python_number(args[1])), int(_as_python_number(args[2])))
                 return self.quantize(args[0], quant, DTYPES[args[5]])
@@ -207,21 +205,14 @@ UNIT_SCALE = PerTensor(1.0)
 """Quantization of integer inputs: each integer is its own value."""
 
 
-def _conversion_name(node: Node) -> str:
-    """Name of the quantize or dequantize operator that a node calls; empty for all other nodes."""
-    target = node.target
-    is_one = isinstance(target, torch._ops.OpOverload) and target.namespace == LIBRARY
-    return target.overloadpacket.__name__ if is_one else ""  # type: ignore[union-attr]  # an OpOverload
-
-
 def _value_name(node: Node) -> str:
     """Value name of a node; conversions are named after the node that they convert."""
-    suffix = {"": "", "quantize_per_tensor": "_q"}.get(_conversion_name(node), "_f")
+    suffix = {"": "", "quantize_per_tensor": "_q"}.get(conversion_name(node), "_f")
     return _before_conversions(node).name + suffix
 
 
 def _before_conversions(node: Node) -> Node:
     """First node that is not a conversion, upstream of `node`."""
-    while _conversion_name(node) and isinstance(node.args[0], Node):
+    while conversion_name(node) and isinstance(node.args[0], Node):
         node = node.args[0]
     return node

@@ -19,6 +19,7 @@ from pillion.importers.torch.fx_nodes import (
     calls,
     constant,
     constant_of,
+    conversion_name,
     fake_result,
     fixed_tensor,
     is_constant,
@@ -63,10 +64,11 @@ def _is_foldable(node: Node, training: bool) -> bool:
 
 
 def _is_constant_call(node: Node, training: bool) -> bool:
-    """Whether a call has a fixed result. A write has not: it would modify the model's tensor in each run."""
+    """Whether a call has a fixed result. A write has not: it would modify the model's tensor in each run. Conversions
+    stay, because the importer reads scales from them."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.target in NORMS and _depends_on_constants(node, training)
-    if _is_random(node) or is_write(node):
+    if _is_random(node) or is_write(node) or conversion_name(node):
         return False
     return _depends_on_constants(node, training)
 

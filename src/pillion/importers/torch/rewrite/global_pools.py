@@ -6,6 +6,7 @@ behind `AdaptiveAvgPool2d(1)` and 5 to 8 dB behind windows of 3 x 3 pixels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -33,13 +34,15 @@ MOST_PIXELS = 25
 half the instructions of a pool that way, 4 x 4 windows 2.3 times as many, and 8 x 8 would take 8 times as many."""
 
 
-def global_pools_to_means(module: GraphModule, constraints: QuantizationConstraints) -> None:
+def global_pools_to_means(
+    module: GraphModule, constraints: QuantizationConstraints, among: Callable[[Node], bool] = lambda _: True
+) -> None:
     """Rewrites average pools over the whole image as means, unless the device requires means to keep their
     operand's scale."""
     if Mean.kind in constraints.shared:
         return
     for node in calls(module.graph, [aten.avg_pool2d.default]):
-        if _sees_all(node):
+        if _sees_all(node) and among(node):
             replace(node, call(node, aten.mean.dim, node.args[0], IMAGE_AXES, True))
     module.recompile()
 
@@ -51,13 +54,15 @@ def _sees_all(pool: Node) -> bool:
     return covers_image and not any(border) and argument_of(pool, 6) is None
 
 
-def pools_to_depthwise(module: GraphModule, constraints: QuantizationConstraints) -> None:
+def pools_to_depthwise(
+    module: GraphModule, constraints: QuantizationConstraints, among: Callable[[Node], bool] = lambda _: True
+) -> None:
     """Replaces average pools by depthwise convolutions, unless the device wants pools. All weights are 127: sums stay exact."""
     if AvgPool2d.kind in constraints.shared:
         return
     for node in calls(module.graph, [aten.avg_pool2d.default]):
         kernel, step, border = _pool_window(node)
-        if _has_one_divisor(node):
+        if _has_one_divisor(node) and among(node):
             channels = shape_of(node)[1]
             weights = torch.full((channels, 1, *kernel), 1 / prod(kernel))
             weights_node = constant(node, weights, f"{node.name}_weights")
