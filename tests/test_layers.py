@@ -110,6 +110,7 @@ ALLOWED["report"] |= {"compiled_program", "overlap"}
 ALLOWED["program_files"] = set(ALLOWED) - {"importers.torch", "zoo", "data"}
 ALLOWED["program"] = {"compiled_program", "program_files", "report", "run"}
 ALLOWED["npu_settings"] = GROUND | {"program", "targets"}
+ALLOWED["executorch"] = {"errors", "importers.torch", "targets"}
 ALLOWED["compiler"] = set(ALLOWED)
 ALLOWED["evaluation"] = set(ALLOWED)
 ALLOWED["sweep"] = set(ALLOWED)
@@ -130,7 +131,14 @@ SEPARABLE: dict[str, set[str]] = {
 }
 """Parts that could be packages of their own → the modules outside them that import them."""
 
-TORCH = {"importers.torch", "importers.tflite_float", "host_io.torch_threads", "zoo", "run.executorch"}
+TORCH = {
+    "executorch",
+    "importers.torch",
+    "importers.tflite_float",
+    "host_io.torch_threads",
+    "zoo",
+    "run.executorch",
+}
 """Where torch may be imported when the file is."""
 HEAVY = {
     "torch",

@@ -153,7 +153,7 @@ def _refuse_float_nodes(module: GraphModule, name: str) -> None:
             f"{len(left)} {'node' if len(left) == 1 else 'nodes'} of `{name}` would stay in float",
             rule="every computing node lies between dequantize and quantize; a clamp may follow a layer directly",
             here="\n".join(distinct_lines_with_counts(left)),
-            help="let the quantizer annotate these nodes, or compile the float model with --quantize",
+            help="let the quantizer annotate these nodes, as pillion.executorch.PillionQuantizer does, or compile the float model with --quantize",
         )
 
 

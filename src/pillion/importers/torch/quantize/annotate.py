@@ -340,9 +340,14 @@ class Annotator:
     _weights: dict[tuple[Node, int | None], Site] = field(default_factory=dict)
 
     def annotate(self, model: GraphModule) -> None:
-        """Writes the plan into the nodes' metadata."""
+        """Writes the plan into the nodes' metadata. Annotations of other quantizers stay, and readers of their results
+        share the format."""
         for node in model.graph.nodes:
-            if node in self.plan.rules or node in self.plan.sharing:
+            foreign = node.meta.get(Q_ANNOTATION_KEY)
+            if foreign is not None and foreign._annotated:
+                if node in self.plan.sharing and foreign.output_qspec is not None:
+                    self._first.setdefault(self.plan.sharing.root(node), node)
+            elif node in self.plan.rules or node in self.plan.sharing:
                 node.meta[Q_ANNOTATION_KEY] = self._quantization_annotation(node)
 
     def _quantization_annotation(self, node: Node) -> QuantizationAnnotation:
