@@ -55,6 +55,7 @@ ALLOWED: dict[str, set[str]] = {
     "emitters.tflite": FLOOR | {"schemas", "codecs"},
     "emitters.pte": FLOOR | {"schemas", "codecs", "memory", "devices"},
     "emitters.c": FLOOR | FILES | {"memory", "devices", "boards"},
+    "emitters.image": FLOOR | FILES | {"memory", "devices", "emitters.c"},
     "tiling": FLOOR | {"memory", "devices", "boards", "emitters.c"},
     "streams": FLOOR,
     "report": FLOOR

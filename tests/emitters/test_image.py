@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Program images: the same bytes as the reference, under the sanitizers of this computer; what is damaged or foreign is refused."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from emitters.test_c import GROUPS, group_graph
+from example_graphs import samples_of
+from image_programs import build_driver, kernel_numbers, run_image, status_of, write_image
+from memory.test_repeats import CASES, loop
+from pillion.boards.toolchain import HOST_COMPILER
+from pillion.compile_options import Memory
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.c.lower import CProgram, lower
+from pillion.emitters.image.kernel_abi import kernel_abi
+from pillion.emitters.image.kernel_set import (
+    kernel_set_files,
+    kernels_of_core,
+    read_kernel_set,
+    require_kernels,
+    write_kernel_set,
+)
+from pillion.emitters.image.writer import image_bytes
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Array
+from pillion.ops import parse
+from pillion.run.executor import RunOptions
+from pillion.run.stream_steps import run_stream_steps
+from stateful_graphs import KINDS_OF_ENDS, QUEUE
+from tiling.test_row_input import by_rows, picture, whole
+
+pytestmark = pytest.mark.skipif(HOST_COMPILER.find() is None, reason="missing: a C compiler")
+
+OK, MISALIGNED, NO_IMAGE, FORMAT, TRUNCATED, DAMAGED, CORE, ABI, KERNEL, LAYOUT, SCHEDULE, BOUNDS = range(12)
+"""The results of pillion_image_open."""
+HEADER = 24 * 4
+
+
+def raw(outputs: tuple[Array, ...]) -> bytes:
+    return b"".join(np.ascontiguousarray(y).tobytes() for y in outputs)
+
+
+def answers(graph: Graph, samples: list[list[Array]]) -> bytes:
+    """The reference's outputs of consecutive runs."""
+    if not graph.states:
+        return b"".join(raw(graph.reference(*sample)) for sample in samples)
+    steps = run_stream_steps(graph, samples, RunOptions(stream=True), graph.reference_step)
+    return b"".join(map(raw, steps))
+
+
+def queue() -> CProgram:
+    return lower(parse(QUEUE))
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_driver(tmp_path_factory.mktemp("driver"), [queue()])
+
+
+@pytest.mark.turns(4)
+@pytest.mark.parametrize("group", range(len(GROUPS)))
+def test_every_kind_of_op_gives_the_reference(group: int, tmp_path: Path) -> None:
+    programs = [
+        lower(group_graph(group, arithmetic)) for arithmetic in (Arithmetic.CMSIS_NN, Arithmetic.TFLITE)
+    ]
+    driver = build_driver(tmp_path, programs)
+    for program in programs:
+        samples = samples_of(program.graph)
+        assert run_image(driver, write_image(tmp_path, program), samples) == answers(program.graph, samples)
+
+
+@pytest.mark.parametrize("text", [QUEUE, KINDS_OF_ENDS], ids=["filled", "copied"])
+def test_states_last_from_run_to_run(text: str, tmp_path: Path) -> None:
+    program = lower(parse(text))
+    samples = samples_of(program.graph, 5)
+    got = run_image(build_driver(tmp_path, [program]), write_image(tmp_path, program), samples)
+    assert got == answers(program.graph, samples)
+
+
+def test_loops_carry_values(tmp_path: Path) -> None:
+    programs = [lower(loop(ops)) for ops, _ in CASES.values()]
+    driver = build_driver(tmp_path, programs)
+    for program in programs:
+        samples = samples_of(program.graph)
+        assert run_image(driver, write_image(tmp_path, program), samples) == answers(program.graph, samples)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "memory", [{"extra": "100%"}, {"extra": "100%", "rows_in": True}], ids=["stripes", "rows in"]
+)
+def test_stripes_and_rows(memory: dict[str, object], tmp_path: Path) -> None:
+    plain = whole("cortex-m3")
+    program = by_rows(plain, extra="100%") if "rows_in" in memory else plain.within(Memory(**memory))  # type: ignore[arg-type]
+    lowered = replace(program, target=plain.target).lowered
+    portable = [[picture(plain, seed)] for seed in range(2)]
+    image = write_image(tmp_path, lowered)
+    assert lowered.feed is not None or "rows_in" not in memory
+    assert run_image(build_driver(tmp_path, [lowered]), image, portable) == answers(plain.graph, portable)
+
+
+def sealed(words: list[int]) -> bytes:
+    """An image of these words with the right checksum."""
+    body = struct.pack(f"<{len(words) - 4}I", *words[4:])
+    return struct.pack("<4I", *words[:3], zlib.crc32(body)) + body
+
+
+NUMBERS = {
+    "magic": 0,
+    "version": 1,
+    "size": 2,
+    "crc": 3,
+    "abi": 4,
+    "isas": 5,
+    "alignment": 8,
+    "schedule": 9,
+    "inputs": 15,
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "status"),
+    [
+        ("magic", 1, NO_IMAGE),
+        ("version", 2, FORMAT),
+        ("size", 1 << 20, TRUNCATED),
+        ("abi", 1, ABI),
+        ("isas", 8, CORE),
+        ("alignment", 32, LAYOUT),
+        ("schedule", 0xFFFFFFFC, LAYOUT),
+        ("inputs", 0x7FFFFFFF, LAYOUT),
+    ],
+)
+def test_a_foreign_header_is_refused(
+    driver: Path, tmp_path: Path, field: str, value: int, status: int
+) -> None:
+    image = image_bytes(queue(), "cortex-m3")
+    words = list(struct.unpack(f"<{len(image) // 4}I", image))
+    assert status_of(driver, image, tmp_path) == OK
+    words[NUMBERS[field]] = value
+    assert status_of(driver, sealed(words), tmp_path) == status
+    assert status_of(driver, image[:-16], tmp_path) == TRUNCATED
+    assert status_of(driver, image[:40], tmp_path) == NO_IMAGE
+    assert status_of(driver, image[:-1] + bytes([image[-1] ^ 1]), tmp_path) == DAMAGED
+
+
+def test_a_firmware_without_the_kernel_refuses_the_image(driver: Path, tmp_path: Path) -> None:
+    other = lower(group_graph(0))
+    assert status_of(driver, image_bytes(other, "cortex-m3"), tmp_path) == KERNEL
+
+
+def changeable_words(image: bytes) -> list[int]:
+    """The words of header, buffers and schedules that a run-time can check: all but the numbers of kernels, the places of params and the
+    sizes of operands."""
+    words = struct.unpack(f"<{len(image) // 4}I", image)
+    kernels = kernel_abi().kernels
+    changed = [*range(1, 24), *range(words[14] // 4, words[14] // 4 + 8 * (words[15] + words[16]))]
+    for start, count in ((words[9], words[10]), (words[11], words[12])):
+        at, depth = start // 4, 0
+        while at < start // 4 + count:
+            kind, number = words[at] & 0xFF, words[at] >> 8
+            operands = {1: len(kernels[number].operands) if kind == 1 else 0, 4: 2, 5: 1, 6: 1}.get(kind, 0)
+            changed += [at] * (kind != 1) + [at + 1] * (kind == 2)
+            depth += {2: 1, 3: -1}.get(kind, 0)
+            at += 2 if kind in (1, 2, 4, 5, 6) else 1
+            for _ in range(operands):
+                strides = depth if words[at] & 1 << 28 else 0
+                changed += [at, *range(at + 2, at + 2 + strides)]
+                at += 2 + strides
+    return changed
+
+
+@pytest.mark.parametrize("name", ["queue", "loop"])
+def test_damaged_images_are_refused_or_stay_in_their_memory(name: str, tmp_path: Path) -> None:
+    program = queue() if name == "queue" else lower(loop(CASES["read after"][0]))
+    image = write_image(tmp_path, program)
+    (tmp_path / "changed").write_bytes(np.array(changeable_words(image.read_bytes()), "<u4").tobytes())
+    driver = build_driver(tmp_path, [program])
+    command = [
+        str(driver),
+        str(image),
+        str(tmp_path / "changed"),
+        str(tmp_path / "changed"),
+        "fuzz",
+        "5000",
+        "7",
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    refused, ran = map(int, done.stdout.split()[:-1]), int(done.stdout.split()[-1])
+    assert sum(refused) + ran == 5000
+    assert ran < 2500
+
+
+def test_what_images_do_not_have_is_refused() -> None:
+    program = queue()
+    with pytest.raises(PillionError, match="one arena"):
+        image_bytes(
+            replace(
+                program, npu_calls=next(c for c in type(program.npu_calls) if c is not program.npu_calls)
+            ),
+            "cortex-m3",
+        )
+
+
+def test_a_kernel_set_is_of_one_core_and_version(tmp_path: Path) -> None:
+    m55, m33 = CORES["cortex-m55"], CORES["cortex-m33"]
+    numbers = kernel_numbers([queue()])
+    write_kernel_set(kernel_set_files(numbers, m33), tmp_path)
+    kernel_set = read_kernel_set(tmp_path / "manifest.json")
+    require_kernels(kernel_set, m33, kernel_set.kernels)
+    with pytest.raises(PillionError, match="missing: pillion_softmax_s8"):
+        require_kernels(kernel_set, m33, [*kernel_set.kernels, "pillion_softmax_s8"])
+    with pytest.raises(PillionError, match="another core"):
+        require_kernels(kernel_set, m55, ["pillion_mul_s8_mve"])
+    with pytest.raises(PillionError, match="another version"):
+        require_kernels(replace(kernel_set, abi=1), m33, kernel_set.kernels)
+    with pytest.raises(PillionError, match="does not run"):
+        kernel_set_files([kernel_abi().number("pillion_mul_s8_mve")], m33)
+    (tmp_path / "manifest.json").write_text('{"kernels": []}', "utf-8")
+    with pytest.raises(PillionError, match="no manifest of a kernel set"):
+        read_kernel_set(tmp_path)
+
+
+@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m55"])
+def test_all_kernels_of_a_core_have_sources(core: str) -> None:
+    numbers = kernels_of_core(CORES[core])
+    files = kernel_set_files(numbers, CORES[core])
+    for number in numbers:
+        name = kernel_abi().kernels[number].name
+        assert any(f" {name}(" in str(text) for path, text in files.items() if path.startswith("src/")), name

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds kernel sets for this computer, and runs program images with them (tests/data/images/driver.c)."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.c.lower import CProgram
+from pillion.emitters.image.kernel_abi import kernel_abi
+from pillion.emitters.image.kernel_set import kernel_set_files, write_kernel_set
+from pillion.emitters.image.writer import image_bytes
+from pillion.ir.types import Array
+
+DRIVER = Path(__file__).parent / "data" / "images" / "driver.c"
+FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-ffp-contract=off")
+CHECKED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def kernel_numbers(programs: Iterable[CProgram]) -> list[int]:
+    """Returns the numbers of the kernels that programs call."""
+    return sorted({kernel_abi().number(routine.name) for p in programs for routine in p.routines})
+
+
+def build_driver(folder: Path, programs: Sequence[CProgram], flags: Sequence[str] = CHECKED) -> Path:
+    """Returns the driver with a set of the kernels of these programs, as an executable for this computer."""
+    numbers = kernel_numbers(programs)
+    kernels = folder / hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
+    write_kernel_set(kernel_set_files(numbers, CORES["cortex-m3"]), kernels)
+    sources = [str(path) for path in sorted(kernels.rglob("*.c"))]
+    command = ["cc", *FLAGS, *flags, f"-I{kernels}", f"-I{kernels}/include", str(DRIVER), *sources]
+    subprocess.run([*command, "-lm", "-o", str(kernels / "driver")], check=True)
+    return kernels / "driver"
+
+
+def write_image(folder: Path, program: CProgram, core: str = "cortex-m3") -> Path:
+    """Returns the file of a program's image."""
+    file = folder / f"{program.graph.name}.plm"
+    file.write_bytes(image_bytes(program, core))
+    return file
+
+
+def run_image(driver: Path, image: Path, samples: Sequence[Sequence[Array]]) -> bytes:
+    """Returns the outputs of an image for samples, of which the first follows a reset."""
+    given, made = image.with_suffix(".in"), image.with_suffix(".out")
+    given.write_bytes(b"".join(np.ascontiguousarray(x).tobytes() for sample in samples for x in sample))
+    done = subprocess.run(
+        [str(driver), str(image), str(given), str(made)], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.split()[0] == "0", f"refused: {done.stdout}"
+    return made.read_bytes()
+
+
+def status_of(driver: Path, image: bytes, folder: Path) -> int:
+    """Returns the result of pillion_image_open."""
+    file = folder / "one.plm"
+    file.write_bytes(image)
+    (folder / "empty").write_bytes(b"")
+    command = [str(driver), str(file), str(folder / "empty"), str(folder / "none")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(done.stdout.split()[0])
