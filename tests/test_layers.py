@@ -82,6 +82,7 @@ ALLOWED: dict[str, set[str]] = {
         "boards",
         "targets",
         "emitters.c",
+        "emitters.image",
         "emitters.pte",
         "emitters.segments",
         "emitters.tflite",

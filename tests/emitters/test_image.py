@@ -28,7 +28,8 @@ from pillion.emitters.image.kernel_set import (
     require_kernels,
     write_kernel_set,
 )
-from pillion.emitters.image.writer import image_bytes
+from pillion.emitters.image.reader import schedule_steps
+from pillion.emitters.image.writer import CALL, LOOP, MOVES, image_bytes
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -163,20 +164,12 @@ def changeable_words(image: bytes) -> list[int]:
     """The words of header, buffers and schedules that a run-time can check: all but the numbers of kernels, the places of params and the
     sizes of operands."""
     words = struct.unpack(f"<{len(image) // 4}I", image)
-    kernels = kernel_abi().kernels
     changed = [*range(1, 24), *range(words[14] // 4, words[14] // 4 + 8 * (words[15] + words[16]))]
     for start, count in ((words[9], words[10]), (words[11], words[12])):
-        at, depth = start // 4, 0
-        while at < start // 4 + count:
-            kind, number = words[at] & 0xFF, words[at] >> 8
-            operands = {1: len(kernels[number].operands) if kind == 1 else 0, 4: 2, 5: 1, 6: 1}.get(kind, 0)
-            changed += [at] * (kind != 1) + [at + 1] * (kind == 2)
-            depth += {2: 1, 3: -1}.get(kind, 0)
-            at += 2 if kind in (1, 2, 4, 5, 6) else 1
-            for _ in range(operands):
-                strides = depth if words[at] & 1 << 28 else 0
-                changed += [at, *range(at + 2, at + 2 + strides)]
-                at += 2 + strides
+        for step in schedule_steps(words, start // 4, count):
+            changed += [step.at] * (step.kind != CALL) + [step.at + 1] * (step.kind == LOOP)
+            for at in step.operands:
+                changed += [at, *range(at + 2, at + 2 + (step.depth if words[at] & MOVES else 0))]
     return changed
 
 

@@ -78,9 +78,16 @@ def run_samples(
     files: Collection[str] | None = None,
 ) -> QemuResult:
     """Runs the samples in `inputs`, consecutively; each sample is the concatenated inputs of the model."""
-    image = build_firmware(firmware, board, files)
+    return run_built(build_firmware(firmware, board, files), board, {"input.bin": inputs}, profile, timeout)
+
+
+def run_built(
+    image: Path, board: Board, files: Mapping[str, bytes], profile: bool, timeout: float
+) -> QemuResult:
+    """Runs a linked firmware, which reads `files` from its folder."""
     with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
-        (Path(folder) / "input.bin").write_bytes(inputs)
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
         status, console = _run_emulator(image, board, Path(folder), profile, timeout)
         try:
             return _parse_run_result(status, console, image, board, Path(folder), profile)

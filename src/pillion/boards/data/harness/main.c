@@ -200,7 +200,7 @@ static void hand_over_rows(void (*after)(uint32_t op)) {
         if (after != NULL) {
             pause_profile();
         }
-        read_input(rows_given, count * PILLION_ROW_BYTES);
+        read_input(rows_given, count * functions->row_bytes);
         if (after != NULL) {
             resume_profile();
         }

@@ -24,28 +24,39 @@ typedef struct {
 
 /* ---- runs ---- */
 
-static uintptr_t address(const pillion_image *model, const uint32_t **from) {
-    const uint32_t *at = *from;
-    const uint32_t word = *at;
-    uintptr_t place = model->bases[AREA(word)] + (word & OFFSET);
-    at += 2;
-    if (word & MOVES) {
-        for (uint32_t i = 0; i < model->depth; i++) {
-            place += (uintptr_t)(intptr_t)(int32_t)*at++ * model->counts[i];
-        }
+static uintptr_t strides_of(const pillion_image *model, const uint32_t *strides) {
+    uintptr_t way = 0;
+    for (uint32_t i = 0; i < model->depth; i++) {
+        way += (uintptr_t)(intptr_t)(int32_t)strides[i] * model->counts[i];
     }
-    *from = at;
-    return place;
+    return way;
+}
+
+static inline uintptr_t address(const pillion_image *model, const uint32_t **from) {
+    const uint32_t *const at = *from;
+    const uint32_t word = *at;
+    const uintptr_t place = model->bases[AREA(word)] + (word & OFFSET);
+    *from = at + 2;
+    if ((word & MOVES) == 0) {
+        return place;
+    }
+    *from += model->depth;
+    return place + strides_of(model, at + 2);
 }
 
 /* Copies params to where the kernel reads them, its pointers as addresses. */
-static void load_params(const pillion_image *model, const pillion_kernel *kernel, const uint32_t *from, uintptr_t *params) {
+static inline void load_params(const pillion_image *model, const pillion_kernel *kernel, const uint32_t *from, uintptr_t *params) {
 #if UINTPTR_MAX == UINT32_MAX
-    for (uint32_t i = 0; i < kernel->words; i++) {
-        params[i] = from[i];
+    /* Four at a time: words behind the params are words of the image, too. */
+    const uint32_t *const end = from + kernel->words;
+    const uint8_t *const pointers = kernel->pointers, *const last = pointers + kernel->pointer_count;
+    const uintptr_t block = model->bases[IN_BLOCK];
+    for (uintptr_t *to = params; from < end; from += 4, to += 4) {
+        const uint32_t a = from[0], b = from[1], c = from[2], d = from[3];
+        to[0] = a, to[1] = b, to[2] = c, to[3] = d;
     }
-    for (uint32_t i = 0; i < kernel->pointer_count; i++) {
-        params[kernel->pointers[i]] += model->bases[IN_BLOCK];
+    for (const uint8_t *pointer = pointers; pointer < last; pointer++) {
+        params[*pointer] += block;
     }
 #else
     uint8_t *const to = (uint8_t *)params;
@@ -71,8 +82,9 @@ static const uint32_t *call(const pillion_image *model, const uint32_t *at) {
     uintptr_t params[PILLION_IMAGE_PARAM_WORDS];
     void *operands[PILLION_IMAGE_OPERANDS];
     at += 2;
-    for (uint32_t i = 0; i < kernel->operands; i++) {
-        operands[i] = (void *)address(model, &at);
+    void **const end = operands + kernel->operands;
+    for (void **operand = operands; operand < end; operand++) {
+        *operand = (void *)address(model, &at);
     }
     load_params(model, kernel, from, params);
     kernel->call(params, operands);
@@ -323,7 +335,7 @@ static void check_call(checker *check, uint32_t number) {
         return;
     }
     const pillion_kernel *const kernel = &set->kernels[set->places[number] - 1];
-    if (params > check->head->size / 4 || !is_inside(check->head, params * 4, kernel->words * 4u, 4)) {
+    if (params > check->head->size / 4 || !is_inside(check->head, params * 4, kernel->words * 4u + 12u, 4)) {
         check->wrong = PILLION_IMAGE_BOUNDS;
         return;
     }

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads program images: what they hold, and which kernels they call."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.image.kernel_abi import kernel_abi
+from pillion.emitters.image.writer import (
+    BY_ROWS,
+    CALL,
+    DTYPES,
+    END,
+    FILL,
+    HEADER_WORDS,
+    LOOP,
+    MAGIC,
+    MOVE,
+    MOVES,
+    SEGMENT,
+    TAKE,
+    VERSION,
+)
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import read_whole
+from pillion.ir.types import DType, Shape
+
+SUFFIX = ".plm"
+"""The suffix of program images."""
+MOST_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class ImageBuffer:
+    """An input or an output; one that is handed over row by row has no offset."""
+
+    name: str
+    dtype: DType
+    offset: int | None
+    bytes: int
+    shape: Shape
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class ProgramImage:
+    """What an image holds."""
+
+    content: bytes
+    name: str
+    core: str
+    arena_bytes: int
+    state_bytes: int
+    constant_bytes: int
+    schedule_bytes: int
+    params_bytes: int
+    rows: int
+    segments: int
+    inputs: tuple[ImageBuffer, ...]
+    outputs: tuple[ImageBuffer, ...]
+    kernels: tuple[int, ...]
+    """The numbers of its kernels, each once."""
+
+
+@dataclass(frozen=True)
+class ScheduleStep:
+    """A step of a schedule: its kind and number, and where its own words and those of its operands lie."""
+
+    kind: int
+    number: int
+    at: int
+    operands: tuple[int, ...]
+    depth: int
+    """The loops around it."""
+
+
+def schedule_steps(words: tuple[int, ...], start: int, count: int) -> Iterator[ScheduleStep]:
+    """Yields the steps of a schedule that begins at a word."""
+    at, end, depth = start, start + count, 0
+    while at < end:
+        kind, number, first = words[at] & 0xFF, words[at] >> 8, at
+        at += 2 if kind in (CALL, LOOP, MOVE, FILL, TAKE, SEGMENT) else 1
+        operands = []
+        for _ in range(_operand_count(kind, number, words[at - 1])):
+            operands.append(at)
+            at += 2 + (depth if words[at] & MOVES else 0)
+        yield ScheduleStep(kind, number, first, tuple(operands), depth)
+        depth += (kind == LOOP) - (kind == END)
+
+
+def _operand_count(kind: int, number: int, argument: int) -> int:
+    if kind == CALL:
+        return len(kernel_abi().kernels[number].operands)
+    return {MOVE: 2, FILL: 1, TAKE: 1, SEGMENT: (argument >> 8) + 1}.get(kind, 0)
+
+
+def read_image(path: Path) -> ProgramImage:
+    """Reads the image in a file. Raises if it is none, is damaged, or is of another version."""
+    content = read_whole(path, "program image", MOST_BYTES)
+    why = _why_refused(content)
+    if not why:
+        try:
+            return _parse(content)
+        except (struct.error, IndexError, ValueError) as error:
+            why = f"a damaged image: {error}"
+    raise PillionError(
+        f"{path} is no program image that this version reads",
+        rule="a file that `pillion compile MODEL -o net.plm` wrote, with the same version of the kernels",
+        here=why,
+        help="compile the model again",
+    )
+
+
+def _why_refused(content: bytes) -> str:
+    """Returns the reason why content is not read; empty if it is."""
+    if len(content) < 4 * HEADER_WORDS or content[:4] != MAGIC:
+        return "the file does not begin as images do"
+    _, version, size, crc, abi = struct.unpack("<5I", content[:20])
+    if version != VERSION:
+        return f"format {version}, and this version reads {VERSION}"
+    if size != len(content) or zlib.crc32(content[16:]) != crc:
+        return f"the checksum is wrong, or the file has {len(content):,} of {size:,} bytes"
+    return "" if abi == kernel_abi().hash else "another version of the kernels"
+
+
+def _parse(content: bytes) -> ProgramImage:
+    words = struct.unpack(f"<{len(content) // 4}I", content)
+    arena, state, _, schedule, count, _, reset_count, data, buffers, inputs, outputs = words[6:17]
+    segments, rows, _, name, _, core = words[17:23]
+    steps = [*schedule_steps(words, schedule // 4, count)]
+    tensors = [_buffer(content, words, buffers // 4 + 8 * i) for i in range(inputs + outputs)]
+    core_name = _text(content, core)
+    if core_name not in CORES:
+        raise ValueError(f"there is no core {core_name!r}")
+    return ProgramImage(
+        content,
+        *(_text(content, name), core_name, arena, state),
+        constant_bytes=len(content) - data,
+        schedule_bytes=4 * (count + reset_count),
+        params_bytes=schedule - buffers - 32 * len(tensors) - 4 * sum(len(one.shape) for one in tensors),
+        **{"rows": rows, "segments": segments},
+        inputs=tuple(tensors[:inputs]),
+        outputs=tuple(tensors[inputs:]),
+        kernels=tuple(sorted({step.number for step in steps if step.kind == CALL})),
+    )
+
+
+def _buffer(content: bytes, words: tuple[int, ...], at: int) -> ImageBuffer:
+    name, dtype, offset, size, rank, shape = words[at : at + 6]
+    scale, zero_point = struct.unpack("<fi", content[4 * at + 24 : 4 * at + 32])
+    sizes = words[shape // 4 : shape // 4 + rank]
+    return ImageBuffer(
+        _text(content, name),
+        DTYPES[dtype],
+        None if offset == BY_ROWS else offset,
+        size,
+        sizes,
+        scale,
+        zero_point,
+    )
+
+
+def _text(content: bytes, at: int) -> str:
+    return content[at : content.index(b"\0", at)].decode()

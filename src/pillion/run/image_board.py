@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs program images on emulated boards: one firmware with a kernel set, to which images are handed as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from pillion.boards.board import BOARDS, Board, find_board, firmware_files
+from pillion.boards.build import Sources
+from pillion.boards.firmware import Firmware
+from pillion.boards.project_layout import HARNESS_FOLDER
+from pillion.boards.qemu import QemuResult, link_firmware, run_built
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.image.kernel_set import kernel_set_files
+from pillion.emitters.image.reader import ProgramImage
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import LazyContent
+from pillion.ir.types import Array
+
+SET, MODEL = "set", "image"
+"""The folders of the kernel set, and of the program that opens an image."""
+
+
+@dataclass(frozen=True)
+class ImageFirmware:
+    """A linked firmware that opens any image whose kernels it has."""
+
+    elf: Path
+    board: Board
+
+    def run(
+        self, image: bytes, samples: Sequence[Sequence[Array]], profile: bool = False, timeout: float = 60.0
+    ) -> QemuResult:
+        """Runs an image on samples, which are consecutive if it has a state."""
+        raw = b"".join(np.ascontiguousarray(x).tobytes() for sample in samples for x in sample)
+        return run_built(self.elf, self.board, {"net.plm": image, "input.bin": raw}, profile, timeout)
+
+
+def image_firmware(folder: Path, kernels: Iterable[int], board: Board) -> ImageFirmware:
+    """Writes and links the firmware for a board with these kernels."""
+    files: dict[str, object] = {
+        f"{SET}/{k}": v for k, v in kernel_set_files(kernels, CORES[board.core]).items()
+    }
+    harness = firmware_files(MODEL, [board.name])
+    files |= {path: text for path, text in harness.items() if path.startswith(f"{HARNESS_FOLDER}/")}
+    own = resources.files("pillion.emitters.image") / "runtime"
+    files |= {f"{MODEL}/{name}": (own / name).read_text("utf-8") for name in ("model.c", "model.h")}
+    for path, content in files.items():
+        assert not isinstance(content, LazyContent)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(str(content), "utf-8")
+    return ImageFirmware(link_firmware(_parts(folder, sorted(files)), board), board)
+
+
+def _parts(folder: Path, paths: Sequence[str]) -> Firmware:
+    """Returns the sources of the firmware; each folder sees all headers of the set."""
+    include = f"../{SET}/include"
+
+    def sources(name: str, includes: tuple[str, ...], but: str = "") -> Sources:
+        inside = [path.removeprefix(f"{name}/") for path in paths if path.startswith(f"{name}/")]
+        files = tuple(path for path in inside if path.endswith(".c") and path != but)
+        headers = tuple(f"../{path}" for path in paths if path.endswith(".h"))
+        return Sources(folder / name, files, headers, includes)
+
+    model = sources(MODEL, (include, f"../{SET}"))
+    harness = sources(HARNESS_FOLDER, (include, f"../{MODEL}"), but="host.c")
+    return Firmware(folder, folder / MODEL / "model.h", model, sources(SET, ("include",)), (), harness)
+
+
+def board_of(image: ProgramImage, name: str | None = None) -> Board:
+    """Returns the board that runs an image: the one of this name, or one with its core."""
+    fitting = [board for board in BOARDS.values() if _runs(board, image.core)]
+    if name is None and fitting:
+        return fitting[0]
+    if name is not None and find_board(name) in fitting:
+        return find_board(name)
+    raise PillionError(
+        f"`{image.name}` does not run on {name or 'an emulated board'}",
+        rule="an image runs on boards whose core runs its kernels",
+        here=f"the image is for {image.core}",
+        help=f"--on {fitting[0].name}" if fitting else "run it on the chip",
+    )
+
+
+def _runs(board: Board, core: str) -> bool:
+    """Whether a board's core has the instructions of another."""
+    return all(CORES[board.core].runs(isa) for isa in type(CORES[core].isa) if CORES[core].runs(isa))
