@@ -22,6 +22,7 @@ class Program(CompiledProgram):
     save = program_files.save
     firmware = program_files.firmware
     selftest = program_files.self_test_of
+    image = program_files.image
     tflite = program_files.tflite
     pte = program_files.pte
     bundled = program_files.bundled

@@ -10,6 +10,8 @@ from pillion.compile_options import Memory
 from pillion.compiled_program import CompiledProgram
 from pillion.emitters.c.project import write_project
 from pillion.emitters.c.selftest_source import SelfTest, self_test
+from pillion.emitters.image.kernel_set import read_kernel_set, require_kernels
+from pillion.emitters.image.writer import image_bytes
 from pillion.emitters.pte import bundle_with_samples
 from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
@@ -37,31 +39,23 @@ def save(
     *,
     force: bool = False,
     selftest: SelfTestSamples | None = None,
+    kernels: str | Path | None = None,
 ) -> Path:
-    """Writes the program in the form that the path's suffix selects: `.pte`, `.tflite`, or a C project folder
-    (see `firmware`).
+    """Writes the program in the form that the path's suffix selects: `.pte`, `.tflite`, a program image `.plm` for a
+    firmware with the kernel set `kernels` (see `image`), or a C project folder (see `firmware`).
 
     A `.pte` with NPU code gets files for the NPU's firmware next to it; with `selftest`, also a `.bpte`
     that bundles the samples."""
     path = Path(path)
     form = output_suffix(path)
-    if (
-        form in (".pte", ".tflite")
-        and program.memory_budget != Memory()
-        and (program.stripes or program.memory.several)
-    ):
-        raise _untiled_program(program, form)
-    if form in (".pte", ".tflite") and program.npu_calls is not NpuCalls.BLOCKING:
-        raise PillionError(
-            f"a {form} cannot run core and NPU at once",
-            rule="--overlap is for C projects; runtimes of other programs wait for the NPU",
-            here="--overlap",
-            help="-o FOLDER for a C project, or leave --overlap out",
-        )
+    _refuse_other_forms(program, form)
+    _refuse_kernels(path, form, kernels)
     require_one_of("runtime", runtime, get_args(Runtime))
-    if form == ".tflite" and selftest is not None:
+    if form in (".tflite", ".plm") and selftest is not None:
         raise no_selftest_error(path)
-    if form == ".pte":
+    if form == ".plm":
+        write_whole(path, image(program, kernels))
+    elif form == ".pte":
         content = pte(program, runtime)
         bundle = bundled(program, selftest, runtime) if selftest is not None else None
         for name, text in program.payloads.firmware_files.items():
@@ -81,6 +75,33 @@ def save(
     else:
         firmware(program, path, force=force, selftest=selftest)
     return path
+
+
+def _refuse_other_forms(program: CompiledProgram, form: str) -> None:
+    """Raises if runtimes of other programs cannot do what C projects do."""
+    if (
+        form in (".pte", ".tflite")
+        and program.memory_budget != Memory()
+        and (program.stripes or program.memory.several)
+    ):
+        raise _untiled_program(program, form)
+    if form in (".pte", ".tflite") and program.npu_calls is not NpuCalls.BLOCKING:
+        raise PillionError(
+            f"a {form} cannot run core and NPU at once",
+            rule="--overlap is for C projects; runtimes of other programs wait for the NPU",
+            here="--overlap",
+            help="-o FOLDER for a C project, or leave --overlap out",
+        )
+
+
+def _refuse_kernels(path: Path, form: str, kernels: str | Path | None) -> None:
+    if kernels is not None and form != ".plm":
+        raise PillionError(
+            f"--kernels says nothing about {path}",
+            rule="a kernel set is for program images",
+            here=f"-o {path}",
+            help=f"-o {path.stem}.plm, or leave --kernels out",
+        )
 
 
 def firmware(
@@ -103,6 +124,14 @@ def firmware(
 def self_test_of(program: CompiledProgram, samples: SelfTestSamples) -> SelfTest:
     """Computes the expected outputs of every op for sample inputs of several runs, or for a file of them."""
     return self_test(program.lowered.graph, samples_of(program.graph, samples))
+
+
+def image(program: CompiledProgram, kernels: str | Path | None = None) -> bytes:
+    """Returns the program as a program image. Raises if `kernels`, the manifest of a firmware's kernel set, lacks a kernel of it."""
+    if kernels is not None:
+        names = [routine.name for routine in program.lowered.routines]
+        require_kernels(read_kernel_set(Path(kernels)), program.target.core, names)
+    return image_bytes(program.lowered, program.target.core.name)
 
 
 def tflite(program: CompiledProgram) -> bytes:

@@ -4,6 +4,7 @@
 # ruff: noqa: F401, I001  # that order
 from pillion.cli import new
 from pillion.cli import compile
+from pillion.cli import kernels
 from pillion.cli import train
 from pillion.cli import run
 from pillion.cli import verify

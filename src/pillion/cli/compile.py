@@ -31,6 +31,7 @@ pillion compile ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
 pillion compile net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
 pillion compile net.py:Net -t cortex-m33 -q --calibrate photos/ --fit crop --mean 0.5 --std 0.5 -o net_fw/
 pillion compile mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
+pillion compile ds_cnn -t cortex-m55 -q --kernels kernels/manifest.json -o kws.plm    data for a firmware (`pillion kernels`)
 pillion compile resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       rows of a camera, no frame buffer
 pillion compile net.py:Net -t cortex-m33 -q --rows-of image -o cam/          one of several inputs by rows
 pillion compile net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/      two new frames in each run
@@ -67,6 +68,10 @@ def compile(
         ),
     ] = None,
     selftest: SelfTestOption = None,
+    kernels: Annotated[
+        Optional[Path],
+        option(RESULT, "For a .plm: manifest.json of the firmware's kernel set.", metavar="FILE"),
+    ] = None,
     timing: TimingOptions,
     page: Annotated[
         Optional[Path],
@@ -77,7 +82,7 @@ def compile(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compile a model for a chip, to C, .pte or .tflite.
+    """Compile a model for a chip, to C, .pte, .tflite or .plm.
 
     A float model needs -q to be quantized, best with representative data (--calibrate). A model that cannot be
     compiled is refused with the rule, the line in your model, and a way out."""
@@ -94,7 +99,7 @@ def compile(
     selftest_output.require_selftest_format(selftest, output)
     with console.progress_bar(quiet=as_json):
         program = compile_request(request)
-    write_program(program, output, runtime, force=force, selftest=selftest)
+    write_program(program, output, runtime, force=force, selftest=selftest, kernels=kernels)
     program_facts.warn_of_memory(program)
     time = time_output.estimate_program_time(program, conditions, quiet=as_json)
     facts = {

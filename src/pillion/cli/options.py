@@ -76,7 +76,10 @@ SelfTestOption = Annotated[
 OutputOption = Annotated[
     Path,
     option(
-        RESULT, "Output: a folder for a C project, or a .pte or .tflite file.", "-o --output", metavar="PATH"
+        RESULT,
+        "Output: a folder for a C project, or a .pte, .tflite or .plm file.",
+        "-o --output",
+        metavar="PATH",
     ),
 ]
 ForceOption = Annotated[bool, option(RESULT, "Overwrite files of a C project that were edited.", "--force")]

@@ -12,6 +12,7 @@ from pillion.host_io.atomic_files import output_suffix
 
 if TYPE_CHECKING:
     from pillion.emitters.c.lower import CProgram
+    from pillion.emitters.image.reader import ProgramImage
     from pillion.ir.stream_io import Streaming
     from pillion.partition import LedgerEntry
     from pillion.partition.ledger import LoopEntry
@@ -89,10 +90,31 @@ def _output_format_facts(program: Program, output: Path, runtime: str) -> Facts:
     match output_suffix(output):
         case ".pte":
             return _pte_facts(output.read_bytes(), runtime)
+        case ".plm":
+            from pillion.emitters.image.reader import read_image
+
+            return image_facts(read_image(output))
         case ".tflite":
             return {"file_bytes": output.stat().st_size}
         case _:
             return _c_project(program)
+
+
+def image_facts(image: ProgramImage) -> Facts:
+    """Returns the facts about a program image."""
+    from pillion.emitters.image.kernel_abi import kernel_abi
+
+    return {
+        "file_bytes": len(image.content),
+        "arena_bytes": image.arena_bytes,
+        **({"state_bytes": image.state_bytes} if image.state_bytes else {}),
+        "constant_bytes": image.constant_bytes,
+        "params_bytes": image.params_bytes,
+        "schedule_bytes": image.schedule_bytes,
+        **({"rows_in": image.rows} if image.rows else {}),
+        **({"npu_segments": image.segments} if image.segments else {}),
+        "kernels": [kernel_abi().kernels[number].name for number in image.kernels],
+    }
 
 
 def _pte_facts(file: bytes, runtime: str) -> Facts:

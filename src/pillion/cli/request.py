@@ -253,18 +253,20 @@ def write_program(
     *,
     force: bool = False,
     selftest: Path | None = None,
+    kernels: Path | None = None,
 ) -> None:
     """Writes the program in the form that the path's suffix selects, with a self-test if there are samples."""
     with _warnings_in_a_line("always"):
-        program.save(output, "main" if runtime == "main" else "1.4", force=force, selftest=selftest)
+        version: Runtime = "main" if runtime == "main" else "1.4"
+        program.save(output, version, force=force, selftest=selftest, kernels=kernels)
 
 
 def require_compiled_program(program: Path) -> None:
     """Raises if the path is missing, or is not an output of `pillion compile`."""
     file = Path(str(program).partition(":")[0])
     form = suffix_of(file)
-    if form == ".pte":
-        regular_file(program, ".pte")
+    if form in (".pte", ".plm"):
+        regular_file(program, form)
         return
     if form not in (*NO_FOLDERS, ".tflite") or file.is_dir():
         if not program.is_dir():
@@ -278,7 +280,7 @@ def require_compiled_program(program: Path) -> None:
     folder = quote(f"{file.stem}/")
     raise PillionError(
         f"{program} is not a program",
-        rule="what `pillion compile` wrote: a .pte file, or the folder of a C project",
+        rule="what `pillion compile` wrote: a .pte or .plm file, or the folder of a C project",
         here=f"suffix {file.suffix}",
         help=f"pillion compile -m {quote(model)} -t TARGET{quantize} -o {folder}, and then {folder}",
     )

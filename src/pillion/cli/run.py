@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-from pillion.boards.board import BOARDS
+from pillion.boards.board import BOARDS, find_board
 from pillion.cli import completion, console, program_facts
 from pillion.cli.application import app
 from pillion.cli.help import CHECK, RUNNING, argument, option
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 pillion run kws_fw/                                         on this computer, random input
 pillion run kws_fw/ -i x.npy -o y.npy                       the output as an array
 pillion run kws_fw/ --on mps3-an547 --profile               instructions and memory of each op
+pillion run kws.plm --on mps3-an547                         a program image, in a firmware with its kernels
 pillion run kws.pte --on executorch                         in ExecuTorch's own runtime
 """,
 )
@@ -41,7 +42,7 @@ def run(
     program: Annotated[
         Path,
         argument(
-            "A .pte file or C project folder that `pillion compile` wrote.",
+            "A .pte or .plm file or C project folder that `pillion compile` wrote.",
             metavar="PROGRAM",
             complete=completion.complete_programs,
         ),
@@ -105,7 +106,9 @@ def run(
         )
         selftest_output.run_and_print_selftest(program, on, timeout, as_json)
         return
-    run_one = _run_file if suffix_of(program) == ".pte" else _run_project
+    if suffix_of(program) == ".plm":
+        on = _image_board(program, on)
+    run_one = {".pte": _run_file, ".plm": _run_image}.get(suffix_of(program), _run_project)
     options = RunOptions(timeout, profile, native)
     with console.progress_bar(quiet=as_json):
         model, result, time, streaming = run_one(program, on, input or [], options, conditions)
@@ -131,6 +134,41 @@ def _run_project(
     result = run_folder(program, [arrays], on, options)[0]
     time = time_output.estimate_project_time(program, conditions, arrays, on, options)
     return manifest.model, result, time, manifest.stream
+
+
+def _image_board(program: Path, on: str) -> str:
+    """Returns the board that runs a program image: `host` stands for the one with its core."""
+    from pillion.emitters.image.reader import read_image
+    from pillion.run.image_board import board_of
+
+    return board_of(read_image(program), None if on == "host" else on).name
+
+
+def _run_image(
+    program: Path, on: str, inputs: list[Path], options: RunOptions, conditions: TimingConditions | None
+) -> Ran:
+    """Runs a program image in a firmware with its kernels."""
+    import tempfile
+
+    from pillion.emitters.image.reader import read_image
+    from pillion.run.image_board import image_firmware, image_result
+    from pillion.run.input_checks import check_arrays
+
+    image = read_image(program)
+    if options.profile or options.native or conditions is not None:
+        raise PillionError(
+            f"{program} is not measured op by op",
+            rule="a program image does not name its ops, and holds kernels of its core alone",
+            here="--profile, --native, --clock or a memory option",
+            help="compile the model to a C project (-o FOLDER/), which takes the same instructions within 1 % in most models",
+        )
+    board = find_board(on)
+    arrays = read_inputs(inputs, image.inputs)
+    check_arrays(image.inputs, arrays)
+    with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
+        firmware = image_firmware(Path(folder), image.kernels, board)
+        ran = firmware.run(image.content, [arrays], profile=options.profile, timeout=options.timeout)
+    return image.name, image_result(image, ran), None, None
 
 
 def _run_file(

@@ -10,13 +10,15 @@ from pillion.cli import console
 from pillion.cli.application import app
 from pillion.cli.help import LOOK, argument, option
 from pillion.cli.options import JsonOption
+from pillion.cli.program_facts import image_facts
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import regular_file
+from pillion.host_io.atomic_files import regular_file, suffix_of
 
 
 @app.command(
     rich_help_panel=LOOK,
     epilog="""
+pillion show kws.plm                              a program image: memory, tensors, kernels
 pillion show build/npu_segment_0.bin              the NPU's steps
 pillion show build/npu_segment_0.bin --commands   every command with its fields
 """,
@@ -25,7 +27,8 @@ def show(
     file: Annotated[
         Path,
         argument(
-            "NPU code: npu_segment_N.bin of a C project, or a .tflite of NXP's converter.", metavar="FILE"
+            "A .plm, npu_segment_N.bin of a C project, or a .tflite of NXP's converter.",
+            metavar="FILE",
         ),
     ],
     commands: Annotated[
@@ -33,9 +36,12 @@ def show(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the commands in an NPU's code.
+    """Show a program image, or the commands in an NPU's code.
 
     Every bit of the code is decoded or refused."""
+    if suffix_of(file) == ".plm":
+        _show_image(file, as_json)
+        return
     from pillion.targets import NPUS
 
     payload = regular_file(file, ".bin").read_bytes()
@@ -55,3 +61,23 @@ def show(
         here=f"{len(payload)} bytes that begin with {payload[:16]!r}",
         help="compile for such an NPU with its compiler installed: `pillion doctor`; then show npu_segment_0.bin of the folder",
     )
+
+
+def _show_image(file: Path, as_json: bool) -> None:
+    """Prints what a program image holds."""
+    from pillion.emitters.image.reader import read_image
+
+    image = read_image(file)
+    tensors = {
+        role: [
+            f"{one.name}: {one.dtype.value}{list(one.shape)}{_scale(one.scale, one.zero_point)}"
+            for one in some
+        ]
+        for role, some in (("inputs", image.inputs), ("outputs", image.outputs))
+    }
+    facts = {"model": image.name, "core": image.core, **tensors, **image_facts(image)}
+    console.print_facts(facts, as_json)
+
+
+def _scale(scale: float | None, zero_point: int | None) -> str:
+    return f" @({scale:.9g}, {zero_point})" if scale else ""

@@ -102,6 +102,8 @@ def _verify_file(
     from pillion.compiler import load
     from pillion.run.verify import verify_project
 
+    if suffix_of(path) == ".plm":
+        raise _nothing_in_image_error(path)
     if suffix_of(path) != ".pte":
         return verify_project(path, samples, seed=seed, inputs=arrays)
     program = load(path, target)
@@ -116,6 +118,16 @@ def _verify_file(
             help="--target cortex-m55 (`pillion targets` lists all)",
         )
     return program.verify(samples, seed=seed, inputs=arrays)
+
+
+def _nothing_in_image_error(path: Path) -> PillionError:
+    """Returns the error for a program image, which holds kernel calls for one core and no graph."""
+    return PillionError(
+        f"{path} has no reference to compare with",
+        rule="a program image holds kernel calls of its core; its outputs are those of the C project of the same model",
+        here=str(path),
+        help=f"pillion verify MODEL -t TARGET, and pillion run {path} -i x.npy -o y.npy",
+    )
 
 
 def _show_verification(verification: Verification, as_json: bool) -> None:

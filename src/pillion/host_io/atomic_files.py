@@ -32,7 +32,7 @@ WEIGHT_FILES = "an .npz, .safetensors, .pt, .pth, .ckpt or .bin file"
 
 OTHER_NAMES = {".lite": ".tflite"}
 """Equivalent suffixes."""
-FORMS = (".pte", ".tflite")
+FORMS = (".pte", ".plm", ".tflite")
 """Suffixes of program files; other outputs are C project folders."""
 NO_FOLDERS = (
     *(".a", ".bin", ".c", ".cc", ".cpp", ".elf", ".h", ".hex", ".o", ".py", ".so"),
@@ -54,7 +54,7 @@ def output_suffix(output: Path) -> str:
     if form in NO_FOLDERS:
         raise PillionError(
             f"{output} cannot be written",
-            rule="a program is a .pte or .tflite file, or a folder with a C project",
+            rule="a program is a .pte, .tflite or .plm file, or a folder with a C project",
             here=f"suffix {output.suffix}",
             help=f"{output.stem}/ or {output.stem}.pte",
         )

@@ -21,6 +21,7 @@ from pillion.emitters.image.reader import ProgramImage
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import LazyContent
 from pillion.ir.types import Array
+from pillion.run.executor import RunResult
 
 SET, MODEL = "set", "image"
 """The folders of the kernel set, and of the program that opens an image."""
@@ -72,11 +73,22 @@ def _parts(folder: Path, paths: Sequence[str]) -> Firmware:
     return Firmware(folder, folder / MODEL / "model.h", model, sources(SET, ("include",)), (), harness)
 
 
+def image_result(image: ProgramImage, ran: QemuResult) -> RunResult:
+    """Returns the outputs of a run as arrays."""
+    outputs, at = [], 0
+    for one in image.outputs:
+        raw = ran.outputs[at : at + one.bytes]
+        outputs.append(np.frombuffer(raw, one.dtype.numpy).reshape(one.shape))
+        at += one.bytes
+    return RunResult(tuple(outputs))
+
+
 def board_of(image: ProgramImage, name: str | None = None) -> Board:
     """Returns the board that runs an image: the one of this name, or one with its core."""
     fitting = [board for board in BOARDS.values() if _runs(board, image.core)]
+    own = CORES[image.core].board
     if name is None and fitting:
-        return fitting[0]
+        return BOARDS[own] if own else fitting[0]
     if name is not None and find_board(name) in fitting:
         return find_board(name)
     raise PillionError(

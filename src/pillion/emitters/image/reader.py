@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.devices.cortex_m import CORES
+from pillion.emitters.c.manifest import ManifestBuffer
 from pillion.emitters.image.kernel_abi import kernel_abi
 from pillion.emitters.image.writer import (
     BY_ROWS,
@@ -28,24 +29,10 @@ from pillion.emitters.image.writer import (
 )
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import read_whole
-from pillion.ir.types import DType, Shape
 
 SUFFIX = ".plm"
 """The suffix of program images."""
 MOST_BYTES = 1 << 28
-
-
-@dataclass(frozen=True)
-class ImageBuffer:
-    """An input or an output; one that is handed over row by row has no offset."""
-
-    name: str
-    dtype: DType
-    offset: int | None
-    bytes: int
-    shape: Shape
-    scale: float
-    zero_point: int
 
 
 @dataclass(frozen=True)
@@ -62,8 +49,8 @@ class ProgramImage:
     params_bytes: int
     rows: int
     segments: int
-    inputs: tuple[ImageBuffer, ...]
-    outputs: tuple[ImageBuffer, ...]
+    inputs: tuple[ManifestBuffer, ...]
+    outputs: tuple[ManifestBuffer, ...]
     kernels: tuple[int, ...]
     """The numbers of its kernels, each once."""
 
@@ -151,18 +138,18 @@ def _parse(content: bytes) -> ProgramImage:
     )
 
 
-def _buffer(content: bytes, words: tuple[int, ...], at: int) -> ImageBuffer:
+def _buffer(content: bytes, words: tuple[int, ...], at: int) -> ManifestBuffer:
     name, dtype, offset, size, rank, shape = words[at : at + 6]
     scale, zero_point = struct.unpack("<fi", content[4 * at + 24 : 4 * at + 32])
     sizes = words[shape // 4 : shape // 4 + rank]
-    return ImageBuffer(
-        _text(content, name),
-        DTYPES[dtype],
-        None if offset == BY_ROWS else offset,
-        size,
-        sizes,
-        scale,
-        zero_point,
+    return ManifestBuffer(
+        name=_text(content, name),
+        dtype=DTYPES[dtype],
+        shape=sizes,
+        offset=None if offset == BY_ROWS else offset,
+        bytes=size,
+        scale=scale or None,
+        zero_point=zero_point if scale else None,
     )
 
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs program images: compiled models that are data (`pillion compile ... -o net.plm`), not code of the firmware.
  *
- * An image is one read-only block, aligned to 16 bytes; it may lie anywhere in flash or RAM. pillion_image_open() checks it
- * completely; the other functions trust what it accepted, so that the block must not change while the model is open.
+ * An image is one read-only block, aligned to 16 bytes; it may lie anywhere in flash or RAM. pillion_image_open() checks all but
+ * the numbers in the params of kernels, and the sizes of operands against them: whoever can compute a checksum can choose these, so
+ * check the signature of an image from a network first. The other functions trust what it accepted: the block must not change while
+ * the model is open.
  * No malloc, no stdio, no recursion, no globals: one pillion_image is one model, and several may run side by side. */
 #ifndef PILLION_IMAGE_H
 #define PILLION_IMAGE_H

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Program images on the command line: `compile -o x.plm`, `kernels`, `show`, `run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import Call, refused
+
+from pillion.emitters.image.reader import read_image
+
+NET = Path(__file__).with_name("small_net.py")
+COMPILE = ("compile", "-m", f"{NET}:Net", "-t", "cortex-m33", "-q")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("images")
+
+
+@pytest.mark.torch
+def test_an_image_is_for_a_kernel_set_or_refused(folder: Path, pillion: Call) -> None:
+    image, kernels = folder / "net.plm", folder / "kernels"
+    said = pillion(*COMPILE, "-o", image, "--json").facts
+    shown = pillion("show", image, "--json").facts
+    assert shown["core"] == "cortex-m33"
+    assert said["file_bytes"] == image.stat().st_size == shown["file_bytes"]
+    assert said["kernels"] == shown["kernels"]
+    written = pillion("kernels", "--for", image, "--core", "cortex-m33", "-o", kernels, "--json").facts
+    assert written["kernels"] == len(shown["kernels"])
+    again = folder / "again.plm"
+    pillion(*COMPILE, "--kernels", kernels / "manifest.json", "-o", again, "--json")
+    assert again.read_bytes() == image.read_bytes()
+    everything = folder / "all"
+    assert (
+        pillion("kernels", "--all", "--core", "cortex-m55", "-o", everything, "--json").facts["kernels"] > 100
+    )
+    other = (*COMPILE[:4], "cortex-m55", "-q", "--kernels", kernels)
+    refused(pillion(*other, "-o", folder / "other.plm"), "another core", "--target cortex-m33")
+    refused(pillion(*COMPILE, "--kernels", kernels, "-o", folder / "c"), "program images", ".plm")
+    refused(pillion(*COMPILE, "--selftest", NET, "-o", image), "self-test")
+
+
+@pytest.mark.torch
+@pytest.mark.qemu
+@pytest.mark.slow
+def test_run_gives_the_bytes_of_the_project(tmp_path: Path, pillion: Call) -> None:
+    image, project = tmp_path / "net.plm", tmp_path / "project"
+    pillion(*COMPILE, "-o", image, "--json")
+    pillion(*COMPILE, "-o", project, "--json")
+    (wanted,) = read_image(image).inputs
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).standard_normal(wanted.shape).astype(np.float32))
+    outputs = [tmp_path / "image.npy", tmp_path / "project.npy"]
+    ran = pillion("run", image, "-i", tmp_path / "x.npy", "-o", outputs[0], "--json").facts
+    assert ran["on"] == "mps2-an505"
+    pillion("run", project, "-i", tmp_path / "x.npy", "-o", outputs[1], "--json")
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_wrong_uses_are_refused(tmp_path: Path, pillion: Call) -> None:
+    broken = tmp_path / "broken.plm"
+    broken.write_bytes(b"PLM1" + bytes(200))
+    for command in (
+        ("show", broken),
+        ("run", broken),
+        ("kernels", "--for", broken, "--core", "cortex-m33", "-o", tmp_path / "k"),
+    ):
+        refused(pillion(*command), "no program image", "format 0")
+    refused(pillion("verify", broken), "no reference")
+    refused(
+        pillion("kernels", "--core", "cortex-m33", "-o", tmp_path / "k"),
+        "--for once for each image, or --all",
+    )
+    refused(pillion("kernels", "--all", "--core", "cortex-a5", "-o", tmp_path / "k"), "--core")
