@@ -12,9 +12,11 @@ import numpy as np
 
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.lower import CProgram
+from pillion.emitters.c.npu_segments import npu_header, segment_reference_files, segment_steps
 from pillion.emitters.image.kernel_abi import kernel_abi
 from pillion.emitters.image.kernel_set import kernel_set_files, write_kernel_set
 from pillion.emitters.image.writer import image_bytes
+from pillion.host_io.atomic_files import Content
 from pillion.ir.types import Array
 
 DRIVER = Path(__file__).parent / "data" / "images" / "driver.c"
@@ -28,10 +30,23 @@ def kernel_numbers(programs: Iterable[CProgram]) -> list[int]:
 
 
 def build_driver(folder: Path, programs: Sequence[CProgram], flags: Sequence[str] = CHECKED) -> Path:
-    """Returns the driver with a set of the kernels of these programs, as an executable for this computer."""
-    numbers = kernel_numbers(programs)
+    """Returns the driver with a set of the kernels of these programs, as an executable for this computer. The references of a single
+    program's NPU segments are linked, too."""
+    files: dict[str, Content] = {}
+    inner: list[CProgram] = []
+    if len(programs) == 1 and segment_steps(programs[0]):
+        files, inner = segment_reference_files(programs[0])
+        files |= npu_header(programs[0])
+        name, more = programs[0].graph.name, ", workspace" * bool(programs[0].workspaces)
+        cases = [
+            f"case {n}: {name}_npu_segment_{n}(inputs, outputs{more}); break;" for n in range(len(inner))
+        ]
+        flags = (*flags, f"-DSEGMENTS={' '.join(cases)}")
+    numbers = kernel_numbers([*programs, *inner])
     kernels = folder / hashlib.sha256(repr(numbers).encode()).hexdigest()[:12]
     write_kernel_set(kernel_set_files(numbers, CORES["cortex-m3"]), kernels)
+    for path, content in files.items():
+        (kernels / path).write_bytes(content.encode() if isinstance(content, str) else bytes(content))
     sources = [str(path) for path in sorted(kernels.rglob("*.c"))]
     command = ["cc", *FLAGS, *flags, f"-I{kernels}", f"-I{kernels}/include", str(DRIVER), *sources]
     subprocess.run([*command, "-lm", "-o", str(kernels / "driver")], check=True)

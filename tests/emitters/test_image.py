@@ -11,15 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+
+import pillion
 
 from emitters.test_c import GROUPS, group_graph
 from example_graphs import samples_of
 from image_programs import build_driver, kernel_numbers, run_image, status_of, write_image
 from memory.test_repeats import CASES, loop
+from memory.test_workspaces import Skips
 from pillion.boards.toolchain import HOST_COMPILER
-from pillion.compile_options import Memory
+from pillion.compile_options import Memory, PlacementOptions
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.lower import CProgram, lower
+from pillion.emitters.c.npu_segments import segment_steps
 from pillion.emitters.image.kernel_abi import kernel_abi
 from pillion.emitters.image.kernel_set import (
     kernel_set_files,
@@ -108,6 +113,20 @@ def test_stripes_and_rows(memory: dict[str, object], tmp_path: Path) -> None:
     image = write_image(tmp_path, lowered)
     assert lowered.feed is not None or "rows_in" not in memory
     assert run_image(build_driver(tmp_path, [lowered]), image, portable) == answers(plain.graph, portable)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("target", ["imxrt700", "cortex-m55+ethos-u55-128"])
+def test_segments_call_the_npu_where_they_lie(target: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    options = PlacementOptions(prefer_npu=True)
+    given = (torch.randn(1, 3, 13, 11),)
+    program = pillion.compile(Skips().eval(), given, target=target, placement=options, name="skips")
+    portable = lower(program.graph, workspaces=program.payloads.workspaces)
+    samples = samples_of(program.graph)
+    got = run_image(build_driver(tmp_path, [portable]), write_image(tmp_path, portable), samples)
+    assert len(segment_steps(portable)) > 1
+    assert got == answers(program.graph, samples)
 
 
 def sealed(words: list[int]) -> bytes:
