@@ -14,14 +14,13 @@ import pytest
 import torch
 
 import pillion
-
 from emitters.test_c import GROUPS, group_graph
 from example_graphs import samples_of
 from image_programs import build_driver, kernel_numbers, run_image, status_of, write_image
 from memory.test_repeats import CASES, loop
 from memory.test_workspaces import Skips
 from pillion.boards.toolchain import HOST_COMPILER
-from pillion.compile_options import Memory, PlacementOptions
+from pillion.compile_options import Memory, PlacementOptions, Stream
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.npu_segments import segment_steps
@@ -33,16 +32,20 @@ from pillion.emitters.image.kernel_set import (
     require_kernels,
     write_kernel_set,
 )
-from pillion.emitters.image.reader import schedule_steps
+from pillion.emitters.image.reader import read_image, schedule_steps
 from pillion.emitters.image.writer import CALL, LOOP, MOVES, image_bytes
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ops import parse
+from pillion.program import Program
 from pillion.run.executor import RunOptions
 from pillion.run.stream_steps import run_stream_steps
+from pillion.streams.to_stream import to_stream_graph
+from pillion.targets import find_target
 from stateful_graphs import KINDS_OF_ENDS, QUEUE
+from streams.test_hop_in_c import calls_of, net
 from tiling.test_row_input import by_rows, picture, whole
 
 pytestmark = pytest.mark.skipif(HOST_COMPILER.find() is None, reason="missing: a C compiler")
@@ -127,6 +130,24 @@ def test_segments_call_the_npu_where_they_lie(target: str, tmp_path: Path) -> No
     got = run_image(build_driver(tmp_path, [portable]), write_image(tmp_path, portable), samples)
     assert len(segment_steps(portable)) > 1
     assert got == answers(program.graph, samples)
+
+
+def test_streams_take_new_frames(tmp_path: Path) -> None:
+    """From run `warm_up` on, the outputs are those of `Program.stream`; a stream that collects frames is refused."""
+    graph, _ = net(1, (1, 1), "max")
+    wish = Stream((("x", 1),), 2)
+    program = Program(to_stream_graph(graph, wish), find_target("cortex-m3"))
+    frames, portable = [[one] for one in calls_of(graph, wish, 40)], lower(program.graph)
+    image = write_image(tmp_path, portable)
+    got = run_image(build_driver(tmp_path, [portable]), image, frames)
+    wanted = program.stream().run(frames)
+    first = read_image(image).warm_up
+    assert [bool(answer) for answer in wanted] == [number >= first for number in range(1, 41)]
+    size = len(raw(wanted[-1]))
+    assert got[(first - 1) * size :] == b"".join(map(raw, wanted))
+    slow, _ = net(2, (2, 1), "flatten")
+    with pytest.raises(PillionError, match="collects the frames of 2 calls"):
+        image_bytes(lower(to_stream_graph(slow, Stream((("x", 2),), 1))), "cortex-m3")
 
 
 def sealed(words: list[int]) -> bytes:

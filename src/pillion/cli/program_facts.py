@@ -113,6 +113,7 @@ def image_facts(image: ProgramImage) -> Facts:
         "schedule_bytes": image.schedule_bytes,
         **({"rows_in": image.rows} if image.rows else {}),
         **({"npu_segments": image.segments} if image.segments else {}),
+        **({"first_valid_run": image.warm_up} if image.warm_up else {}),
         "kernels": [kernel_abi().kernels[number].name for number in image.kernels],
     }
 

@@ -49,6 +49,8 @@ class ProgramImage:
     params_bytes: int
     rows: int
     segments: int
+    warm_up: int
+    """The first run of a stream whose outputs are valid, counted from 1; 0 if it is no stream."""
     inputs: tuple[ManifestBuffer, ...]
     outputs: tuple[ManifestBuffer, ...]
     kernels: tuple[int, ...]
@@ -119,7 +121,7 @@ def _why_refused(content: bytes) -> str:
 def _parse(content: bytes) -> ProgramImage:
     words = struct.unpack(f"<{len(content) // 4}I", content)
     arena, state, _, schedule, count, _, reset_count, data, buffers, inputs, outputs = words[6:17]
-    segments, rows, _, name, _, core = words[17:23]
+    segments, rows, _, name, warm_up, core = words[17:23]
     steps = [*schedule_steps(words, schedule // 4, count)]
     tensors = [_buffer(content, words, buffers // 4 + 8 * i) for i in range(inputs + outputs)]
     core_name = _text(content, core)
@@ -131,7 +133,7 @@ def _parse(content: bytes) -> ProgramImage:
         constant_bytes=len(content) - data,
         schedule_bytes=4 * (count + reset_count),
         params_bytes=schedule - buffers - 32 * len(tensors) - 4 * sum(len(one.shape) for one in tensors),
-        **{"rows": rows, "segments": segments},
+        **{"rows": rows, "segments": segments, "warm_up": warm_up},
         inputs=tuple(tensors[:inputs]),
         outputs=tuple(tensors[inputs:]),
         kernels=tuple(sorted({step.number for step in steps if step.kind == CALL})),
