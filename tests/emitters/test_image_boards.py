@@ -74,7 +74,7 @@ def test_rows_in_and_stripes_give_the_same_bytes_and_another_kernel_set_refuses(
 @pytest.mark.skipif(ARM_COMPILER.find() is None, reason="missing: a C compiler for Cortex-M")
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m33", "cortex-m55"])
 def test_the_run_time_is_small_and_all_kernels_compile(core: str, tmp_path: Path) -> None:
-    """Of M55 and M33, the table with all kernels, too, whose params are as large as in C."""
+    """The table of all kernels checks the layout of their params when it is compiled."""
     files = kernel_set_files(kernels_of_core(CORES[core]), CORES[core])
     write_kernel_set(files, tmp_path)
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-Os", *CORES[core].cflags]

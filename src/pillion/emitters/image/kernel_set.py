@@ -219,9 +219,9 @@ def _adapter(kernel: AbiKernel) -> Iterator[str]:
         assert "*" in kind or i == kernel.row
     yield f"\nstatic void call_{kernel.number}(const void *params, void *const *operands) {{"
     yield f"    {kernel.name}({', '.join(arguments)});\n}}"
-    others = len(kernel.fields) - len(kernel.pointers)
-    least = f"{4 * others} + {len(kernel.pointers)} * sizeof(void *)"
-    yield f"typedef char size_of_{kernel.number}[sizeof({kernel.name}_params) >= {least} ? 1 : -1];"
+    # On a Cortex-M each field has the size of a word, so that the size of the struct says where each lies.
+    size = f"sizeof({kernel.name}_params) == {4 * len(kernel.fields)}"
+    yield f"typedef char layout_of_{kernel.number}[sizeof(void *) != 4 || {size} ? 1 : -1];"
 
 
 def _entry(kernel: AbiKernel, numbers: Mapping[tuple[int, ...], int]) -> str:
