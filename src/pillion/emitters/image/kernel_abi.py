@@ -18,7 +18,8 @@ ISAS: tuple[Isa, ...] = (Isa.PORTABLE, Isa.SCALAR, Isa.DSP, Isa.MVE)
 """The instruction sets by their bit in images and kernel sets."""
 LOG2_ALIGNMENT = {"int16_t": 1, "int32_t": 2, "uint32_t": 2, "float": 2}
 """Element type → the logarithm of its alignment; 0 for all others."""
-SCRATCH_LOG2_ALIGNMENT = 2
+SCRATCH_LOG2_ALIGNMENT = 3
+"""Kernels keep pointers there, which have 8 bytes on a host."""
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _DECLARATION = re.compile(r"\bvoid (pillion_\w+)\((const pillion_\w+_params \*p, [^)]*)\);")

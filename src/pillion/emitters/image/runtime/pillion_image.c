@@ -264,6 +264,8 @@ typedef struct {
     uint64_t repeats[PILLION_IMAGE_LOOPS + 1];
     uint64_t rows;
     uint32_t limits[3]; /* the sizes of the areas */
+    uint32_t area;      /* of the operand that was checked last, and its bytes there in all iterations */
+    int64_t begin, finish;
     pillion_image_status wrong;
 } checker;
 
@@ -310,7 +312,10 @@ static void check_operand(checker *check, uint32_t use, uint32_t alignment, uint
         high += way < 0 ? 0 : way;
         bits |= (uint32_t)stride;
     }
-    const int is_null = area == NOWHERE && low == 0 && high == 0;
+    check->area = area;
+    check->begin = low;
+    check->finish = high + size;
+    const int is_null = area == NOWHERE && low == 0 && high == 0 && size == 0;
     if (use == NUMBER ? area == NOWHERE && low >= 0 && high <= INT32_MAX : is_null && use == OPTIONAL) {
         return;
     }
@@ -346,9 +351,22 @@ static void check_call(checker *check, uint32_t number) {
         }
     }
     const uint32_t last = kernel->operands - 1u;
+    struct {
+        uint32_t area;
+        int64_t begin, finish;
+    } others[PILLION_IMAGE_OPERANDS];
     for (uint32_t i = 0; i <= last; i++) {
         const uint32_t use = i == last ? OPTIONAL : i == kernel->row ? NUMBER : i == last - 1 ? WRITTEN : READ;
         check_operand(check, use, 1u << (kernel->alignment >> 2 * i & 3u), 0);
+        others[i].area = check->area;
+        others[i].begin = check->begin;
+        others[i].finish = check->finish;
+    }
+    /* Kernels keep pointers in their scratch memory: nothing else of the call lies there. */
+    for (uint32_t i = 0; i < last && check->area != NOWHERE && !check->wrong; i++) {
+        if (others[i].area == check->area && others[i].begin < check->finish && check->begin < others[i].finish) {
+            check->wrong = PILLION_IMAGE_BOUNDS;
+        }
     }
 }
 
