@@ -70,6 +70,11 @@ def test_wrong_uses_are_refused(tmp_path: Path, pillion: Call) -> None:
         refused(pillion(*command), "no program image", "format 0")
     refused(pillion("verify", broken), "no reference")
     refused(
+        pillion("report", broken, "-o", tmp_path / "r.html"),
+        "has no graph",
+        "`pillion show` and `pillion run`",
+    )
+    refused(
         pillion("kernels", "--core", "cortex-m33", "-o", tmp_path / "k"),
         "--for once for each image, or --all",
     )
