@@ -72,7 +72,8 @@ class Target:
             )
         if npu.configure is None:
             return self
-        return replace(self, npu=npu.configure(options.with_defaults(self.npu_defaults)))
+        configured = npu.configure(options.with_defaults(self.npu_defaults))
+        return self if configured is None else replace(self, npu=configured)
 
     @property
     def chip_memories(self) -> tuple[ChipMemory, ...]:

@@ -64,7 +64,7 @@ def test_counts_are_of_the_bytes_that_are_read(tmp_path: Path) -> None:
     assert any(0 < line.left < line.times for window in windows for line in window.lines), "ends of loops"
     lines = [window.touched for window in windows]
     conv = next(i for i, op in enumerate(program.graph.ops) if op.kind == "conv2d")
-    constants, arena = lines[conv]
+    constants, arena, *_ = lines[conv]
     assert constants[0] >= 3 * 3 * 3 * 8, "all weights are read"
     assert 3 * 3 * 3 * 8 / 32 <= constants[1] <= program.lowered.constant_bytes
     assert arena[1] * 32 >= 9 * 7 * 3 + 7 * 5 * 8, "all inputs are read, and all outputs written"

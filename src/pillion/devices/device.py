@@ -120,9 +120,9 @@ class Device:
     """Returns the RAM that a payload asks for, or None for a foreign payload."""
     driver: Callable[[], Driver] | None = None
     """Returns a substitute for the NPU's driver on this computer, for C projects that call the driver."""
-    configure: Callable[[NpuOptions], Device] | None = None
-    """Returns the device with its compiler set up by options, or by what is installed for those at their defaults; raises
-    on values that the compiler does not know."""
+    configure: Callable[[NpuOptions], Device | None] | None = None
+    """Returns the device with its compiler set up by options, or by what is installed for those at their defaults; None if
+    nothing changes. Raises on values that the compiler does not know."""
     options: frozenset[str] = frozenset()
     """The fields of `NpuOptions` that `configure` takes."""
     alternatives: Callable[[NpuOptions], tuple[NpuOptions, ...]] = lambda options: ()

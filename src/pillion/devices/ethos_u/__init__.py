@@ -81,9 +81,9 @@ def ethos_u(settings: VelaSettings) -> Device:
     )
 
 
-def configured(accelerator: Accelerator, options: NpuOptions) -> Device:
-    """Returns the description of an Ethos-U of this size with Vela set up by the user's options."""
-    return ethos_u(settings_of(accelerator, options)) if options.flags else ETHOS_U[accelerator.name]
+def configured(accelerator: Accelerator, options: NpuOptions) -> Device | None:
+    """Returns the description of an Ethos-U of this size with Vela set up by the user's options; None without any."""
+    return ethos_u(settings_of(accelerator, options)) if options.flags else None
 
 
 ETHOS_U = {name: ethos_u(VelaSettings(accelerator)) for name, accelerator in ACCELERATORS.items()}

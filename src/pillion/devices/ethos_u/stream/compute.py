@@ -68,7 +68,12 @@ def execute_operation(op: TensorOperation, memory: StreamMemory, tables: Tables)
         case _:
             raise not_modelled_error("an operation", op)
     if accumulators is not None:
-        memory.store(op.y, np.broadcast_to(_apply_output_stage(op, accumulators, tables), op.y.shape))
+        results = _apply_output_stage(op, accumulators, tables)
+        fits = len(results.shape) == len(op.y.shape) and all(
+            own in (1, size) for own, size in zip(results.shape, op.y.shape, strict=True)
+        )
+        require_valid(fits, "results have the shape of their feature map", str(op.y.shape), results.shape)
+        memory.store(op.y, np.broadcast_to(results, op.y.shape))
 
 
 def _apply_output_stage(op: TensorOperation, accumulators: Int64Array, tables: Tables) -> Int64Array:
