@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import pillion.importers.torch.quantize  # noqa: F401  # it imports torchao without that library's messages
+
+# isort: split
 from torch import nn
 from torch.fx import GraphModule
 from torchao.quantization.pt2e.quantizer import Quantizer

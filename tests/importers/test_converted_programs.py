@@ -22,8 +22,8 @@ from nightly import in_turn
 from pillion import zoo
 from pillion.cli import app
 from pillion.errors import PillionError
-from pillion.importers.torch.converted_program import read_converted
 from pillion.importers.torch.fx_nodes import conversion_name
+from pillion.importers.torch.quantize.converted_program import read_converted
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerChannel, PerTensor
 from pillion.program import Program

@@ -16,15 +16,15 @@ from pillion.compile_options import Quantization
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
-from pillion.importers.torch.converted_program import (
+from pillion.importers.torch.fixed_arguments import fix_arguments
+from pillion.importers.torch.float_origin import FloatNet
+from pillion.importers.torch.quantize.annotate import FloatOp
+from pillion.importers.torch.quantize.converted_program import (
     is_converted,
     read_converted,
     refuse_prepared,
     refuse_quantization_options,
 )
-from pillion.importers.torch.fixed_arguments import fix_arguments
-from pillion.importers.torch.float_origin import FloatNet
-from pillion.importers.torch.quantize.annotate import FloatOp
 from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress, ptq
 from pillion.importers.torch.rewrite.functionalize import refused_writes
 from pillion.importers.torch.rows.refusal_reasons import MOVES, WRITES
