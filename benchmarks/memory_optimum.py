@@ -127,7 +127,7 @@ def compare(seed: int) -> tuple[int, float, float, bool]:
     plain = pillion.compile(
         network, example, target="cortex-m55", optimize="size", io_dtype="int8", progress=False
     )
-    fast = int(plain.memory.arena_bytes * dice.uniform(0.2, 0.65)) // 16 * 16
+    fast = int(plain.memory.arena_bytes * dice.uniform(0.2, 0.65)) // 32 * 32
     found: list[tuple[int, float, float, bool]] = []
 
     def watched(
@@ -136,7 +136,7 @@ def compare(seed: int) -> tuple[int, float, float, bool]:
         memories: Sequence[ChipMemory],
         flash: ChipMemory,
         ticks: int,
-        shakes: int,
+        perturbations: int,
     ) -> ChosenMemories:
         chosen = choose_memories(name, units, memories, flash, ticks)
         best, is_proven = optimum(units, memories, flash)

@@ -14,7 +14,7 @@ from pillion.option_parsers import parse_bytes
 from pillion.toml_parser import parse_toml
 
 LINE_BYTES = 32
-"""The unit of wait cycles: a cache line, or a burst of a serial memory."""
+"""The unit of wait cycles: the cache line of a Cortex-M7, -M55 or -M85, or a burst of a serial memory."""
 MOST_MEMORIES = 4
 GUIDE = "docs/guide/memory.md"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,15}")
@@ -43,6 +43,13 @@ class ChipMemory:
     """Whether the NPU reaches it."""
     is_constant: bool = False
     """Whether it holds constants only, as flash does."""
+    reserved: int = 0
+    """Bytes that the NPU needs of it besides the program's buffers."""
+
+    @property
+    def room(self) -> int:
+        """The bytes that a program may use, in whole lines: an arena that fits does so when it is padded, too."""
+        return (self.bytes - self.reserved) // LINE_BYTES * LINE_BYTES
 
 
 OF_THE_CHIP = ChipMemory("chip", 1)
@@ -53,7 +60,7 @@ def parse_memories(given: str | Sequence[str | ChipMemory] | None) -> tuple[Chip
     """Parses what the user says about each memory, or the path of a TOML file with a table for each."""
     texts = [given] if isinstance(given, (str, ChipMemory)) else list(given or ())
     memories = tuple(memory for text in texts for memory in _memories_of(text))
-    _check_together(memories)
+    check_together(memories)
     return memories
 
 
@@ -107,7 +114,8 @@ def _memory(text: str, name: str, size: str, settings: Mapping[str, str]) -> Chi
     return ChipMemory(name, parse_bytes(size, f"--memory {name}="), **fields)
 
 
-def _check_together(memories: Sequence[ChipMemory]) -> None:
+def check_together(memories: Sequence[ChipMemory]) -> None:
+    """Raises if memories cannot be those of one chip."""
     names = [memory.name for memory in memories]
     twice = next((name for name in names if names.count(name) > 1), None)
     writable = [memory for memory in memories if not memory.is_constant]

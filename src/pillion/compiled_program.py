@@ -165,6 +165,12 @@ class CompiledProgram:
         copied = sum(one.constant_bytes for one in several.used) if several else 0
         return self.memory.arena_bytes + self.memory.state_bytes + copied + self.npu_memory.ram_bytes
 
+    @property
+    def ram_of_chip(self) -> int | None:
+        """Bytes of RAM of the memories that the user named, otherwise of the chip; None if that is not known."""
+        several = self.memory.several
+        return sum(one.memory.bytes for one in several.used) if several else self.target.sram_bytes
+
     @cached_property
     def payloads(self) -> Payloads:
         """The NPU code of each segment. For a target without an NPU, segments keep a form that runs on computers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from pillion.chip_memory import by_speed
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 from pillion.program import Program
@@ -35,7 +36,8 @@ def refuse_npu_options(chip: Target, options: CompileOptions) -> None:
 
 def known_ram(chip: Target, options: CompileOptions) -> int:
     """Returns the RAM that a program may use. Raises if neither the chip nor an option says it."""
-    most = options.memory.limit or chip.sram_bytes
+    named = chip.named_memories(options.memory.chips)
+    most = options.memory.limit or sum(memory.bytes for memory in by_speed(named)) or chip.sram_bytes
     if most is None:
         raise PillionError(
             f"the RAM of `{chip.name}` is not known",

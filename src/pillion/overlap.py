@@ -25,7 +25,6 @@ Compiled = TypeVar("Compiled", bound=CompiledProgram)
 def with_overlap(program: Compiled, options: CompileOptions) -> Compiled:
     """Returns the program in steps, with the most overlap whose memory fits into `--max-ram`, or into the chip: with ops
     in the best order, in their own order, or none."""
-    most = options.memory.limit or program.target.sram_bytes
     best = overlapping_order(program.graph, op_cycles(program, program.graph))
     orders = [(best, NpuCalls.OVERLAPPED), (program.graph, NpuCalls.OVERLAPPED)]
     choices = [*(orders[:1] if best is program.graph else orders), (program.graph, NpuCalls.IN_STEPS)]
@@ -38,6 +37,7 @@ def with_overlap(program: Compiled, options: CompileOptions) -> Compiled:
         except PillionError as error:
             errors.append(error)
             continue
+        most = options.memory.limit or choice.ram_of_chip
         if most is None or calls is NpuCalls.IN_STEPS or choice.sram_bytes <= most:
             return choice
     raise errors[-1]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pillion.chip_memory import LINE_BYTES, OF_THE_CHIP, ChipMemory, with_cache
+from pillion.chip_memory import LINE_BYTES, OF_THE_CHIP, ChipMemory, check_together, with_cache
 from pillion.compile_options import NpuOptions
 from pillion.devices import ethos_u, neutron
 from pillion.devices.cortex_m import CORES, Core, Isa, missing_core_reason
@@ -111,15 +111,7 @@ class Target:
                 help="name them: --memory sram=512K --memory psram=8M,slow=20",
             )
         memories = [one for memory in memories for one in (own if memory is OF_THE_CHIP else (memory,))]
-        names = [memory.name for memory in memories]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise PillionError(
-                f"`{self.name}` has a memory `{twice}` of its own",
-                rule=f"--memory chip stands for {', '.join(memory.name for memory in own)}",
-                here=f"--memory chip --memory {twice}=…",
-                help="another name, or leave --memory chip out and name all memories",
-            )
+        check_together(memories)
         cache = find_memories("cached").cache_bytes if self.core.plain in WITH_CACHES else 0
         return [with_cache(memory, cache) if memory.read else memory for memory in memories]
 

@@ -26,6 +26,7 @@ from pillion.memory.memory_units import MemoryUnit, Touched
 from pillion.program import Program
 from pillion.run.random_inputs import random_samples
 from pillion.run.selftest_samples import run_selftest
+from pillion.targets import TARGETS
 
 FLASH = "flash=2M,read=40,constants"
 
@@ -343,7 +344,7 @@ def test_constants_arrive_between_start_and_wait(tmp_path: Path, at_once: bool) 
 def test_time_counts_what_lies_in_slow_memory() -> None:
     """The same program in a memory that waits takes longer; a little fast memory shortens the longest waits."""
     torch.manual_seed(0)
-    times = []
+    times, waits = [], []
     for memories in (["sram=1M"], ["psram=1M,slow=20"], ["sram=2K", "psram=1M,slow=20"]):
         program = pillion.compile(
             Skips().eval(), torch.rand(IMAGE), target="cortex-m55", chip_memories=memories, progress=False
@@ -351,8 +352,12 @@ def test_time_counts_what_lies_in_slow_memory() -> None:
         time = program.time("100MHz")
         assert time.memories.name == "placed"
         times.append(time.cycles)
+        waits.append(program.memory.several.waits if program.memory.several else 0)
     fast, slow, both = times
     assert fast.low < min(both.low, slow.low)
+    assert slow.low - fast.low <= waits[1] <= slow.high - fast.high, (
+        "the planner's waits lie between those that were counted"
+    )
     assert fast.high < both.high < slow.high
 
 
@@ -368,5 +373,50 @@ def test_a_chip_knows_its_memories() -> None:
     with pytest.raises(PillionError, match="are not known") as caught:
         pillion.compile("linear_bn", target="cortex-m33", chip_memories="chip")
     assert "alif-e8" in caught.value.rule
-    with pytest.raises(PillionError, match="of its own"):
+    with pytest.raises(PillionError, match="two memories are called `sram`"):
         pillion.compile("linear_bn", target="mcxn947", chip_memories=["chip", "sram=8K"])
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("name", ["image", "three", "npu"])
+def test_the_linked_firmware_has_these_sizes(name: str) -> None:
+    program = compiled(name)
+    several, board = program.memory.several, program.target.board
+    assert several is not None
+    assert board is not None
+    profile = program.measure(*random_samples(program.graph, 1, seed=6)[0], on=board).profile
+    assert profile is not None
+    assert all(region.found == region.predicted for region in profile.regions), profile.regions
+    sizes = {section: len(addresses) for section, addresses in profile.elf.places.items()}
+    for number, used in enumerate(program.memory.arenas):
+        assert sizes[f".pillion_memory_{number}"] == used.arena_bytes
+    for number, used in enumerate(several.used):
+        copied = sizes.get(f".pillion_constants_{number}", 0)
+        assert used.constant_bytes <= copied <= used.constant_bytes + 32 * len(several.constants_in)
+
+
+@pytest.mark.parametrize("target", ["imxrt700", "cortex-m55+ethos-u55-128"])
+def test_bytes_of_the_npu_and_odd_sizes_count(target: str) -> None:
+    """What the NPU needs is a part of a memory, and an arena in whole cache lines fits into a memory that is none."""
+    torch.manual_seed(0)
+    for spare in (0, 7, 16, 31):
+        program = pillion.compile(
+            Skips().eval(),
+            torch.rand(IMAGE),
+            target=target,
+            chip_memories=[f"sram={9000 + spare}", "psram=1M,slow=9"],
+            progress=False,
+        )
+        several = program.memory.several
+        assert several is not None
+        assert all(used.bytes <= used.memory.bytes for used in several.used)
+        assert sum(used.memory.reserved for used in several.used) == program.npu_memory.ram_bytes
+        assert program.ram_of_chip == 9000 + spare + (1 << 20)
+        assert program.sram_bytes == sum(used.bytes for used in several.used)
+
+
+def test_the_guide_names_the_chips_that_know_their_memories() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "memory.md").read_text("utf-8")
+    sentence = guide.split("`--memory chip` stands for")[1].split(":")[0]
+    named = {word for word in sentence.replace(",", " ").split() if word.startswith("`")}
+    assert {f"`{target.name}`" for target in TARGETS.values() if target.chip_memories} == named

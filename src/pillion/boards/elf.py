@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pillion.chip_memory import MOST_MEMORIES
 from pillion.errors import PillionError
 
 _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
@@ -16,9 +17,9 @@ _SYMBOL = struct.Struct("<IIIBBH")
 _MAGIC = b"\x7fELF\x01\x01\x01"
 _SYMBOL_TABLE = 2
 _OBJECT, _FUNCTION = 1, 2
-COPIED_SECTIONS = tuple(f".pillion_constants_{number}" for number in range(4))
+COPIED_SECTIONS = tuple(f".pillion_constants_{number}" for number in range(MOST_MEMORIES))
 """The sections of constants that are copied to the memories of a program at start."""
-MEMORY_SECTIONS = tuple(f".pillion_memory_{number}" for number in range(4))
+MEMORY_SECTIONS = tuple(f".pillion_memory_{number}" for number in range(MOST_MEMORIES))
 """The sections of the arenas of a program in several memories."""
 _CONSTANT_SECTIONS = (".constants", *COPIED_SECTIONS)
 _ARENA_SECTIONS = (".pillion_arena", *MEMORY_SECTIONS)

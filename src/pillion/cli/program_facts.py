@@ -268,7 +268,7 @@ def _npu_facts(program: Program, sram_bytes: int) -> Facts:
         f"npu_flash_bytes{_lower_bound_suffix(program.npu_memory.is_exact)}": program.npu_memory.flash_bytes,
         "npu_constant_bytes_copied_to_sram": program.npu_constant_bytes,
         **{f"sram_bytes_needed{_lower_bound_suffix(program.npu_memory.is_exact)}": sram_bytes},
-        "sram_bytes_of_chip": program.target.sram_bytes,
+        "sram_bytes_of_chip": program.ram_of_chip,
     }
 
 
@@ -278,7 +278,7 @@ def _lower_bound_suffix(is_exact: bool) -> str:
 
 def warn_of_memory(program: Program) -> None:
     """Warns if the program needs more RAM than the chip has."""
-    there = program.target.sram_bytes
+    there = program.ram_of_chip
     if there is not None and program.sram_bytes > there:
         warn(
             f"`{program.graph.name}` needs {program.sram_bytes:,} bytes of SRAM, {program.target.name} has {there:,}: "

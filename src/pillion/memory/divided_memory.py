@@ -14,7 +14,7 @@ from pillion.memory.events import align_up, is_alias
 from pillion.memory.first_fit import PlanningEffort
 from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.memory_choice import choose_memories
-from pillion.memory.memory_filling import MOST_SHAKES, arena_bytes
+from pillion.memory.memory_filling import MOST_PERTURBATIONS, arena_bytes
 from pillion.memory.memory_units import ConstantStream, MemoryUnit, Touched, units_of_blocks
 from pillion.memory.op_memory import Needs, RegionMemory
 from pillion.memory.state_layout import ARENA, Area, MemoryLocation
@@ -50,8 +50,8 @@ class UsedMemory:
 
     @property
     def bytes(self) -> int:
-        """All bytes that the program uses of it."""
-        return self.arena_bytes + self.state_bytes + self.constant_bytes
+        """All bytes that the program and the NPU use of it."""
+        return self.arena_bytes + self.state_bytes + self.constant_bytes + self.memory.reserved
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class DividedMemory:
     ) -> tuple[SeveralMemories, dict[LiveBlock, Area], dict[Op, LiveBlock]]:
         """Places every block and returns the result, the areas of blocks outside the arena, and the buffers for constants that
         are copied in time."""
-        units = [*self._buffers(), *self._states(self.request.state_bytes), *self._constants()]
+        units = [*self._buffers(), *self._states(), *self._constants()]
         memories, flash = self.request.memories, self.request.constants_in
-        shakes = MOST_SHAKES if effort is PlanningEffort.MOST else 0
-        chosen = choose_memories(self.graph.name, units, memories, flash, self.ticks, shakes)
+        perturbations = MOST_PERTURBATIONS if effort is PlanningEffort.MOST else 0
+        chosen = choose_memories(self.graph.name, units, memories, flash, self.ticks, perturbations)
         areas: dict[LiveBlock, Area] = {}
         used = []
         for number, memory in enumerate(memories):
@@ -106,11 +106,12 @@ class DividedMemory:
             buffers = [stream.block for stream, home in chosen.streamed.items() if home == number]
             blocks = [*(block for unit in here for block in unit.blocks), *buffers]
             areas.update(dict.fromkeys(blocks, area) if number else {})
-            size = arena_bytes(blocks, effort)
-            constants = sum(unit.bytes for unit in here if unit.constants_of is not None)
-            states = sum(unit.bytes for unit in here) - constants
-            padded = -(-size // self.alignment) * self.alignment
-            used.append(UsedMemory(memory, area, padded, states, constants))
+            size = self._in_lines(arena_bytes(blocks, effort))
+            constants = sum(
+                self.request.constants[unit.constants_of] for unit in here if unit.constants_of is not None
+            )
+            states = self.request.state_bytes if any(unit.is_states for unit in here) else 0
+            used.append(UsedMemory(memory, area, size, states, constants))
         constants_in = {
             unit.constants_of: (number, memories[number].name)
             for unit, number in chosen.units.items()
@@ -134,25 +135,33 @@ class DividedMemory:
             unit.of_npu = not works.isdisjoint(unit.blocks)
         return units
 
-    def _states(self, state_bytes: int) -> Iterator[MemoryUnit]:
+    def _in_lines(self, size: int) -> int:
+        """Returns a size as a multiple of the alignment."""
+        return -(-size // self.alignment) * self.alignment
+
+    def _states(self) -> Iterator[MemoryUnit]:
         """Yields the unit of all states, which lie together."""
-        if state_bytes:
-            yield MemoryUnit(
-                bytes=state_bytes, touched=Touched(state_bytes, state_bytes, state_bytes, state_bytes)
-            )
+        size = self.request.state_bytes
+        if size:
+            yield MemoryUnit(bytes=self._in_lines(size), touched=Touched(size, size, size, size))
 
     def _constants(self) -> Iterator[MemoryUnit]:
         """Yields a unit per op with constants."""
         runs = {run.op: run for run in runs_of_ops(self.graph, self.needs, self.blocks)}
+        streams = self._streams()
         for op, size in self.request.constants.items():
             touched = touched_constants(runs[op], size)
-            yield MemoryUnit(bytes=size, touched=touched, constants_of=op, stream=self._stream(op))
+            yield MemoryUnit(
+                bytes=self._in_lines(size), touched=touched, constants_of=op, stream=streams.get(op)
+            )
 
-    def _stream(self, op: Op) -> ConstantStream | None:
-        """Returns how the constants of an op may be copied while the op before runs; None if they cannot."""
-        if op not in self.request.streamable:
-            return None
-        ops = [one for one in self.graph.ops if not is_alias(one)]
-        before = ops[max(ops.index(op) - 1, 0)]
-        size, work = self.request.streamable[op]
-        return ConstantStream(op, LiveBlock(align_up(size), self.spans[before][0], self.spans[op][1]), work)
+    def _streams(self) -> dict[Op, ConstantStream]:
+        """Returns how the constants of ops may be copied while the op before runs."""
+        ops = [op for op in self.graph.ops if not is_alias(op)]
+        found = {}
+        for before, op in zip([*ops[:1], *ops], ops, strict=False):
+            if op in self.request.streamable:
+                size, work = self.request.streamable[op]
+                block = LiveBlock(align_up(size), self.spans[before][0], self.spans[op][1])
+                found[op] = ConstantStream(op, block, work)
+        return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pillion.chip_memory import ChipMemory
 from pillion.errors import PillionError
 from pillion.memory.live_blocks import live_bytes
-from pillion.memory.memory_filling import MOST_SHAKES, MemoryFilling
+from pillion.memory.memory_filling import MOST_PERTURBATIONS, MemoryFilling
 from pillion.memory.memory_units import ConstantStream, MemoryUnit
 
 
@@ -39,7 +39,7 @@ class _Chooser:
     memories: Sequence[ChipMemory]
     flash: ChipMemory
     ticks: int
-    shakes: int
+    perturbations: int
 
     def choose(self, *, streams_first: bool) -> ChosenMemories:
         """Returns a choice. Constants may be copied in time for their op: with `streams_first`, they compete for memory by
@@ -75,7 +75,7 @@ class _Chooser:
         fixed = [unit for unit in able if unit.in_first or _has_no_other(unit, behind)]
         others = [unit for unit in able if unit not in fixed and (not unit.may_stay_away or saved(unit) > 0)]
         alive = {unit: self._live(unit) for unit in able}
-        filling = MemoryFilling(memory, self.ticks, saved, alive, self.shakes, fixed)
+        filling = MemoryFilling(memory, self.ticks, saved, alive, self.perturbations, fixed)
         if not filling.fits([]):
             order = sorted(fixed, key=lambda unit: (not unit.in_first, -unit.size))
             filling = replace(filling, fixed=replace(filling, fixed=[]).fill(order))
@@ -135,11 +135,11 @@ def choose_memories(
     memories: Sequence[ChipMemory],
     flash: ChipMemory,
     ticks: int,
-    shakes: int = MOST_SHAKES,
+    perturbations: int = MOST_PERTURBATIONS,
 ) -> ChosenMemories:
     """Returns the memory of each unit. `memories` are sorted, the fastest first; constants are in `flash` otherwise.
-    `shakes` are random tries times units. Raises if the units do not fit."""
-    chooser = _Chooser(name, units, memories, flash, ticks + 1, shakes)
+    `perturbations` are random tries times units. Raises if the units do not fit."""
+    chooser = _Chooser(name, units, memories, flash, ticks + 1, perturbations)
     ways = (False, True) if flash.copy is not None else (False,)
     return min((chooser.choose(streams_first=way) for way in ways), key=lambda chosen: chosen.waits)
 

@@ -15,11 +15,11 @@ from pillion.memory.first_fit import PlanningEffort, place_blocks
 from pillion.memory.live_blocks import LiveBlock, least_bytes, live_bytes
 from pillion.memory.memory_units import MemoryUnit
 
-SURELY = 0.8
+CERTAIN_SHARE = 0.8
 """Up to this share of a memory, live bytes are taken to fit without placing them."""
 MOST_EXCHANGES = 60
 """The number of units for which others are moved out, in each memory."""
-MOST_SHAKES = 6_000
+MOST_PERTURBATIONS = 6_000
 """The number of random tries in each memory, times the number of units."""
 
 
@@ -32,25 +32,25 @@ class MemoryFilling:
     saved: Callable[[MemoryUnit], float]
     """The wait cycles that a unit saves here."""
     alive: dict[MemoryUnit, NDArray[np.int64]]
-    shakes: int
+    perturbations: int
     fixed: Sequence[MemoryUnit]
     """Units that lie here in any case."""
 
     def fits(self, units: Sequence[MemoryUnit]) -> bool:
         """Whether the units fit beside the fixed ones: by live bytes where these decide, otherwise by placing the blocks."""
         units = [*self.fixed, *units]
-        room = self.memory.bytes - sum(unit.bytes for unit in units)
+        room = self.memory.room - sum(unit.bytes for unit in units)
         blocks = [block for unit in units for block in unit.blocks]
         least, most = self._live_bounds(units, blocks)
         if room < 0 or least > room:
             return False
-        return most + max((block.tail for block in blocks), default=0) <= SURELY * room or self._are_placed(
-            units
-        )
+        return most + max(
+            (block.tail for block in blocks), default=0
+        ) <= CERTAIN_SHARE * room or self._are_placed(units)
 
     def _are_placed(self, units: Sequence[MemoryUnit]) -> bool:
         """Whether the units fit as they are placed."""
-        room = self.memory.bytes - sum(unit.bytes for unit in units)
+        room = self.memory.room - sum(unit.bytes for unit in units)
         return arena_bytes([b for unit in units for b in unit.blocks], PlanningEffort.ORDERS) <= room
 
     def _live_bounds(self, units: Sequence[MemoryUnit], blocks: Sequence[LiveBlock]) -> tuple[int, int]:
@@ -124,12 +124,12 @@ class MemoryFilling:
         fillings = (self.fill(sorted(units, key=order)) for order in orders)
         taken = max(fillings, key=self.total)
         taken = self.exchange(taken, [unit for unit in units if unit not in taken])
-        return self.shake(taken, units) if len(taken) < len(units) else taken
+        return self.perturb(taken, units) if len(taken) < len(units) else taken
 
-    def shake(self, taken: list[MemoryUnit], units: Sequence[MemoryUnit]) -> list[MemoryUnit]:
+    def perturb(self, taken: list[MemoryUnit], units: Sequence[MemoryUnit]) -> list[MemoryUnit]:
         """Returns the best units after several tries to move some out, and others in by a random order."""
         dice = random.Random(0)
-        for _ in range(self.shakes // len(units)):
+        for _ in range(self.perturbations // len(units)):
             out = set(dice.sample(taken, min(len(taken), dice.randint(1, 3))))
             kept = [unit for unit in taken if unit not in out]
             others = [unit for unit in units if unit not in kept]

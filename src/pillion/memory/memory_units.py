@@ -69,6 +69,11 @@ class MemoryUnit:
         return self.bytes or max(block.size for block in self.blocks)
 
     @property
+    def is_states(self) -> bool:
+        """Whether it is the states, which lie together."""
+        return bool(self.bytes) and self.constants_of is None
+
+    @property
     def may_stay_away(self) -> bool:
         """Whether it need not lie in any of the memories: constants may stay in flash."""
         return self.constants_of is not None or self.buffer_of is not None

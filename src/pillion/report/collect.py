@@ -82,7 +82,7 @@ def _assemble_facts(
         state_bytes=lowered.memory.state_bytes,
         macs=graph.macs,
         sram_bytes=subject.sram_bytes,
-        sram_bytes_of_chip=target.sram_bytes,
+        sram_bytes_of_chip=subject.ram_of_chip,
         flash_bytes_there=target.flash_bytes if options.max_flash is None else options.max_flash,
         npu_constant_bytes=subject.npu_constant_bytes,
         npu_flash_bytes=subject.npu_memory.flash_bytes,

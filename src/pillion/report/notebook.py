@@ -47,5 +47,5 @@ def _ram_text(subject: CompiledProgram, arena_bytes: int) -> str:
         words += f", state {format_size(subject.lowered.memory.state_bytes)}"
     if subject.npu_constant_bytes:
         words += f", the NPU's weights {format_size(subject.npu_constant_bytes)}"
-    there = subject.target.sram_bytes
+    there = subject.ram_of_chip
     return f"{words}, of {format_size(there)}" if there else words

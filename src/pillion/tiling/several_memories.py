@@ -23,7 +23,7 @@ def divide_among_memories(
     graph: Graph, whole: CProgram, spec: Memory, memories: Sequence[ChipMemory], beside: int = 0
 ) -> TilingPlan:
     """Returns the plan with the fewest estimated cycles. `beside` are bytes of RAM that the NPU needs."""
-    memories = _without(memories, beside)
+    memories = _reserve(memories, beside)
     search = tiling_search(graph, whole, spec)
     best: tuple[float, TilingPlan] | None = None
     refused: PillionError | None = None
@@ -51,7 +51,7 @@ def _candidates(
     simplest = search.simplest()
     known = {simplest.stripes}
     yield simplest
-    fastest = by_speed(memories)[0].bytes
+    fastest = by_speed(memories)[0].room
     if simplest.bytes <= fastest:
         return
     try:
@@ -66,9 +66,7 @@ def _candidates(
             yield plan
 
 
-def _without(memories: Sequence[ChipMemory], beside: int) -> list[ChipMemory]:
-    """Returns the memories without the bytes that the NPU needs, in the fastest one that it reaches and that holds them."""
+def _reserve(memories: Sequence[ChipMemory], beside: int) -> list[ChipMemory]:
+    """Returns the memories with the bytes that the NPU needs reserved in the fastest one that it reaches and that holds them."""
     holder = next((m for m in by_speed(memories) if m.npu and m.bytes >= beside), None)
-    if holder is None:
-        return list(memories)
-    return [replace(m, bytes=m.bytes - beside) if m is holder else m for m in memories]
+    return [replace(m, reserved=beside) if m is holder else m for m in memories]

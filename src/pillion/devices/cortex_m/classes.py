@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from pillion.chip_memory import LINE_BYTES as LINE_BYTES
+
 
 class InstructionClass(Enum):
     """Instructions to which the core's manufacturer assigns the same cycles."""
@@ -99,10 +101,6 @@ class MemoryAccesses:
     def __post_init__(self) -> None:
         if not 0 <= self.lines <= self.bytes:
             raise ValueError(f"{self.lines} lines for {self.bytes} bytes")
-
-
-LINE_BYTES = 32
-"""The cache line of a Cortex-M7, -M55 or -M85."""
 
 
 @dataclass(frozen=True)
