@@ -8,7 +8,7 @@ from typing import Any
 
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, ScaledOp
-from pillion.ir.types import PerTensor, Quant, UnknownScale, Value
+from pillion.ir.types import DType, PerTensor, Quant, UnknownScale, Value
 from pillion.ops import ALL_OPS, Softmax
 
 SCALED: list[type[ScaledOp]] = [cls for cls in ALL_OPS if issubclass(cls, ScaledOp)]
@@ -16,8 +16,9 @@ SCALED: list[type[ScaledOp]] = [cls for cls in ALL_OPS if issubclass(cls, Scaled
 
 
 def examples(cls: type[Op]) -> list[ScaledOp]:
-    """The examples of a class, as ops of which multipliers are known."""
-    return [op for op in cls.examples() if isinstance(op, ScaledOp)]
+    """The examples of a class, as ops of which multipliers are known; programs of others have int8 activations."""
+    scaled = [op for op in cls.examples() if isinstance(op, ScaledOp)]
+    return [op for op in scaled if op.results[0].dtype is not DType.INT16]
 
 
 def with_given(op: ScaledOp, **fields: Any) -> ScaledOp:

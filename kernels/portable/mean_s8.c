@@ -1,33 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pillion/blocks.h"
-#include "pillion/kernels.h"
-#include "pillion/walk.h"
-
-/* Up to PILLION_BLOCK neighbouring means. */
-static void means(const pillion_mean_s8_params *p, const int8_t *x, int32_t count, int8_t *y) {
-    const int32_t steps = p->steps, step = p->step;
-    int32_t sums[PILLION_BLOCK] = {0}, at[PILLION_MAX_AXES] = {0};
-    for (int32_t n = 0; n < p->reduced; n++) {
-        for (int32_t m = 0; m < steps; m++) {
-            for (int32_t i = 0; i < count; i++) {
-                sums[i] += x[m * step + i];
-            }
-        }
-        x += pillion_walk(p->reduced_axes, p->reduced_extent, p->reduced_step, at);
-    }
-    const int32_t offset = p->offset, multiplier = p->multiplier, shift = p->shift, out_zp = p->out_zp;
-    for (int32_t i = 0; i < count; i++) {
-        y[i] = pillion_saturate(pillion_requantize(sums[i] - offset, multiplier, shift), out_zp, -128, 127);
-    }
-}
-
-void pillion_mean_s8(const pillion_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    (void)scratch;
-    int32_t at[PILLION_MAX_AXES] = {0};
-    for (int32_t row = 0; row < p->rows; row++, y += p->count) {
-        for (int32_t i = 0; i < p->count; i += PILLION_BLOCK) {
-            means(p, x + i, pillion_block_count(i, p->count), y + i);
-        }
-        x += pillion_walk(p->axes, p->extent, p->row_step, at);
-    }
-}
+#define MEAN_KERNEL pillion_mean_s8
+#define MEAN_PARAMS pillion_mean_s8_params
+#define MEAN_TYPE int8_t
+#define MEAN_SATURATE(mean, zp) pillion_saturate(mean, zp, -128, 127)
+#include "mean.h"

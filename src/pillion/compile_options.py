@@ -20,6 +20,7 @@ from pillion.option_values import (
     IoDtype,
     IoLayout,
     Optimize,
+    Precision,
     Ranges,
     StateForm,
     VelaOptimise,
@@ -78,6 +79,22 @@ class Quantization(Checked):
     correct_biases: Annotated[
         bool, Option("Correct biases by the shift of channel means (from 4 samples).")
     ] = True
+    precision: Annotated[
+        Precision, Option("Bits of tensors: int8, or int16 wherever ops have 16-bit forms.")
+    ] = "int8"
+    int16: Annotated[
+        tuple[str, ...],
+        Option(
+            "Use int16 for results of this module or op: head, 'decoder.*'. May be repeated.",
+            "PATTERN",
+            typed=Optional[list[str]],
+        ),
+    ] = ()
+
+    @property
+    def int16_patterns(self) -> tuple[str, ...]:
+        """The names of tensors that have 16 bits."""
+        return ("*",) if self.precision == "int16" else self.int16
 
     @property
     def tuning(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "pillion/choosing.h"
+#include "pillion/layers16.h"
 #include "pillion/norms.h"
 #include "pillion/recurrent.h"
 
@@ -307,6 +308,8 @@ void pillion_lut_s8(const pillion_lut_s8_params *p, const int8_t *x, int8_t *y, 
 typedef struct {
     int32_t count, low, high;
 } pillion_clamp_s8_params;
+typedef pillion_clamp_s8_params pillion_clamp_s16_params;
+void pillion_clamp_s16(const pillion_clamp_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 void pillion_clamp_s8(const pillion_clamp_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Pooling; what lies outside the image is no part of a window. */
@@ -335,6 +338,8 @@ typedef struct {
     const int32_t *reduced_extent, *reduced_step; /* [reduced_axes] */
     int32_t offset, multiplier, shift, out_zp;
 } pillion_mean_s8_params;
+typedef pillion_mean_s8_params pillion_mean_s16_params; /* -32768, 32767 */
+void pillion_mean_s16(const pillion_mean_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 void pillion_mean_s8(const pillion_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* The same, or pillion_reduce_sum_s8, of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are added to the sums
@@ -362,6 +367,8 @@ typedef struct {
     int32_t count, out_zp;
     float reciprocal;
 } pillion_quantize_s8_params;
+typedef pillion_quantize_s8_params pillion_quantize_s16_params;
+void pillion_quantize_s16(const pillion_quantize_s16_params *p, const float *x, int16_t *y, void *scratch);
 void pillion_quantize_s8(const pillion_quantize_s8_params *p, const float *x, int8_t *y, void *scratch);
 
 /* float32 to int8: x divided by the scale, ties away from zero, saturating; not a number becomes out_zp. */

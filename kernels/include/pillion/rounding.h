@@ -9,8 +9,8 @@
 /* Larger than any quantized value and zero point together: from here on only the sign matters. */
 enum { PILLION_FAR = 512 };
 
-/* The nearest integer, ties to even or away from zero; at most PILLION_FAR; 0 for what is not a number. */
-PILLION_INLINE int32_t pillion_nearest(float real, int32_t ties_to_even) {
+/* The nearest integer, ties to even or away from zero; at most 2^bits; 0 for what is not a number. */
+PILLION_INLINE int32_t pillion_nearest_within(float real, int32_t ties_to_even, int32_t bits) {
     const union {
         float real;
         uint32_t bits;
@@ -22,9 +22,14 @@ PILLION_INLINE int32_t pillion_nearest(float real, int32_t ties_to_even) {
     const uint32_t is_odd = (mantissa >> places) & 1u;
     const uint32_t up = (1u << (places - 1)) - (ties_to_even ? 1u - is_odd : 0u);
     const int32_t near = (int32_t)((mantissa + up) >> places);
-    const int32_t level = exponent >= 127 + 9 ? PILLION_FAR : near;
+    const int32_t level = exponent >= 127 + bits ? 1 << bits : near;
     const int32_t number = magnitude > 0x7f800000u ? 0 : level;
     return pun.bits >> 31 ? -number : number;
+}
+
+/* The same for levels of 8 bits: at most PILLION_FAR. */
+PILLION_INLINE int32_t pillion_nearest(float real, int32_t ties_to_even) {
+    return pillion_nearest_within(real, ties_to_even, 9);
 }
 
 /* The nearest integer, ties away from zero; at most PILLION_FAR. The argument is a number. */

@@ -144,6 +144,19 @@ def multiply_single_rounding(x: ArrayLike, multiplier: Multiplier) -> Int64Array
     return (np.asarray(x, np.int64) * multiplier.mantissa + (1 << (right - 1))) >> right
 
 
+def to_15_bits(mantissa: ArrayLike, shift: ArrayLike) -> tuple[Int64Array, Int64Array]:
+    """Returns multipliers for sums of 16-bit products: the mantissa rounded to 15 bits, and the right shift."""
+    mantissa = np.asarray(mantissa, np.int64)
+    rounded = np.where(mantissa < 0x7FFF0000, (mantissa + (1 << 15)) >> 16, 0x7FFF)
+    return rounded, 15 - np.asarray(shift, np.int64)
+
+
+def requantize_to_16_bits(x: ArrayLike, mantissa: ArrayLike, shift: ArrayLike) -> Int64Array:
+    """Multiplies sums of 16-bit products by ratios below 2^15, rounded once, half up, as LiteRT does."""
+    factors, places = to_15_bits(mantissa, shift)
+    return np.asarray((np.asarray(x, np.int64) * factors + (1 << (places - 1))) >> places)
+
+
 def scale_by(x: ArrayLike, real: float) -> Int64Array:
     """Requantizes by the encoded form of a ratio."""
     multiplier = encode_multiplier(real)

@@ -11,7 +11,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op
 from pillion.ir.types import Array
-from pillion.ops.example_values import rescale_examples
+from pillion.ops.example_values import in_16_bits, make_op, rescale_examples, value
 from pillion.ops.rowwise import Unary
 
 
@@ -27,7 +27,11 @@ class Clamp(Unary):
 
     @property
     def is_identity(self) -> bool:
-        return self.x.type == self.y.type and self.low <= -128 and self.high >= 127
+        return (
+            self.x.type == self.y.type
+            and self.low <= self.y.dtype.bounds[0]
+            and self.high >= self.y.dtype.bounds[1]
+        )
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         if self.x.quant != self.y.quant:
@@ -35,7 +39,7 @@ class Clamp(Unary):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         if self.x.quant == self.y.quant:
-            return np.asarray(np.clip(operands[0], self.low, self.high), np.int8)
+            return np.clip(operands[0], self.low, self.high).astype(self.y.dtype.numpy)
         real = numerics.scale_ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
         scaled = numerics.scale_by(operands[0].astype(np.int64) - self.x.zero_point, real)
         return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
@@ -43,3 +47,5 @@ class Clamp(Unary):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         yield from rescale_examples(cls, {"low": -20, "high": 100}, {"low": -3})
+        x = in_16_bits(value("x", (3, 7)))
+        yield make_op(cls, x.like("y", shape=()), x=x, low=0, high=3000)

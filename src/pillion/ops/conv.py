@@ -16,7 +16,7 @@ from pillion.ir.access import WHOLE, Access, AxisMap, Span, crop_tile_padding, w
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant_value
-from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make_op, value
+from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, in_16_bits, make_op, value
 
 Weighted = TypeVar("Weighted", bound=Any)
 """A convolution or a linear layer."""
@@ -139,7 +139,7 @@ class Convolution(ScaledOp):
             raise self.refuse(
                 f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape)
             )
-        if self.x.dtype is DType.INT8:
+        if self.x.dtype in (DType.INT8, DType.INT16):
             self.check_integers()
 
     def check_geometry(self) -> None:
@@ -153,7 +153,9 @@ class Convolution(ScaledOp):
         """Raises if types are wrong or an accumulator could exceed int32."""
         require_dtype(self, self.weights, DType.INT8)
         require_dtype(self, self.bias, DType.INT32)
-        if self.weights.is_constant and self.bias.is_constant:
+        if self.x.dtype is DType.INT16:
+            require_symmetric(self, self.x, self.y)
+        elif self.weights.is_constant and self.bias.is_constant:
             check_accumulator(self, self.x, self.weights_per_output, self.bias.constant)
 
     @property
@@ -166,7 +168,7 @@ class Convolution(ScaledOp):
         raise NotImplementedError
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        if self.weights.is_constant and self.bias.is_constant:
+        if self.x.dtype is DType.INT8 and self.weights.is_constant and self.bias.is_constant:
             yield from largest_accumulators(self, self.weights_per_output)
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
@@ -175,8 +177,27 @@ class Convolution(ScaledOp):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         """Requantizes the accumulators, adds the zero point, clamps."""
-        scaled = numerics.requantize(self.accumulators(*operands), *self.multipliers)
-        return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
+        return requantized(self, self.accumulators(*operands))
+
+
+def requantized(op: Weighted, sums: NDArray[np.int64]) -> Array:
+    """Returns the result of a layer: its accumulators in steps of the result, with the zero point, clamped."""
+    scale = numerics.requantize_to_16_bits if op.x.dtype is DType.INT16 else numerics.requantize
+    return np.clip(scale(sums, *op.multipliers) + op.y.zero_point, op.low, op.high).astype(op.y.dtype.numpy)
+
+
+def require_symmetric(op: Op, *values: Value) -> None:
+    """Raises unless 16-bit tensors of a layer have the zero point 0."""
+    for value in values:
+        require_dtype(op, value, DType.INT16)
+        if value.zero_point:
+            raise op.refuse("16-bit operands and results of layers have the zero point 0", value.zero_point)
+
+
+def largest_16_bit_sum(op: Weighted, weights: Array) -> int:
+    """Returns the largest accumulator of a layer with 16-bit operands, for weights [outputs, taps]."""
+    products = -DType.INT16.bounds[0] * numerics.row_magnitudes(weights)
+    return int((products + np.abs(op.bias.constant.astype(np.int64))).max(initial=0))
 
 
 def largest_accumulators(op: Weighted, weights: Array) -> Iterator[tuple[int, int]]:
@@ -271,7 +292,7 @@ class Conv2d(Convolution):
             weights = conv_weights(
                 (out, *kernel, shape[3] // groups), 0, number, power_of_two=number % 3 == 2
             )
-            yield _example_convolution(cls, number, shape, weights, options)
+            yield from _example_convolutions(cls, number, shape, weights, options)
 
 
 @op("depthwise_conv2d")
@@ -318,7 +339,7 @@ class DepthwiseConv2d(Convolution):
             weights = conv_weights(
                 (1, *options["kernel"], shape[3] * multiplier), 3, number, power_of_two=number % 3 == 2
             )
-            yield _example_convolution(cls, number, shape, weights, options)
+            yield from _example_convolutions(cls, number, shape, weights, options)
 
 
 CONV_CASES: tuple[tuple[Shape, int, dict[str, Any]], ...] = (
@@ -335,12 +356,15 @@ CONV_CASES: tuple[tuple[Shape, int, dict[str, Any]], ...] = (
 )
 
 
-def _example_convolution(
+def _example_convolutions(
     cls: type[Op], number: int, shape: Shape, weights: Value, options: dict[str, Any]
-) -> Op:
+) -> Iterator[Op]:
     x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
     out = len(cast("PerChannel", weights.type.quant).scales)
     y = value("y", (), (0.25, 1.7, 0.03, 2.0**-2)[number % 4], ZERO_POINTS[(number + 1) % 4])
     bounds = ({}, {"low": y.zero_point}, {"low": min(max(-100, y.zero_point), 100), "high": 120})[number % 3]
     options = {name: option for name, option in options.items() if name != "kernel"}
-    return make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
+    yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
+    x, y = in_16_bits(x), in_16_bits(y)
+    bounds = {"low": 0 if number % 3 == 1 else -(2**15), "high": 2**15 - 1}
+    yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)

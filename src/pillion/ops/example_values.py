@@ -37,6 +37,12 @@ def value(name: str, shape: Shape, scale: float = 0.05, zero_point: int = 0) -> 
     return Value(name, TensorType(shape, DType.INT8, PerTensor(scale, zero_point)))
 
 
+def in_16_bits(v: Value) -> Value:
+    """Returns a value of the same range in 16 bits, symmetric."""
+    quant = PerTensor(v.scale / 256)
+    return Value(v.name, TensorType(v.shape, DType.INT16, quant))
+
+
 def float_value(name: str, shape: Shape) -> Value:
     """Returns a float32 value."""
     return Value(name, TensorType(shape, DType.FLOAT32))

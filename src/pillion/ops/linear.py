@@ -14,8 +14,8 @@ from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.conv import check_accumulator, largest_accumulators
-from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, make_op, value
+from pillion.ops.conv import check_accumulator, largest_accumulators, require_symmetric, requantized
+from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, in_16_bits, make_op, value
 from pillion.ops.rowwise import Unary
 
 
@@ -87,14 +87,16 @@ class Linear(ScaledOp, Unary):
             )
         if self.bias.shape != (self.out_features,):
             raise self.refuse(f"one bias for each of {self.out_features} features", list(self.bias.shape))
-        if self.x.dtype is DType.INT8:
+        if self.x.dtype in (DType.INT8, DType.INT16):
             require_dtype(self, self.weights, DType.INT8)
             require_dtype(self, self.bias, DType.INT32)
-            if self.weights.is_constant and self.bias.is_constant:
+            if self.x.dtype is DType.INT16:
+                require_symmetric(self, self.x, self.y)
+            elif self.weights.is_constant and self.bias.is_constant:
                 check_accumulator(self, self.x, self.weights.constant, self.bias.constant)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        if self.weights.is_constant and self.bias.is_constant:
+        if self.x.dtype is DType.INT8 and self.weights.is_constant and self.bias.is_constant:
             yield from largest_accumulators(self, self.weights.constant)
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
@@ -105,11 +107,10 @@ class Linear(ScaledOp, Unary):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         sums = self.accumulators(*operands)
-        if arithmetic is Arithmetic.TFLITE:
-            scaled = numerics.round_half_away(sums * self.ratios).astype(np.int64)
-        else:
-            scaled = numerics.requantize(sums, *self.multipliers)
-        return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
+        if arithmetic is not Arithmetic.TFLITE:
+            return requantized(self, sums)
+        scaled = numerics.round_half_away(sums * self.ratios).astype(np.int64)
+        return np.clip(scaled + self.y.zero_point, self.low, self.high).astype(self.y.dtype.numpy)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -119,4 +120,6 @@ class Linear(ScaledOp, Unary):
             weights = conv_weights((out, shape[-1]), 0, number, power_of_two=number % 2 == 1)
             y = value("y", (), (2.0**-1, 0.37)[number % 2], ZERO_POINTS[(number + 2) % 4])
             bounds = {"low": y.zero_point} if number == 3 else {}
+            yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)
+            x, y, bounds = in_16_bits(x), in_16_bits(y), {"low": -(2**15), "high": 2**15 - 1}
             yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)

@@ -15,7 +15,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_rank, require_same_quant, result
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
 from pillion.ops.conv import output_size
-from pillion.ops.example_values import ZERO_POINTS, make_op, value
+from pillion.ops.example_values import ZERO_POINTS, in_16_bits, make_op, value
 
 
 class Pool(Op):
@@ -33,7 +33,7 @@ class Pool(Op):
     def is_identity(self) -> bool:
         """Whether every window is a single pixel, and every pixel has one."""
         one_pixel = self.kernel == self.stride == (1, 1) and not any(self.padding)
-        return one_pixel and (self.low, self.high) == (-128, 127)
+        return one_pixel and (self.low, self.high) == self.x.dtype.bounds
 
     @property
     def output_shape(self) -> Shape:
@@ -70,13 +70,17 @@ class Pool(Op):
             raise self.refuse(
                 "every window sees the image: padding is smaller than the kernel", self.attributes
             )
-        if self.x.dtype is DType.INT8:
+        if self.x.dtype in (DType.INT8, DType.INT16):
             require_same_quant(self, self.x, self.y)
 
     def sums(self, x: Array) -> tuple[numerics.Int64Array, numerics.Int64Array]:
         """Returns the sum and the number of the pixels of each window inside the image."""
         x = x.astype(np.int64)
         return self.windows(x, 0).sum(axis=(-2, -1)), self.windows(np.ones_like(x), 0).sum(axis=(-2, -1))
+
+    def clamped(self, levels: Array) -> Array:
+        """Returns the levels of a result within its bounds."""
+        return np.clip(levels, self.low, self.high).astype(self.y.dtype.numpy)
 
     def windows(self, x: Array, outside: int) -> Array:
         """Returns the pixels of all windows as [n, out_h, out_w, c, kernel_h, kernel_w]."""
@@ -96,6 +100,9 @@ class Pool(Op):
         for number, (shape, options) in enumerate(cases):
             x = value("x", shape, 0.02, ZERO_POINTS[number % 4])
             yield make_op(cls, value("y", (), 0.02, x.zero_point), x=x, **options)
+            if cls is not AvgPool2dUp:
+                wide, bounds = in_16_bits(x), {"low": -(2**15), "high": 2**15 - 1}
+                yield make_op(cls, wide.like("y", shape=()), x=wide, **options, **bounds)
 
 
 @op("max_pool2d", quantization=Quantization.SHARED)
@@ -108,7 +115,7 @@ class MaxPool2d(Pool):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         largest = self.windows(operands[0].astype(np.int32), -(2**31)).max(axis=(-2, -1))
-        return numerics.clamp_to_int8(largest, self.low, self.high)
+        return self.clamped(largest)
 
 
 @op("avg_pool2d", quantization=Quantization.SHARED)
@@ -117,7 +124,7 @@ class AvgPool2d(Pool):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         sums, counts = self.sums(operands[0])
-        return numerics.clamp_to_int8(numerics.divide_half_away(sums, counts), self.low, self.high)
+        return self.clamped(numerics.divide_half_away(sums, counts))
 
 
 @op("avg_pool2d_up", quantization=Quantization.SHARED)
@@ -129,4 +136,4 @@ class AvgPool2dUp(Pool):
         sums, counts = self.sums(operands[0])
         up = (2 * sums + counts) // (2 * counts)
         means = up if arithmetic.is_tflite else numerics.divide_half_away(sums, counts)
-        return numerics.clamp_to_int8(means, self.low, self.high)
+        return self.clamped(means)

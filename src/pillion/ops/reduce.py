@@ -19,6 +19,7 @@ from pillion.ops.example_values import (
     DEVIATION,
     RATIOS,
     ZERO_POINTS,
+    in_16_bits,
     level_center,
     make_op,
     result_for,
@@ -109,7 +110,8 @@ class Mean(_SumReduction):
         return Multiplier((sum_multiplier.mantissa << shift) // self.count, sum_multiplier.shift - shift)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        yield numerics.INT8_STEPS * self.count, self.multiplier(Arithmetic.CMSIS_NN).shift
+        steps = numerics.INT8_STEPS if self.x.dtype is DType.INT8 else self.x.reach
+        yield steps * self.count, self.multiplier(Arithmetic.CMSIS_NN).shift
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         self.multiplier(arithmetic)
@@ -120,7 +122,7 @@ class Mean(_SumReduction):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         m = self.multiplier(arithmetic)
         scaled = numerics.requantize(self.sums(operands[0]), m.mantissa, m.shift)
-        return numerics.clamp_to_int8(scaled + self.y.zero_point, -128, 127)
+        return np.clip(scaled + self.y.zero_point, *self.y.dtype.bounds).astype(self.y.dtype.numpy)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -129,6 +131,7 @@ class Mean(_SumReduction):
                 x = value("x", shape, 0.04, ZERO_POINTS[number % 4])
                 y = value("y", (), 0.04 / ratio, ZERO_POINTS[(number + 1) % 4])
                 yield make_op(cls, y, x=x, axes=axes, keepdims=keepdims)
+            yield make_op(cls, in_16_bits(y), x=in_16_bits(x), axes=axes, keepdims=keepdims)
 
 
 @op("reduce_sum")

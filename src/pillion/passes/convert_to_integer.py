@@ -42,7 +42,7 @@ from pillion.ops import (
     WideMul,
 )
 from pillion.ops.conv import Convolution
-from pillion.ops.wide_add import requantize_by_adding_zero
+from pillion.ops.wide_add import WideBinary, requantize_by_adding_zero
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
 
@@ -157,23 +157,36 @@ class _IntegerConversion:
         )
 
     def emit(self, op: Op, operands: dict[Value, Value], type: TensorType, clamp: Lut | None = None) -> Value:
-        y = Value(self.names.fresh(f"{(clamp or op).results[0].name}_i8"), type)
+        bits = 8 * type.dtype.size_bytes
+        y = Value(self.names.fresh(f"{(clamp or op).results[0].name}_i{bits}"), type)
         fields: dict[str, Any] = {"y": y}
         if isinstance(op, (Convolution, Linear)):
             fields["bias"] = quantized_bias(op, operands[op.x], self.names)
         if isinstance(op, Pad):
-            fields["value"] = int(numerics.quantize_array(op.value, y.scale, y.zero_point, -128, 127))
-        if clamp:
-            fields["low"], fields["high"] = clamp_levels(clamp, y)
+            fields["value"] = int(numerics.quantize_array(op.value, y.scale, y.zero_point, *y.dtype.bounds))
+        if {"low", "high"} <= set(op.attributes) and (clamp or y.dtype is DType.INT16):
+            fields["low"], fields["high"] = clamp_levels(clamp, y) if clamp else y.dtype.bounds
         new_op = dataclasses.replace(op.substitute(operands), **fields)
         if isinstance(op, Lut) and op.function is Function.CLAMP:
             low, high = clamp_levels(op, y)
             new_op = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
         if DType.INT16 in {v.dtype for v in (*new_op.operands, y)}:
-            new_op = as_16_bit_op(new_op)
+            new_op = self.as_16_bit_op(new_op)
         require_sums_fit_32_bits(new_op)
         self.ops.append(new_op)
         return y
+
+    def as_16_bit_op(self, op: Op) -> Op:
+        """Returns the 16-bit form of an op; a clamp that it does not take becomes an op behind it."""
+        wide = as_16_bit_op(op)
+        if not isinstance(wide, WideBinary):
+            return wide
+        low, high, y = op.attributes["low"], op.attributes["high"], wide.y
+        if (low, high) == y.dtype.bounds:
+            return wide
+        sums = y.like(self.names.fresh(f"{y.name}_unclamped"))
+        self.ops.append(wide.substitute({y: sums}))
+        return Clamp(x=sums, y=y, low=low, high=high, source=op.source)
 
     def requantize_value(self, value: Value, quant: object, source: str, dtype: DType = DType.INT8) -> Value:
         """Requantizes a value; between 8 and 16 bits by adding zero; returns it unchanged if it has these
@@ -234,7 +247,7 @@ def _real_range(value: Value) -> tuple[float, float]:
 def clamp_levels(clamp: Lut, y: Value) -> tuple[int, int]:
     """Returns the bounds of a clamp as integers of its result."""
     low, high = (
-        int(numerics.quantize_array(bound, y.scale, y.zero_point, -128, 127))
+        int(numerics.quantize_array(bound, y.scale, y.zero_point, *y.dtype.bounds))
         for bound in (clamp.low, clamp.high)
     )
     return low, high

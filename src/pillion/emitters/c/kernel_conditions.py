@@ -70,6 +70,7 @@ def has_dtypes(fields: str, *allowed: DType) -> Check[Any]:
 
 INT8_X = has_dtypes("x", DType.INT8)
 INT8_XY = has_dtypes("x y", DType.INT8)
+INT16_XY = has_dtypes("x y", DType.INT16)
 INT8_ABY = has_dtypes("a b y", DType.INT8)
 
 

@@ -23,7 +23,7 @@ FAMILIES = {
         ),
         *("prelu", "recurrent", "reduce", "resize"),
     ),
-    "portable": ("conv", "detections", "magnitude", "transpose_conv"),
+    "portable": ("conv", "detections", "layers16", "magnitude", "transpose_conv"),
     "scalar": ("conv", "depthwise"),
     "dsp": ("conv", "depthwise", "linear"),
     "mve": ("conv",),

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_XY, has_dtypes, in_arithmetic
+from pillion.emitters.c.kernel_conditions import INT8_XY, INT16_XY, has_dtypes, in_arithmetic
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR
 from pillion.emitters.c.table_lookup import TableLookup
 from pillion.emitters.c.walk import few_walk_axes
@@ -71,7 +71,6 @@ def one_scale(op: Dequantize) -> Verdict:
     return Verdict("scales", is_plain, "one for the tensor", "one" if is_plain else "one per channel")
 
 
-INT16_XY = has_dtypes("x y", DType.INT16)
 INT8_OR_BOOL_ABY = has_dtypes("a b y", DType.INT8, DType.BOOL)
 INT8_Y = has_dtypes("y", DType.INT8)
 TO_FLOAT = (has_dtypes("x", DType.INT8), has_dtypes("y", DType.FLOAT32), one_scale)
@@ -112,6 +111,13 @@ KERNELS: tuple[Kernel, ...] = (
     *(
         library.kernel(Quantize, quantize_routine, quantize_params, requires=requires, in_place="x")
         for library, requires in QUANTIZED.items()
+    ),
+    PORTABLE.kernel(
+        Quantize,
+        "quantize_s16",
+        quantize_params,
+        requires=(has_dtypes("y", DType.INT16), TIES_TO_EVEN, finite_reciprocal),
+        name="quantize_16",
     ),
     PORTABLE.kernel(
         Dequantize,

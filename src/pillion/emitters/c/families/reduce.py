@@ -15,6 +15,7 @@ from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     INT8_XY,
+    INT16_XY,
     Check,
     all_of,
     has_dtypes,
@@ -115,7 +116,7 @@ def mean_offset(op: MeanOrSum) -> Params:
 
 def mean_is_exact(op: Mean) -> Iterator[Verdict]:
     """Checks the range of the sums of a mean and the number of its axes."""
-    largest = 255 * op.count
+    largest = (255 if op.x.dtype is DType.INT8 else op.x.reach) * op.count
     requirement = "between 1 and 2^31 - 1 at most"
     yield Verdict("sums", 0 < largest <= numerics.INT32_MAX, requirement, f"up to {largest}")
     for walk in mean_walks(op):
@@ -230,6 +231,7 @@ KERNELS: tuple[Kernel, ...] = (
         **partial_results(1),
     ),
     PORTABLE.kernel(Mean, "mean_s8", mean_params, requires=(INT8_XY, mean_is_exact)),
+    PORTABLE.kernel(Mean, "mean_s16", mean_params, requires=(INT16_XY, mean_is_exact), name="mean_16"),
     *(
         PORTABLE.kernel(op, reduction_routine, params, requires=(types, few_reduction_axes))
         for op, types in ((ReduceSum, INT8_XY), (ReduceMax, INT8_OR_BOOL), (ReduceMin, INT8_OR_BOOL))

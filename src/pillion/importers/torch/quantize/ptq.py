@@ -96,7 +96,7 @@ def ptq(
     if refuse is not None:
         refuse(quantizer.float_ops)
     seen = run_through_observers(prepared, batches, progress, inputs, memory.observed if memory else None)
-    calibrated = Calibrated(prepared, ranges, quantizer.constraints, memory)
+    calibrated = Calibrated(prepared, ranges, quantizer.constraints, memory, tuning.int16_patterns)
     apply_policies(RANGES, calibrated)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)

@@ -17,6 +17,7 @@ from pillion.importers.torch.quantize.int16_sums import use_int16_sums
 from pillion.importers.torch.quantize.known_ranges import widen_index_ranges
 from pillion.importers.torch.quantize.noise_floor import raise_noise_floor
 from pillion.importers.torch.quantize.outlier_clipping import choose_ranges
+from pillion.importers.torch.quantize.precision import use_int16_tensors
 from pillion.importers.torch.quantize.saturation import clip_saturated_ranges
 from pillion.importers.torch.quantize.small_factors import lower_factor_scales
 from pillion.importers.torch.quantize.softmax_inputs import clip_softmax_inputs
@@ -38,6 +39,8 @@ class Calibrated:
     constraints: QuantizationConstraints
     memory: StateMemory | None = None
     """The states of a model that writes to its buffers."""
+    int16: tuple[str, ...] = ()
+    """The names of tensors that the user wants in int16."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,13 @@ RANGES = (
 )
 """Rules that set ranges."""
 FORMATS = (
+    RangePolicy(
+        "int16 tensors",
+        "results that `--precision` or `--int16` names",
+        "are int16, symmetric, if all ops that share their range have 16-bit forms",
+        "256 times finer steps where the user wants them",
+        lambda c: use_int16_tensors(c.prepared, c.int16),
+    ),
     RangePolicy(
         "shared states",
         "buffers that forward writes to",

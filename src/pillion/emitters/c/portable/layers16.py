@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The portable kernels of layers and pools with 16-bit operands and results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import INT16_XY, check_constants, fixed_point, has_dtypes
+from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.ir import numerics
+from pillion.ir.types import DType
+from pillion.ir.verdict import Verdict
+from pillion.ops.clamp import Clamp
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.linear import Linear
+from pillion.ops.pool import AvgPool2d, MaxPool2d
+
+LAYER_16 = (INT16_XY, has_dtypes("weights", DType.INT8), check_constants("weights bias"))
+
+
+def rounding_params(op: Any) -> Params:
+    """Returns the bias of each channel and what makes its sum a result."""
+    multiplier, right = numerics.to_15_bits(*op.multipliers)
+    as_words = {"bias": op.bias.constant, "multiplier": multiplier, "right": right}
+    return {name: np.ascontiguousarray(array, np.int32) for name, array in as_words.items()}
+
+
+def conv_params(op: Conv2d | DepthwiseConv2d) -> Params:
+    """Returns the parameters of a convolution with weights in the order of its outputs."""
+    groups = op.groups if isinstance(op, Conv2d) else op.in_channels
+    weights = np.ascontiguousarray(op.weights_per_output).reshape(-1)
+    return {"groups": groups, "weights": weights, **rounding_params(op)}
+
+
+def depthwise_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of a depthwise convolution."""
+    if op.depth_multiplier != 1:
+        return conv_params(op)
+    return {"weights": np.ascontiguousarray(op.weights.constant).reshape(-1), **rounding_params(op)}
+
+
+def linear_params(op: Linear) -> Params:
+    """Returns the parameters of a fully connected layer as a convolution of one row of pixels."""
+    ones = ("batch", "in_h", "out_h", "kernel_h", "kernel_w", "groups")
+    steps = ("stride_h", "stride_w", "dilation_h", "dilation_w")
+    return {
+        **dict.fromkeys((*ones, *steps), 1),
+        **{"pad_top": 0, "pad_left": 0, "in_w": op.rows, "out_w": op.rows},
+        **{"in_c": op.in_features, "out_c": op.out_features},
+        "weights": np.ascontiguousarray(op.weights.constant).reshape(-1),
+        **rounding_params(op),
+    }
+
+
+def kernel_16(op: type[Any], *routine: Any, requires: tuple[Any, ...], **more: Any) -> Kernel:
+    """Returns a portable kernel of 16-bit tensors."""
+    return PORTABLE.kernel(op, *routine, requires=requires, name=f"{op.kind}_16", **more)
+
+
+def has_one_scale(op: Clamp) -> Verdict:
+    """Checks whether a clamp leaves the scale as it is."""
+    return Verdict("scales", op.x.quant == op.y.quant, "equal", f"{op.x.quant} and {op.y.quant}")
+
+
+KERNELS: tuple[Kernel, ...] = (
+    kernel_16(Conv2d, "conv2d_s16", conv_params, requires=LAYER_16),
+    kernel_16(
+        DepthwiseConv2d,
+        lambda op: "depthwise_conv2d_s16" if op.depth_multiplier == 1 else "conv2d_s16",
+        depthwise_params,
+        requires=LAYER_16,
+    ),
+    kernel_16(Linear, "conv2d_s16", linear_params, requires=(*LAYER_16, fixed_point)),
+    kernel_16(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x"),
+    kernel_16(MaxPool2d, "max_pool2d_s16", requires=(INT16_XY,)),
+    kernel_16(AvgPool2d, "avg_pool2d_s16", requires=(INT16_XY,)),
+)

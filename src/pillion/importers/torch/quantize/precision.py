@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uses int16 for the tensors that the user names, or for all that have a 16-bit form. Ops that have none read and make
+int8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e import ObserverBase
+
+from pillion.errors import PillionError
+from pillion.importers.torch.fx_nodes import CLAMPS, aten, module_of
+from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
+from pillion.ir.types import DType
+
+LAYERS = (aten.conv1d.default, aten.conv2d.default, aten.linear.default)
+SUMS = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor)
+"""Ops whose operands may differ in width."""
+FUNCTIONS = (aten.sigmoid.default, aten.tanh.default, aten.silu.default, aten.softplus.default)
+MOVES = (
+    *(aten.reshape.default, aten.view.default, aten.flatten.using_ints, aten.permute.default),
+    *(aten.transpose.int, aten.slice.Tensor, aten.cat.default, aten.unsqueeze.default, aten.squeeze.dim),
+)
+POOLS = (aten.max_pool2d.default, aten.avg_pool2d.default, aten.mean.dim)
+HAVE_FORMS = frozenset({*LAYERS, *SUMS, *FUNCTIONS, *MOVES, *POOLS, *CLAMPS})
+"""The calls of which the compiler has 16-bit forms."""
+
+
+class SymmetricObserver(ObserverBase):
+    """The symmetric int16 range that contains another observer's."""
+
+    def __init__(self, coarse: Any) -> None:
+        super().__init__(torch.int16)
+        self.coarse = coarse
+        self.qscheme = torch.per_tensor_symmetric
+        self.quant_min, self.quant_max = DType.INT16.bounds
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the tensor unchanged; the other observer has seen it."""
+        return x
+
+    def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
+        """Returns scale and zero point."""
+        scale, zero_point = self.coarse.calculate_qparams()
+        low, high = ((bound - zero_point.double()) * scale.double() for bound in DType.INT8.bounds)
+        step = torch.maximum(-low / -self.quant_min, high / self.quant_max).to(scale.dtype)
+        return step, torch.zeros_like(zero_point)
+
+
+@dataclass(frozen=True)
+class Computation:
+    """The calls between observed operands and an observed result: an op with its clamp."""
+
+    result: Node
+    calls: tuple[Node, ...]
+    operands: tuple[Node, ...]
+
+    @property
+    def has_form(self) -> bool:
+        """Whether the compiler has a 16-bit form of all calls."""
+        return all(node.target in HAVE_FORMS for node in self.calls)
+
+    @property
+    def may_mix(self) -> bool:
+        """Whether its operands may differ in width."""
+        return any(node.target in SUMS for node in self.calls)
+
+
+def use_int16_tensors(prepared: GraphModule, patterns: Sequence[str]) -> None:
+    """Uses int16 for results whose module or name matches a pattern, such as `head.*`, and reads them in 16 bits."""
+    if not patterns:
+        return
+    computations = list(_computations(prepared))
+    chosen = _chosen_observers(prepared, computations, patterns)
+    _Widening(prepared, chosen).run(computations)
+    prepared.recompile()
+
+
+def _computations(prepared: GraphModule) -> Iterator[Computation]:
+    for result in prepared.graph.find_nodes(op="call_module"):
+        if not is_activation(prepared, result):
+            continue
+        calls: dict[Node, None] = {}
+        operands: dict[Node, None] = {}
+        ahead = list(result.all_input_nodes)
+        while ahead:
+            node = ahead.pop()
+            if node.op == "call_module" and is_activation(prepared, node):
+                operands[node] = None
+            elif node.op == "call_function" and node not in calls:
+                calls[node] = None
+                ahead += node.all_input_nodes
+        yield Computation(result, tuple(calls), tuple(operands))
+
+
+def is_activation(prepared: GraphModule, node: Node) -> bool:
+    """Whether a call observes a tensor that the model computes, or an input, in int8."""
+    observer = observer_of(prepared, node)
+    is_int8 = isinstance(observer, ObserverBase) and observer.dtype is torch.int8
+    source = node.all_input_nodes[0] if node.all_input_nodes else None
+    return is_int8 and source is not None and source.op != "get_attr" and _is_per_tensor(observer)
+
+
+def _is_per_tensor(observer: Any) -> bool:
+    return is_per_tensor(observer) or not hasattr(observer, "min_val")
+
+
+def _chosen_observers(
+    prepared: GraphModule, computations: Sequence[Computation], patterns: Sequence[str]
+) -> set[Any]:
+    """Returns the observers of the named tensors. Tensors with one observer, such as those of moves, are chosen
+    together, unless one of them has no 16-bit form."""
+    named = {observer_of(prepared, c.result) for c in computations if any(_matches(c, p) for p in patterns)}
+    unmatched = [p for p in patterns if not any(_matches(c, p) for c in computations)]
+    if unmatched:
+        names = dict.fromkeys(name for c in computations for name in names_of(c) if name)
+        raise PillionError(
+            f"--int16 {unmatched[0]!r} names no tensor",
+            rule="a pattern matches the path of a module or the name of an op",
+            here=", ".join(list(names)[:12]) + (", …" if len(names) > 12 else ""),
+            help="--int16 with one of these, or a pattern such as 'head.*'",
+        )
+    without = {observer_of(prepared, c.result) for c in computations if not c.has_form}
+    return named - without
+
+
+def names_of(computation: Computation) -> Iterator[str]:
+    """Yields the names by which patterns find a tensor: of its modules and ops, or of the input."""
+    for node in (*computation.calls, *computation.result.all_input_nodes):
+        yield module_of(node)
+        yield node.name
+
+
+def _matches(computation: Computation, pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names_of(computation) if name)
+
+
+class _Widening:
+    """Exchanges the observers of chosen tensors; readers without a 16-bit form get a call of the old one."""
+
+    def __init__(self, prepared: GraphModule, chosen: set[Any]) -> None:
+        self.prepared = prepared
+        self.chosen = chosen
+        self.fine: dict[Any, str] = {}
+        self.coarse = {
+            observer: str(calls[0].target) for observer, calls in calls_of_observers(prepared).items()
+        }
+
+    def run(self, computations: Sequence[Computation]) -> None:
+        """Widens tensors and the operands and results that must have their width."""
+        is_chosen = {c.result: observer_of(self.prepared, c.result) in self.chosen for c in computations}
+        is_wide = {
+            c.result: bool(c.calls)
+            and c.has_form
+            and (is_chosen[c.result] or any(is_chosen.get(operand, False) for operand in c.operands))
+            for c in computations
+        }
+        for result, chosen in is_chosen.items():
+            if chosen:
+                result.target = self.fine_module(observer_of(self.prepared, result))
+        for computation in computations:
+            self.connect(computation, is_chosen, is_wide[computation.result])
+
+    def connect(self, computation: Computation, is_chosen: dict[Node, bool], wide: bool) -> None:
+        """Gives a computation operands of its width, and its result the width that readers expect."""
+        result = computation.result
+        if wide and not is_chosen[result]:
+            coarse = observer_of(self.prepared, result)
+            self.insert_before(result, result.all_input_nodes[0], self.fine_module(coarse), [result])
+        if wide and computation.may_mix:
+            return
+        for operand in computation.operands:
+            if is_chosen.get(operand, False) != wide:
+                observer = self.coarse_observer(operand)
+                name = self.fine_module(observer) if wide else self.coarse[observer]
+                readers = [node for node in (*computation.calls, result) if operand in node.all_input_nodes]
+                self.insert_before(readers[0], operand, name, readers)
+
+    def coarse_observer(self, observed: Node) -> Any:
+        """Returns the int8 observer of a tensor."""
+        observer = observer_of(self.prepared, observed)
+        return observer.coarse if isinstance(observer, SymmetricObserver) else observer
+
+    def fine_module(self, coarse: Any) -> str:
+        """Returns the name of the 16-bit observer that belongs to an int8 one."""
+        if coarse not in self.fine:
+            name = f"{self.coarse[coarse]}_in_16_bits"
+            self.prepared.add_submodule(name, SymmetricObserver(coarse))
+            self.fine[coarse] = name
+        return self.fine[coarse]
+
+    def insert_before(self, place: Node, source: Node, module: str, readers: Sequence[Node]) -> None:
+        """Inserts a call of an observer between a tensor and some readers."""
+        with self.prepared.graph.inserting_after(source):
+            between = self.prepared.graph.call_module(module, (source,))
+        between.meta.update(source.meta)
+        for reader in readers:
+            reader.replace_input_with(source, between)
