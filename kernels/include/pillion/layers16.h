@@ -38,4 +38,20 @@ typedef pillion_pool_s16_params pillion_avg_pool2d_s16_params;
 void pillion_max_pool2d_s16(const pillion_max_pool2d_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 void pillion_avg_pool2d_s16(const pillion_avg_pool2d_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* y[m][n] = clamp(sum_k(a[m][k] * b[k][n]) * multiplier / 2^right, low, high) for each batch, rounded once, half up. */
+typedef struct {
+    int32_t batch, rows, depth, columns;
+    int32_t a_row_step, a_depth_step, b_depth_step, b_column_step;
+    int32_t low, high, multiplier, right;
+} pillion_batch_matmul_s16_params;
+void pillion_batch_matmul_s16(const pillion_batch_matmul_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y,
+                              void *scratch);
+
+/* The shares of rows, in steps of 2^-15, by tables of exp on [-10, 0] and of 1 / (1 + x) on [0, 1]. */
+typedef struct {
+    int32_t rows, count, multiplier, shift;
+    const int16_t *exponentials, *reciprocals; /* [513] */
+} pillion_softmax_s16_params;
+void pillion_softmax_s16(const pillion_softmax_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 #endif

@@ -73,6 +73,8 @@ class Op:
 
     kind: ClassVar[str] = ""
     quantization: ClassVar[Quantization] = Quantization.OWN
+    takes_int16: ClassVar[bool] = False
+    """Whether there is an op with 16-bit operands and a 16-bit result; not all have kernels of their own."""
     real_constants: ClassVar[tuple[str, ...]] = ()
     """Operands that are real constants even in an integer graph; the op quantizes them itself."""
 

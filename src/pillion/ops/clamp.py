@@ -22,6 +22,8 @@ class Clamp(Unary):
 
     Under `tflite` the ratio of the scales is computed in float32, as in LiteRT's relu family."""
 
+    takes_int16 = True
+
     low: int = -128
     high: int = 127
 

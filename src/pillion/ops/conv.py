@@ -188,10 +188,10 @@ def requantized(op: Weighted, sums: NDArray[np.int64]) -> Array:
 
 def require_symmetric(op: Op, *values: Value) -> None:
     """Raises unless 16-bit tensors of a layer have the zero point 0."""
-    for value in values:
-        require_dtype(op, value, DType.INT16)
-        if value.zero_point:
-            raise op.refuse("16-bit operands and results of layers have the zero point 0", value.zero_point)
+    for tensor in values:
+        require_dtype(op, tensor, DType.INT16)
+        if tensor.zero_point:
+            raise op.refuse("16-bit operands and results of layers have the zero point 0", tensor.zero_point)
 
 
 def largest_16_bit_sum(op: Weighted, weights: Array) -> int:
@@ -242,6 +242,8 @@ def zero_dead_channel_biases(op: Weighted, fresh: Callable[[str], str]) -> Weigh
 @op("conv2d")
 class Conv2d(Convolution):
     """Convolves an image with weights [out, kernel_h, kernel_w, in / groups]; padding is zero."""
+
+    takes_int16 = True
 
     groups: int = 1
 
@@ -299,6 +301,8 @@ class Conv2d(Convolution):
 class DepthwiseConv2d(Convolution):
     """Convolves each input channel with its own filters, weights [1, kernel_h, kernel_w, out]: out = in *
     multiplier, output channel = input channel * multiplier + m."""
+
+    takes_int16 = True
 
     @property
     def weights_out_channels(self) -> int:

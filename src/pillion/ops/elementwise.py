@@ -129,10 +129,14 @@ class AddOrSub(Binary, ScaledOp):
 class Add(AddOrSub):
     """Adds two tensors: a + b."""
 
+    takes_int16 = True
+
 
 @op("sub")
 class Sub(AddOrSub):
     """Subtracts one tensor from another: a - b."""
+
+    takes_int16 = True
 
     sign = -1
 
@@ -140,6 +144,8 @@ class Sub(AddOrSub):
 @op("mul")
 class Mul(Binary, ScaledOp):
     """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is computed in float32."""
+
+    takes_int16 = True
 
     low: int = -128
     high: int = 127

@@ -14,7 +14,7 @@ from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.conv import check_accumulator, largest_accumulators, require_symmetric, requantized
+from pillion.ops.conv import check_accumulator, largest_accumulators, requantized, require_symmetric
 from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, in_16_bits, make_op, value
 from pillion.ops.rowwise import Unary
 
@@ -25,6 +25,8 @@ class Linear(ScaledOp, Unary):
 
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
     `cmsis-nn` it is requantized like a convolution's."""
+
+    takes_int16 = True
 
     is_identity = False
     across_last = "its features are made together, each from all"

@@ -63,6 +63,8 @@ class Lut(Unary):
     zero point is added. Under `tflite` the functions that LiteRT has follow its kernels; that arithmetic lacks
     the others."""
 
+    takes_int16 = True
+
     table: Value | None = optional_operand()
     function: Function = Function.TABLE
     alpha: float = 0.0

@@ -12,11 +12,13 @@ from pillion.ir import numerics
 from pillion.ir.access import Access, AxisMap
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_rank, result
-from pillion.ir.types import Array, Shape, TensorType, Value
+from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value
+from pillion.ops.conv import require_symmetric
 from pillion.ops.example_values import (
     DEVIATION,
     ZERO_POINTS,
     constant_like,
+    in_16_bits,
     level_center,
     make_op,
     result_for,
@@ -28,6 +30,8 @@ from pillion.ops.example_values import (
 class BatchMatmul(ScaledOp):
     """Multiplies matrices batch by batch: [B, M, K] · [B, K, N]. With `adj_x` the last two axes of a are exchanged
     in memory, with `adj_y` those of b; the two flags are independent."""
+
+    takes_int16 = True
 
     is_identity = False
 
@@ -91,7 +95,9 @@ class BatchMatmul(ScaledOp):
             raise self.refuse(
                 "[B, M, K] · [B, K, N]", f"{list(self.a.shape)} · {list(self.b.shape)}, {self.attributes}"
             )
-        if self.a.is_quantized and self.b.is_quantized and self.largest_sum > numerics.INT32_MAX:
+        if self.a.dtype is DType.INT16:
+            require_symmetric(self, self.a, self.b, self.y)
+        elif self.a.is_quantized and self.b.is_quantized and self.largest_sum > numerics.INT32_MAX:
             raise self.refuse("sums fit 32 bits", f"up to {self.largest_sum}")
 
     @property
@@ -100,14 +106,16 @@ class BatchMatmul(ScaledOp):
         return self.depth * self.a.reach * self.b.reach
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        yield self.largest_sum, self.multiplier(Arithmetic.CMSIS_NN).shift
+        if self.a.dtype is not DType.INT16:
+            yield self.largest_sum, self.multiplier(Arithmetic.CMSIS_NN).shift
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.float64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         sums = (a.swapaxes(1, 2) if self.adj_x else a) @ (b.swapaxes(1, 2) if self.adj_y else b)
         m = self.multiplier(arithmetic)
-        scaled = numerics.requantize(sums.astype(np.int64), m.mantissa, m.shift)
-        return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
+        scale = numerics.requantize_to_16_bits if self.a.dtype is DType.INT16 else numerics.requantize
+        scaled = scale(sums.astype(np.int64), m.mantissa, m.shift)
+        return np.clip(scaled + self.y.zero_point, self.low, self.high).astype(self.y.dtype.numpy)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -129,3 +137,8 @@ class BatchMatmul(ScaledOp):
                 y = result_for(unit * depth * product, unit * math.sqrt(depth) * spread, case)
                 bounds = {"low": -100, "high": 90} if case % 5 == 4 else {}
                 yield make_op(cls, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)
+                if number != 3 and case % 3 == 0:
+                    a, b, y = map(in_16_bits, (a, b, y))
+                    y = y.like("y", quant=PerTensor(y.scale / 256))
+                    bounds = {"low": 0 if case % 2 else -(2**15), "high": 2**15 - 1}
+                    yield make_op(cls, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)

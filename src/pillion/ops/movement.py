@@ -23,6 +23,8 @@ Case = tuple[Shape, Shape, dict[str, Any]]
 class Movement(Op):
     """The base class of data movement: result and operands share scale and zero point."""
 
+    takes_int16 = True
+
     cases: ClassVar[tuple[Case, ...]] = ()
     """The examples."""
 

@@ -109,6 +109,8 @@ class Pool(Op):
 class MaxPool2d(Pool):
     """Returns the largest value in each window."""
 
+    takes_int16 = True
+
     @property
     def outside(self) -> float | None:
         return self.x.dtype.bounds[0] if self.x.dtype is not DType.FLOAT32 else None
@@ -121,6 +123,8 @@ class MaxPool2d(Pool):
 @op("avg_pool2d", quantization=Quantization.SHARED)
 class AvgPool2d(Pool):
     """Averages the pixels of each window inside the image; rounds half away from zero on the integers."""
+
+    takes_int16 = True
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         sums, counts = self.sums(operands[0])

@@ -101,6 +101,8 @@ class Mean(_SumReduction):
     `cmsis-nn` requantizes the sum by one multiplier, scale ratio over count. `tflite` divides the mantissa of
     the scale ratio by the count, truncating."""
 
+    takes_int16 = True
+
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         """Returns the multiplier from a sum to a mean at the result's scale."""
         if arithmetic is Arithmetic.CMSIS_NN:

@@ -116,6 +116,8 @@ class ResizeNearest(Resize):
     """Returns the nearest pixel. The centers of the first pixels coincide; with `align_corners`, those of the
     first and the last; with `half_pixel`, the outer edges."""
 
+    takes_int16 = True
+
     @property
     def counts_rows(self) -> bool:
         return isinstance(self.row_maps[self.x], ListedMap)

@@ -11,9 +11,10 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, ScaledOp, op
-from pillion.ir.types import Array, DType, PerTensor
-from pillion.ops.example_values import ZERO_POINTS, make_op, value
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops.example_values import ZERO_POINTS, in_16_bits, make_op, value
 from pillion.ops.rowwise import Unary
+from pillion.ops.softmax16 import OUTPUT_16, multiplier_16, softmax_16
 
 INPUT_BITS = 5
 """Integer bits of the exponential's argument."""
@@ -48,6 +49,8 @@ class Softmax(ScaledOp, Unary):
     """Computes exp(x) over the sum of exp(x) along the last axis. The result has steps of 1/256 from -128, as in
     other runtimes, or finer ones, down to 2^-21, if every share is small; shares above 255 steps saturate."""
 
+    takes_int16 = True
+
     is_identity = False
     across_last = "each is a share of them all"
 
@@ -58,6 +61,8 @@ class Softmax(ScaledOp, Unary):
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         """Returns the multiplier. Steps above 16 equal 16: the next probability is 0."""
+        if self.x.dtype is DType.INT16:
+            return (multiplier_16(self.x.scale),)
         steps = self.x.scale * 2 ** (31 - INPUT_BITS)
         return (numerics.encode_multiplier(min(max(steps, SMALLEST_STEP), LARGEST_STEP)),)
 
@@ -89,12 +94,16 @@ class Softmax(ScaledOp, Unary):
     def check(self) -> None:
         if self.x.type.rank < 1:
             raise self.refuse("the input has at least one axis", list(self.x.shape))
+        if self.x.dtype is DType.INT16 and self.y.type.quant != OUTPUT_16:
+            raise self.refuse("16-bit results have zero point 0 and a scale of 2^-15", self.y.type.quant)
         if self.x.dtype is not DType.INT8:
             return
         if self.y.zero_point != OUTPUT.zero_point or not FINEST_SCALE <= self.y.scale <= OUTPUT.scale:
             raise self.refuse("the result has zero point -128, and a scale from 2^-21 to 1/256", self.y.quant)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        if self.x.dtype is DType.INT16:
+            return softmax_16(operands[0], self.multiplier)
         x = operands[0].astype(np.int64)
         difference = x - x.max(axis=-1, keepdims=True)
         counted = difference >= self.smallest_difference
@@ -116,6 +125,8 @@ class Softmax(ScaledOp, Unary):
         for number, (shape, scale, step) in enumerate((*usual, *_FINER)):
             x = value("x", shape, scale, ZERO_POINTS[number % 4])
             yield make_op(cls, value("y", (), step, OUTPUT.zero_point), x=x)
+            if number < len(_SHAPES_AND_SCALES):
+                yield make_op(cls, Value("y", TensorType((), DType.INT16, OUTPUT_16)), x=in_16_bits(x))
 
 
 def smallest_difference(multiplier: Multiplier) -> int:

@@ -42,7 +42,9 @@ from pillion.ops import (
     WideMul,
 )
 from pillion.ops.conv import Convolution
+from pillion.ops.lut import REAL
 from pillion.ops.wide_add import WideBinary, requantize_by_adding_zero
+from pillion.ops.wide_lut import NAMED, tabulate_16_bit
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
 
@@ -178,6 +180,10 @@ class _IntegerConversion:
 
     def as_16_bit_op(self, op: Op) -> Op:
         """Returns the 16-bit form of an op; a clamp that it does not take becomes an op behind it."""
+        if isinstance(op, Lut) and op.table is None and op.function not in NAMED:
+            entries = tabulate_16_bit(lambda x: REAL[op.function](x, op), op.x, op.y)
+            table = constant_value(self.names.fresh(f"{op.name}_table"), entries)
+            return WideLut(x=op.x, table=table, y=op.y, source=op.source)
         wide = as_16_bit_op(op)
         if not isinstance(wide, WideBinary):
             return wide

@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from pillion.emitters.c.families.matmul import matmul_sides
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT16_XY, check_constants, fixed_point, has_dtypes
+from pillion.emitters.c.kernel_conditions import INT16_XY, check_constants, fixed_point, has_dtypes, is_within
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ir import numerics
+from pillion.ir.numerics import INT16_MAX, Arithmetic
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.linear import Linear
+from pillion.ops.matmul import BatchMatmul
 from pillion.ops.pool import AvgPool2d, MaxPool2d
+from pillion.ops.softmax import Softmax
+from pillion.ops.softmax16 import exponentials, reciprocals
 
 LAYER_16 = (INT16_XY, has_dtypes("weights", DType.INT8), check_constants("weights bias"))
 
@@ -60,6 +66,30 @@ def kernel_16(op: type[Any], *routine: Any, requires: tuple[Any, ...], **more: A
     return PORTABLE.kernel(op, *routine, requires=requires, name=f"{op.kind}_16", **more)
 
 
+def matmul_params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a product of two tensors."""
+    a, b = matmul_sides(op)
+    m = op.multiplier(arithmetic)
+    multiplier, right = numerics.to_15_bits(m.mantissa, m.shift)
+    return {
+        **{"a_row_step": a.step, "a_depth_step": a.element_step},
+        **{"b_column_step": b.step, "b_depth_step": b.element_step},
+        **{"rows": op.rows, "depth": op.depth, "columns": op.columns, "batch": op.a.shape[0]},
+        **{"multiplier": int(multiplier), "right": int(right)},
+    }
+
+
+def softmax_params(op: Softmax) -> Params:
+    """Returns the parameters of a softmax."""
+    sizes = {"rows": math.prod(op.x.shape[:-1]), "count": op.x.shape[-1]}
+    return {**sizes, "exponentials": exponentials(), "reciprocals": reciprocals()}
+
+
+def row_sum_fits(op: Softmax) -> Verdict:
+    """Checks whether the sum of a row fits 31 bits."""
+    return is_within("elements", op.x.shape[-1], most=INT16_MAX)
+
+
 def has_one_scale(op: Clamp) -> Verdict:
     """Checks whether a clamp leaves the scale as it is."""
     return Verdict("scales", op.x.quant == op.y.quant, "equal", f"{op.x.quant} and {op.y.quant}")
@@ -74,6 +104,8 @@ KERNELS: tuple[Kernel, ...] = (
         requires=LAYER_16,
     ),
     kernel_16(Linear, "conv2d_s16", linear_params, requires=(*LAYER_16, fixed_point)),
+    kernel_16(BatchMatmul, "batch_matmul_s16", matmul_params, requires=(has_dtypes("a b y", DType.INT16),)),
+    kernel_16(Softmax, "softmax_s16", softmax_params, requires=(INT16_XY, row_sum_fits), in_place="x"),
     kernel_16(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x"),
     kernel_16(MaxPool2d, "max_pool2d_s16", requires=(INT16_XY,)),
     kernel_16(AvgPool2d, "avg_pool2d_s16", requires=(INT16_XY,)),

@@ -15,28 +15,25 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import ObserverBase
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import CLAMPS, aten, module_of
+from pillion.importers.torch.fx_nodes import CLAMPS, module_of
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
-from pillion.ir.types import DType
+from pillion.importers.torch.quantize.int16_states import ARITHMETIC, is_smooth
+from pillion.importers.torch.rows.quantization import RULES, function_of, rule_of
+from pillion.ir.types import DType, PerTensor
+from pillion.ops import ALL_OPS, Function, Softmax
+from pillion.ops.softmax16 import OUTPUT_16
 
-LAYERS = (aten.conv1d.default, aten.conv2d.default, aten.linear.default)
-SUMS = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor)
-"""Ops whose operands may differ in width."""
-FUNCTIONS = (aten.sigmoid.default, aten.tanh.default, aten.silu.default, aten.softplus.default)
-MOVES = (
-    *(aten.reshape.default, aten.view.default, aten.flatten.using_ints, aten.permute.default),
-    *(aten.transpose.int, aten.slice.Tensor, aten.cat.default, aten.unsqueeze.default, aten.squeeze.dim),
-)
-POOLS = (aten.max_pool2d.default, aten.avg_pool2d.default, aten.mean.dim)
-HAVE_FORMS = frozenset({*LAYERS, *SUMS, *FUNCTIONS, *MOVES, *POOLS, *CLAMPS})
-"""The calls of which the compiler has 16-bit forms."""
+OPS = {op.kind: op for op in ALL_OPS}
+COARSE_TABLES = frozenset({Function.LOG, Function.SQRT, Function.RSQRT, Function.RECIPROCAL, Function.TABLE})
+"""Functions that a table with an entry for every 256th level does not approximate well."""
 
 
 class SymmetricObserver(ObserverBase):
     """The symmetric int16 range that contains another observer's."""
 
-    def __init__(self, coarse: Any) -> None:
+    def __init__(self, coarse: Any, fixed: PerTensor | None = None) -> None:
         super().__init__(torch.int16)
+        self.fixed = fixed
         self.coarse = coarse
         self.qscheme = torch.per_tensor_symmetric
         self.quant_min, self.quant_max = DType.INT16.bounds
@@ -48,8 +45,14 @@ class SymmetricObserver(ObserverBase):
     def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
         """Returns scale and zero point."""
         scale, zero_point = self.coarse.calculate_qparams()
-        low, high = ((bound - zero_point.double()) * scale.double() for bound in DType.INT8.bounds)
-        step = torch.maximum(-low / -self.quant_min, high / self.quant_max).to(scale.dtype)
+        if self.fixed is not None:
+            return torch.full_like(scale, self.fixed.scale), torch.zeros_like(zero_point)
+        least, most = DType.INT8.bounds
+        is_fixed = not hasattr(
+            self.coarse, "min_val"
+        )  # it ends one step behind the last level, as [0, 1) does
+        low, high = ((bound - zero_point.double()) * scale.double() for bound in (least, most + is_fixed))
+        step = torch.maximum(low / self.quant_min, high / (self.quant_max + is_fixed)).to(scale.dtype)
         return step, torch.zeros_like(zero_point)
 
 
@@ -64,12 +67,32 @@ class Computation:
     @property
     def has_form(self) -> bool:
         """Whether the compiler has a 16-bit form of all calls."""
-        return all(node.target in HAVE_FORMS for node in self.calls)
+        return all(map(_has_form, self.calls))
+
+    @property
+    def makes_shares(self) -> bool:
+        """Whether it is a softmax, which fixes the scale of its result."""
+        return any(_kind(node) == Softmax.kind for node in self.calls)
 
     @property
     def may_mix(self) -> bool:
         """Whether its operands may differ in width."""
-        return any(node.target in SUMS for node in self.calls)
+        return any(node.target in ARITHMETIC for node in self.calls)
+
+
+def _kind(node: Node) -> str:
+    """Returns the kind of op that a call becomes; empty if there is none."""
+    return rule_of(node).kind if node.target in RULES else ""
+
+
+def _has_form(node: Node) -> bool:
+    """Whether the compiler has a 16-bit form of a call."""
+    if node.target in CLAMPS:
+        return True
+    if node.target not in RULES or not OPS[_kind(node)].takes_int16:
+        return False
+    function = function_of(node)
+    return function is None or function not in COARSE_TABLES or is_smooth(node)
 
 
 def use_int16_tensors(prepared: GraphModule, patterns: Sequence[str]) -> None:
@@ -148,12 +171,14 @@ class _Widening:
         self.prepared = prepared
         self.chosen = chosen
         self.fine: dict[Any, str] = {}
+        self.shares: set[Any] = set()
         self.coarse = {
             observer: str(calls[0].target) for observer, calls in calls_of_observers(prepared).items()
         }
 
     def run(self, computations: Sequence[Computation]) -> None:
         """Widens tensors and the operands and results that must have their width."""
+        self.shares = {observer_of(self.prepared, c.result) for c in computations if c.makes_shares}
         is_chosen = {c.result: observer_of(self.prepared, c.result) in self.chosen for c in computations}
         is_wide = {
             c.result: bool(c.calls)
@@ -191,7 +216,8 @@ class _Widening:
         """Returns the name of the 16-bit observer that belongs to an int8 one."""
         if coarse not in self.fine:
             name = f"{self.coarse[coarse]}_in_16_bits"
-            self.prepared.add_submodule(name, SymmetricObserver(coarse))
+            fixed = OUTPUT_16 if coarse in self.shares else None
+            self.prepared.add_submodule(name, SymmetricObserver(coarse, fixed))
             self.fine[coarse] = name
         return self.fine[coarse]
 
