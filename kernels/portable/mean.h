@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Means over any axes, of the type MEAN_TYPE: the including file defines it and the names of the kernel and its params. */
+ * Means over any axes, of the type MEAN_TYPE: the including file defines it, and MEAN_SATURATE, which adds the zero point. */
 #include "pillion/blocks.h"
 #include "pillion/kernels.h"
 #include "pillion/walk.h"
 
 /* Up to PILLION_BLOCK neighbouring means. */
-static void means(const MEAN_PARAMS *p, const MEAN_TYPE *x, int32_t count, MEAN_TYPE *y) {
+static void means(const pillion_mean_s8_params *p, const MEAN_TYPE *x, int32_t count, MEAN_TYPE *y) {
     const int32_t steps = p->steps, step = p->step;
     int32_t sums[PILLION_BLOCK] = {0}, at[PILLION_MAX_AXES] = {0};
     for (int32_t n = 0; n < p->reduced; n++) {
@@ -22,8 +22,7 @@ static void means(const MEAN_PARAMS *p, const MEAN_TYPE *x, int32_t count, MEAN_
     }
 }
 
-void MEAN_KERNEL(const MEAN_PARAMS *p, const MEAN_TYPE *x, MEAN_TYPE *y, void *scratch) {
-    (void)scratch;
+PILLION_INLINE void means_of_rows(const pillion_mean_s8_params *p, const MEAN_TYPE *x, MEAN_TYPE *y) {
     int32_t at[PILLION_MAX_AXES] = {0};
     for (int32_t row = 0; row < p->rows; row++, y += p->count) {
         for (int32_t i = 0; i < p->count; i += PILLION_BLOCK) {

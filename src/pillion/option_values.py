@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-IoDtype = Literal["float32", "int8", "uint8"]
+IoDtype = Literal["float32", "int8", "uint8", "int16"]
 """Data type of inputs and outputs."""
 IoLayout = Literal["nchw", "nhwc"]
 """Axis order of image inputs and outputs."""

@@ -74,6 +74,9 @@ def integer_steps() -> tuple[Step, ...]:
         ),
         Step(passes.int8_io, "--io-dtype int8", lambda _, options: options.io.dtype == "int8", _no_arguments),
         Step(
+            passes.int16_io, "--io-dtype int16", lambda _, options: options.io.dtype == "int16", _no_arguments
+        ),
+        Step(
             passes.uint8_io, "--io-dtype uint8", lambda _, options: options.io.dtype == "uint8", _no_arguments
         ),
         *REGISTRY.passes.values(),

@@ -100,9 +100,10 @@ class Pool(Op):
         for number, (shape, options) in enumerate(cases):
             x = value("x", shape, 0.02, ZERO_POINTS[number % 4])
             yield make_op(cls, value("y", (), 0.02, x.zero_point), x=x, **options)
-            if cls is not AvgPool2dUp:
-                wide, bounds = in_16_bits(x), {"low": -(2**15), "high": 2**15 - 1}
-                yield make_op(cls, wide.like("y", shape=()), x=wide, **options, **bounds)
+        for shape, options in cases if cls is not AvgPool2dUp else ():
+            x = in_16_bits(value("x", shape, 0.02))
+            bounds = {"low": -(2**15), "high": 2**15 - 1}
+            yield make_op(cls, x.like("y", shape=()), x=x, **options, **bounds)
 
 
 @op("max_pool2d", quantization=Quantization.SHARED)

@@ -22,7 +22,7 @@ from pillion.passes.fold_constants import fold_constants
 from pillion.passes.fold_pad import fold_pad
 from pillion.passes.hoist_quantize import hoist_quantize
 from pillion.passes.hoist_transpose import hoist_transpose
-from pillion.passes.int8_io import int8_io
+from pillion.passes.int8_io import int8_io, int16_io
 from pillion.passes.int8_states import int8_states
 from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
 from pillion.passes.legalize_for_runtime import legalize_for_runtime
@@ -54,6 +54,7 @@ __all__ = [
     "compose_norms",
     "demote_sums",
     "int8_io",
+    "int16_io",
     "legalize_embedding_bags",
     "legalize_for_runtime",
     "legalize_functions",

@@ -8,7 +8,12 @@ from pillion.ops import Dequantize, Quantize
 from pillion.ops.wide_add import STEPS_IN_LOOPS, requantize_by_adding_zero
 
 
-def int8_io(graph: Graph) -> Graph:
+def int16_io(graph: Graph) -> Graph:
+    """Makes inputs and outputs integers of their tensors' own width: 16 bits where these have them, else 8."""
+    return int8_io(graph, keeps_16_bits=True)
+
+
+def int8_io(graph: Graph, keeps_16_bits: bool = False) -> Graph:
     """Makes inputs and outputs int8: removes quantize ops behind inputs and dequantize ops before outputs."""
     for value in graph.inputs:
         user = graph.only_user(value)
@@ -17,7 +22,7 @@ def int8_io(graph: Graph) -> Graph:
     for value in graph.outputs:
         maker = graph.producers.get(value)
         if isinstance(maker, Dequantize) and maker.x in graph.producers and not graph.is_output(maker.x):
-            graph, output = _int8_output(graph, maker)
+            graph, output = (graph, maker.x) if keeps_16_bits else _int8_output(graph, maker)
             outputs = tuple(output if v is value else v for v in graph.outputs)
             graph = graph.replace(outputs=outputs).without_dead_ops()
     return graph

@@ -3,7 +3,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pillion.errors import PillionError
 from pillion.ir.graph import Graph
+from pillion.ir.types import DType
+from pillion.ops import flatten_ops
+from pillion.ops.movement import Movement
 from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
 from pillion.passes.demote_sums import demote_sums
@@ -37,8 +41,21 @@ COARSER: tuple[tuple[Callable[[Graph], Graph], str], ...] = (
 
 def legalize_for_runtime(graph: Graph, said: Callable[[str], None] = lambda words: None) -> Graph:
     """Rewrites a graph into ops that other runtimes have, and reports what becomes coarser."""
+    refuse_16_bit_ops(graph)
     for rewritten, words in COARSER:
         before, graph = graph, rewritten(graph)
         if graph is not before:
             said(words)
     return graph
+
+
+def refuse_16_bit_ops(graph: Graph) -> None:
+    """Raises if layers and pools have 16 bits, as the user wished: that is not to be made coarser silently."""
+    for op in flatten_ops(graph.ops):
+        if op.takes_int16 and not isinstance(op, Movement) and op.results[0].dtype is DType.INT16:
+            raise PillionError(
+                f"{op.kind} `{op.name}` computes in 16 bits",
+                rule="layers of .pte and .tflite files are int8; C projects and program images have 16 bits",
+                here=f"`{op.name}` of `{graph.name}`" + (f"  ({op.source})" if op.source else ""),
+                help="-o FOLDER or -o NAME.plm, or leave --precision and --int16 out",
+            )

@@ -116,7 +116,7 @@ def mean_offset(op: MeanOrSum) -> Params:
 
 def mean_is_exact(op: Mean) -> Iterator[Verdict]:
     """Checks the range of the sums of a mean and the number of its axes."""
-    largest = (255 if op.x.dtype is DType.INT8 else op.x.reach) * op.count
+    largest = (op.x.reach if op.x.dtype is DType.INT16 else 255) * op.count
     requirement = "between 1 and 2^31 - 1 at most"
     yield Verdict("sums", 0 < largest <= numerics.INT32_MAX, requirement, f"up to {largest}")
     for walk in mean_walks(op):

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors in 16 bits: the programs of all executors agree, and they are as much closer to float as finer steps promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pillion
+from pillion.ir.types import DType
+from pillion.ops import Conv2d, WideAdd
+
+
+class Residual(nn.Module):
+    """Convolutions, a depthwise one, a sum with a clamp, pools, a function, a mean and a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 9, 3, padding=1)
+        self.norm = nn.BatchNorm2d(9)
+        self.depth = nn.Conv2d(9, 9, 3, padding=1, groups=9)
+        self.pool = nn.MaxPool2d(2)
+        self.head = nn.Linear(9, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Runs the net."""
+        x = torch.relu(self.norm(self.stem(x)))
+        x = self.pool(torch.relu(self.depth(x) + x))
+        return self.head(torch.sigmoid(x).mean((2, 3)))
+
+
+class Mixed(nn.Module):
+    """A stride, groups, dilation, an average, products, differences, moves and a softmax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1, stride=2)
+        self.wide = nn.Conv2d(8, 24, 3, dilation=2, padding=2, groups=8)
+        self.pool = nn.AvgPool2d(2, padding=1)
+        self.head = nn.Linear(7, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Runs the net."""
+        x = nn.functional.hardswish(self.stem(x))
+        x = self.pool(self.wide(x))
+        x = torch.clamp(x, -1, 1) * 0.7 - x
+        x = nn.functional.pad(x, (1, 2, 0, 1)).flatten(1)[:, : 7 * 21].reshape(-1, 21, 7)
+        return torch.softmax(self.head(torch.tanh(x)), -1)
+
+
+class Attention(nn.Module):
+    """Products of two tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(13, 13) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Runs the net."""
+        shares = torch.softmax(self.query(x) @ self.key(x).transpose(1, 2) / 13**0.5, -1)
+        return shares @ self.value(x)
+
+
+NETS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "residual": (Residual, (2, 3, 11, 13)),
+    "mixed": (Mixed, (2, 3, 11, 13)),
+    "attention": (Attention, (1, 17, 13)),
+}
+
+
+@cache
+def built(name: str) -> tuple[nn.Module, list[Tensor]]:
+    """A net and its samples."""
+    torch.manual_seed(3)
+    make, shape = NETS[name]
+    return make().eval(), [torch.randn(shape) for _ in range(8)]
+
+
+@cache
+def compiled(name: str, **options: Any) -> pillion.Program:
+    """The program of a net with some options."""
+    net, samples = built(name)
+    return pillion.compile(net, samples[0], calibrate=samples, target="cortex-m33", **options)
+
+
+def decibels(name: str, program: pillion.Program) -> float:
+    """The distance of a program to the float net."""
+    net, samples = built(name)
+    exact = np.concatenate([net(x).detach().numpy().ravel() for x in samples])
+    found = np.concatenate([np.asarray(program.run(x.numpy())).ravel() for x in samples])
+    return float(10 * np.log10((exact**2).sum() / ((exact - found) ** 2).sum()))
+
+
+@pytest.mark.parametrize(("name", "gain"), [("residual", 20), ("mixed", 20), ("attention", 12)])
+def test_sixteen_bits_are_closer_to_float(name: str, gain: float) -> None:
+    """Weights of 8 bits limit the attention."""
+    narrow, wide = (decibels(name, compiled(name, **o)) for o in ({}, {"precision": "int16"}))
+    assert wide > narrow + gain
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_executors_have_the_same_bytes(name: str) -> None:
+    program = compiled(name, precision="int16")
+    for x in built(name)[1][:2]:
+        exact = program.run(x.numpy(), on="reference")
+        for executor in ("host", "mps2-an505"):
+            np.testing.assert_array_equal(program.run(x.numpy(), on=executor), exact)
+
+
+def test_a_name_widens_what_it_names_and_its_operands() -> None:
+    program = compiled("residual", int16=("stem",))
+    convolutions = [op for op in program.graph.ops if isinstance(op, Conv2d)]
+    assert [op.y.dtype for op in convolutions] == [DType.INT16]
+    sums = [op for op in program.graph.ops if isinstance(op, WideAdd)]
+    assert DType.INT8 in {sums[-1].y.dtype, program.graph.ops[-1].operands[0].dtype}
+
+
+def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
+    net, samples = built("residual")
+    with pytest.raises(pillion.PillionError) as error:
+        pillion.compile(net, samples[0], target="cortex-m33", int16=("tail",))
+    assert "stem" in error.value.here
+    assert "tail" in error.value.what
+
+
+@pytest.mark.parametrize("suffix", [".pte", ".tflite"])
+def test_other_formats_refuse_wide_layers(suffix: str, tmp_path: Any) -> None:
+    with pytest.raises(pillion.PillionError, match="16 bits") as error:
+        compiled("residual", precision="int16").save(tmp_path / f"net{suffix}")
+    assert "-o FOLDER" in error.value.help
+
+
+def test_samples_of_16_bits_go_in_as_they_are() -> None:
+    net, samples = built("residual")
+    program = pillion.compile(
+        net, samples[0], calibrate=samples, target="cortex-m33", precision="int16", io_dtype="int16"
+    )
+    (value,), (answer,) = program.graph.inputs, program.graph.outputs
+    assert value.dtype is answer.dtype is DType.INT16
+    levels = np.round(samples[0].numpy() / value.scale).astype(np.int16)
+    found = np.asarray(program.run(levels)).astype(np.float64) * answer.scale
+    exact = net(samples[0]).detach().numpy()
+    assert np.abs(found - exact).max() < 2e-3 * np.abs(exact).max()
