@@ -13,7 +13,15 @@ from typing import Annotated, Any, Optional
 
 from pillion.chip_memory import ChipMemory, parse_memories
 from pillion.errors import PillionError
-from pillion.option_parsers import parse_bytes, parse_hop, parse_pairs, parse_share, parse_size, parse_streams
+from pillion.option_parsers import (
+    parse_bytes,
+    parse_decibels,
+    parse_hop,
+    parse_pairs,
+    parse_share,
+    parse_size,
+    parse_streams,
+)
 from pillion.option_record import Checked, Option, OptionField, option_fields
 from pillion.option_values import (
     ArithmeticName,
@@ -80,8 +88,15 @@ class Quantization(Checked):
         bool, Option("Correct biases by the shift of channel means (from 4 samples).")
     ] = True
     precision: Annotated[
-        Precision, Option("Bits of tensors: int8, or int16 wherever ops have 16-bit forms.")
+        Precision,
+        Option(
+            "Bits of tensors: int8, int16 wherever ops have such forms, or as --min-quality needs (mixed)."
+        ),
     ] = "int8"
+    min_quality: Annotated[
+        Optional[str],
+        Option("Use 16 bits where this quality against float needs them (35dB).", "DB"),
+    ] = None
     int16: Annotated[
         tuple[str, ...],
         Option(
@@ -90,6 +105,27 @@ class Quantization(Checked):
             typed=Optional[list[str]],
         ),
     ] = ()
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the compiler chooses tensors of 16 bits."""
+        return self.precision == "mixed" or self.min_quality is not None
+
+    @property
+    def least_quality(self) -> float:
+        """The least signal-to-noise ratio in dB that a mixed program must have."""
+        return parse_decibels(self.min_quality or DEFAULT_QUALITY)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.least_quality
+        if self.is_mixed and (self.precision == "int16" or self.int16):
+            raise PillionError(
+                "tensors of 16 bits are chosen twice",
+                rule="--min-quality and --precision mixed choose them; --precision int16 and --int16 name them",
+                here="--precision int16" if self.precision == "int16" else f"--int16 {self.int16[0]!r}",
+                help="one of these alone",
+            )
 
     @property
     def int16_patterns(self) -> tuple[str, ...]:
@@ -105,6 +141,10 @@ class Quantization(Checked):
 
 Tuning = Quantization
 """The name for options besides the data, as in `compile(…, calibrate=samples, tuning=Tuning(equalize=True))`."""
+
+
+DEFAULT_QUALITY = "35dB"
+"""The quality of --precision mixed."""
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,19 @@ def parse_share(given: float | str) -> float:
     return float(share)
 
 
+def parse_decibels(given: float | str) -> float:
+    """Parses `35dB` as a signal-to-noise ratio."""
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,3})?) ?(?:dB)?", str(given).strip(), re.IGNORECASE)
+    if match is None:
+        raise PillionError(
+            f"{given} is no quality",
+            rule="a signal-to-noise ratio in dB, from 0 to 999",
+            here=f"--min-quality {given}",
+            help="--min-quality 35dB",
+        )
+    return float(match[1])
+
+
 def parse_size(given: Any) -> tuple[int, int] | None:
     """Parses `96` or `96x128` as height and width."""
     if given is None or isinstance(given, (tuple, list)):

@@ -13,7 +13,7 @@ StateForm = Literal["kept", "io"]
 """Whether state persists inside the program between runs, or is an input and an output of each run."""
 ArithmeticName = Literal["cmsis-nn", "tflite", "tflite-integer"]
 """Arithmetic whose results a program reproduces bit for bit."""
-Precision = Literal["int8", "int16"]
+Precision = Literal["int8", "int16", "mixed"]
 Ranges = Literal["auto", "minmax", "percentile", "mse"]
 """How calibration chooses a tensor's range: everything seen, all but the rarest values, or least squared error.
 `auto` chooses the last if its error is much lower, otherwise the first."""

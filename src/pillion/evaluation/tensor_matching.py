@@ -17,7 +17,7 @@ from pillion.ir.types import DType, PerTensor, Value
 from pillion.ops import Segment
 from pillion.partition import inline_segments
 
-SUFFIXES = ("_i8", "_q")
+SUFFIXES = ("_i8", "_i16", "_q")
 """Suffixes of int8 tensors' names."""
 MOST_RANK = 5
 

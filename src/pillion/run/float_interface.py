@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -10,7 +11,7 @@ from pillion.data.sample import InputSpec
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array, Shape, Value
 
-INTEGER_FORM = "_i8"
+INTEGER_FORM = re.compile(r"_i(8|16)$")
 """The suffix of a tensor's quantized form."""
 
 
@@ -27,7 +28,7 @@ class FloatModel(Protocol):
 
 def imported_name(value: Value) -> str:
     """Returns a tensor's import name."""
-    return value.name.removesuffix(INTEGER_FORM)
+    return INTEGER_FORM.sub("", value.name)
 
 
 def graph_inputs(graph: Graph, floats: Mapping[str, Array]) -> list[Array]:

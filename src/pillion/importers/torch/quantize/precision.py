@@ -99,13 +99,14 @@ def use_int16_tensors(prepared: GraphModule, patterns: Sequence[str]) -> None:
     """Uses int16 for results whose module or name matches a pattern, such as `head.*`, and reads them in 16 bits."""
     if not patterns:
         return
-    computations = list(_computations(prepared))
+    computations = computations_of(prepared)
     chosen = _chosen_observers(prepared, computations, patterns)
-    _Widening(prepared, chosen).run(computations)
-    prepared.recompile()
+    Widening(prepared, chosen).run(computations)
 
 
-def _computations(prepared: GraphModule) -> Iterator[Computation]:
+def computations_of(prepared: GraphModule) -> list[Computation]:
+    """Returns what makes the observed int8 tensors of a graph."""
+    found: list[Computation] = []
     for result in prepared.graph.find_nodes(op="call_module"):
         if not is_activation(prepared, result):
             continue
@@ -119,7 +120,8 @@ def _computations(prepared: GraphModule) -> Iterator[Computation]:
             elif node.op == "call_function" and node not in calls:
                 calls[node] = None
                 ahead += node.all_input_nodes
-        yield Computation(result, tuple(calls), tuple(operands))
+        found.append(Computation(result, tuple(calls), tuple(operands)))
+    return found
 
 
 def is_activation(prepared: GraphModule, node: Node) -> bool:
@@ -149,8 +151,14 @@ def _chosen_observers(
             here=", ".join(list(names)[:12]) + (", …" if len(names) > 12 else ""),
             help="--int16 with one of these, or a pattern such as 'head.*'",
         )
+    return named & set(widenable_observers(prepared, computations))
+
+
+def widenable_observers(prepared: GraphModule, computations: Sequence[Computation]) -> dict[Any, None]:
+    """Returns the observers of which all tensors have 16-bit forms, in running order."""
     without = {observer_of(prepared, c.result) for c in computations if not c.has_form}
-    return named - without
+    known = dict.fromkeys(observer_of(prepared, c.result) for c in computations)
+    return {observer: None for observer in known if observer not in without}
 
 
 def names_of(computation: Computation) -> Iterator[str]:
@@ -164,7 +172,7 @@ def _matches(computation: Computation, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in names_of(computation) if name)
 
 
-class _Widening:
+class Widening:
     """Exchanges the observers of chosen tensors; readers without a 16-bit form get a call of the old one."""
 
     def __init__(self, prepared: GraphModule, chosen: set[Any]) -> None:
@@ -191,6 +199,7 @@ class _Widening:
                 result.target = self.fine_module(observer_of(self.prepared, result))
         for computation in computations:
             self.connect(computation, is_chosen, is_wide[computation.result])
+        self.prepared.recompile()
 
     def connect(self, computation: Computation, is_chosen: dict[Node, bool], wide: bool) -> None:
         """Gives a computation operands of its width, and its result the width that readers expect."""

@@ -26,6 +26,9 @@ from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias_correction import MOST, correct_biases
 from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.equalize import equalize
+from pillion.importers.torch.quantize.precision import Widening, computations_of
+from pillion.importers.torch.quantize.precision_choice import PrecisionChoice
+from pillion.importers.torch.quantize.precision_search import PrecisionSearch
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.range_checks import require_finite, warn_of_ranges
 from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES, Calibrated, apply_policies
@@ -101,13 +104,29 @@ def ptq(
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     apply_policies(FORMATS, calibrated)
+    choice = choose_precision(prepared, in_float, seen, tuning)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     with stage("quantizing"):
         converted = convert(prepared)
         if calibrate is not None and in_float is not None:
             answers = correct_biases(converted, in_float, seen, change=tuning.correct_biases)
             warn_of_loss(converted, in_float, seen, answers, outputs=len(answers[0][0]) - states)
-        return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float)
+        return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float, choice)
+
+
+def choose_precision(
+    prepared: GraphModule,
+    in_float: GraphModule | None,
+    seen: Sequence[Inputs],
+    tuning: Quantization,
+) -> PrecisionChoice | None:
+    """Gives 16 bits to the cheapest tensors with which the program has the wished quality."""
+    if not tuning.is_mixed or in_float is None:
+        return None
+    search = PrecisionSearch(prepared, in_float, [tuple(sample) for sample in seen], tuning.correct_biases)
+    choice = search.choose(tuning.least_quality)
+    Widening(prepared, set(choice.observers)).run(computations_of(prepared))
+    return choice
 
 
 def first_samples(

@@ -15,6 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 from pillion.importers.torch.fx_nodes import constant_of, evaluate, fake_mode, fake_result
 from pillion.importers.torch.loop_nodes import run_with_loops
 from pillion.importers.torch.quantize.annotate import FloatOp
+from pillion.importers.torch.quantize.precision_choice import PrecisionChoice
 
 decomposed = torch.ops.quantized_decomposed
 
@@ -56,6 +57,8 @@ class QuantizedProgram:
     warnings: tuple[str, ...] = ()
     float_module: GraphModule | None = None
     """The model before quantization, with equal node names."""
+    precision: PrecisionChoice | None = None
+    """The tensors that got 16 bits for a wished quality."""
 
     def __call__(self, *inputs: Tensor) -> object:
         """Runs torch's simulation of int8."""

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses the tensors that need 16 bits for a wished quality. All damage is measured on samples, by rounding tensors
+in the float model as the program will round them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from copy import deepcopy
+from itertools import pairwise
+from math import inf, log10, prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
+from torchao.quantization.pt2e import ObserverBase
+
+from pillion.errors import PillionError
+from pillion.host_io.progress import stage
+from pillion.importers.torch.export import quiet_torch
+from pillion.importers.torch.fx_nodes import fake_result
+from pillion.importers.torch.loop_nodes import run_with_loops
+from pillion.importers.torch.observers import observer_of
+from pillion.importers.torch.quantize.bias_correction import correct_biases
+from pillion.importers.torch.quantize.convert import convert
+from pillion.importers.torch.quantize.precision import (
+    Computation,
+    Widening,
+    computations_of,
+    names_of,
+    widenable_observers,
+)
+from pillion.importers.torch.quantize.precision_choice import ChosenTensor, PrecisionChoice
+from pillion.importers.torch.quantize.self_check import signal_to_noise_db
+
+SAMPLES = 16
+"""Samples that judge a choice."""
+RANKING = 8
+"""Samples that rank tensors."""
+Samples = Sequence[tuple[Tensor, ...]]
+
+
+class _Rounding(nn.Module):
+    """Rounds a tensor to the levels of an observer's range."""
+
+    def __init__(self, observer: Any) -> None:
+        super().__init__()
+        scale, zero_point = observer.calculate_qparams()
+        axis = getattr(observer, "ch_axis", 0)
+        self.scale, self.zero_point = scale, zero_point
+        self.axis = axis if scale.numel() > 1 else None
+        self.bounds = observer.quant_min, observer.quant_max
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the rounded tensor."""
+        if not x.is_floating_point():
+            return x
+        if self.axis is None:
+            return torch.fake_quantize_per_tensor_affine(
+                x, self.scale.reshape(()), self.zero_point.reshape(()).to(torch.int32), *self.bounds
+            )
+        zero_point = self.zero_point.to(torch.int32)
+        return torch.fake_quantize_per_channel_affine(x, self.scale, zero_point, self.axis, *self.bounds)
+
+
+class PrecisionSearch:
+    """Ranks tensors by what 8 bits cost in quality, simulated, and chooses as many as a measured wish needs."""
+
+    def __init__(
+        self, prepared: GraphModule, in_float: GraphModule, samples: Samples, corrects: bool
+    ) -> None:
+        self.prepared, self.in_float, self.corrects = prepared, in_float, corrects
+        self.outputs = len(prepared.graph.output_node().all_input_nodes)
+        self.computations = computations_of(prepared)
+        self.candidates = list(widenable_observers(prepared, self.computations))
+        self.samples = list(samples[:SAMPLES])
+        self.ranking = self.samples[:RANKING]
+        with torch.no_grad():
+            self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.ranking]
+
+    def choose(self, wish: float) -> PrecisionChoice:
+        """Returns the cheapest tensors found that reach a quality in dB."""
+        everything = frozenset(self.candidates)
+        before, everywhere = self.measured(()), self.measured(everything)
+        if before >= wish:
+            return PrecisionChoice(wish, before, before, everywhere, (), len(everything), frozenset())
+        if everywhere < wish:
+            raise self._unreachable(wish, before, everywhere)
+        chosen, after = self._shortest_prefix(self._ranked(everything), wish)
+        damages = [self._damage(chosen[:count]) for count in range(len(chosen) + 1)]
+        gains = [10 * log10(old / new) if new else inf for old, new in pairwise(damages)]
+        tensors = tuple(ChosenTensor(self.name(o), gain) for o, gain in zip(chosen, gains, strict=True))
+        return PrecisionChoice(wish, before, after, everywhere, tensors, len(everything), frozenset(chosen))
+
+    def _ranked(self, everything: frozenset[Any]) -> list[Any]:
+        """Returns the tensors by the noise that they add in 8 bits, over what 16 bits cost."""
+        floor = self._damage(everything)
+        gains: dict[Any, float] = {}
+        with stage("choosing 16-bit tensors", len(self.candidates)) as advance:
+            for number, observer in enumerate(self.candidates):
+                gains[observer] = (self._damage(everything - {observer}) - floor) / self.cost(observer)
+                advance(number + 1, len(self.candidates))
+        return sorted(self.candidates, key=lambda observer: -gains[observer])
+
+    def _shortest_prefix(self, order: list[Any], wish: float) -> tuple[list[Any], float]:
+        """Returns the fewest tensors from the begin of the order that reach a wish, and their quality."""
+        low, high, quality = 0, len(order), inf
+        while low < high:
+            middle = (low + high) // 2
+            found = self.measured(order[:middle])
+            low, high, quality = (low, middle, found) if found >= wish else (middle + 1, high, quality)
+        return order[:low], self.measured(order) if quality == inf else quality
+
+    def measured(self, wide: Collection[Any]) -> float:
+        """Returns the least signal-to-noise ratio of all outputs in dB, as the quantized program has it."""
+        with quiet_torch():
+            rounded = convert(self._widened(wide))
+        wanted, got = correct_biases(rounded, self.in_float, self.samples, change=self.corrects)
+        columns = zip(zip(*wanted, strict=True), zip(*got, strict=True), strict=True)
+        ratios = [signal_to_noise_db(*column) for column in columns]
+        return min((ratio for ratio in ratios if ratio is not None), default=inf)
+
+    def _widened(self, wide: Collection[Any]) -> GraphModule:
+        """Returns a copy of the graph with some tensors in 16 bits."""
+        module = GraphModule(self.prepared, deepcopy(self.prepared.graph))
+        Widening(module, set(wide)).run(computations_of(module))
+        return module
+
+    def _damage(self, wide: Collection[Any]) -> float:
+        """Returns the noise of all outputs over their signals, with rounding simulated in float."""
+        with quiet_torch():
+            module = self._widened(wide)
+        for name, child in list(module.named_modules()):
+            if isinstance(child, ObserverBase):
+                module.set_submodule(name, _Rounding(child))
+        signal, noise = np.zeros(self.outputs), np.zeros(self.outputs)
+        with torch.no_grad():
+            for sample, wanted in zip(self.ranking, self.wanted, strict=True):
+                for number, (real, got) in enumerate(
+                    zip(wanted, _leaves(run_with_loops(module, *sample)), strict=True)
+                ):
+                    signal[number] += float(real.double().square().sum())
+                    noise[number] += float((real.double() - got.double()).square().sum())
+        return float((noise[signal > 0] / signal[signal > 0]).sum())
+
+    def cost(self, observer: Any) -> float:
+        """Estimates the work of the ops that would read or make a tensor in 16 bits."""
+        return sum(
+            _work(c)
+            for c in self.computations
+            if any(observer_of(self.prepared, node) is observer for node in (c.result, *c.operands))
+        )
+
+    def name(self, observer: Any) -> str:
+        """Returns the name by which `--int16` finds a tensor."""
+        made = next(c for c in self.computations if observer_of(self.prepared, c.result) is observer)
+        return next(name for name in names_of(made) if name)
+
+    def _unreachable(self, wish: float, before: float, everywhere: float) -> PillionError:
+        return PillionError(
+            f"no choice of 16-bit tensors reaches {wish:g} dB",
+            rule="--min-quality is at most what 16 bits everywhere reach against float, on samples of the calibration data",
+            here=f"{before:.1f} dB in 8 bits, {everywhere:.1f} dB with 16 bits in all {len(self.candidates)} tensors that have such forms",
+            help=f"--min-quality {max(everywhere - 1, 0):.0f}dB, or more calibration data: values beyond its ranges are clipped in 16 bits, too",
+        )
+
+
+def _leaves(outputs: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
+
+
+def _work(computation: Computation) -> float:
+    """Estimates multiplications and elements of a computation."""
+    return sum(_work_of_call(node) for node in computation.calls) or 1.0
+
+
+def _work_of_call(node: Node) -> float:
+    result = fake_result(node)
+    elements = float(result.numel()) if isinstance(result, Tensor) else 1.0
+    shapes = [
+        fake_result(operand).shape for operand in node.all_input_nodes if fake_result(operand) is not None
+    ]
+    if "conv" in node.name and len(shapes) > 1:
+        return elements * prod(shapes[1][1:])
+    if ("linear" in node.name or "bmm" in node.name) and shapes:
+        return elements * shapes[0][-1]
+    return elements
