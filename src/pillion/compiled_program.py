@@ -29,6 +29,7 @@ from pillion.memory.npu_calls import NpuCalls
 from pillion.ops import Segment
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
+from pillion.precision_choice import PrecisionChoice
 from pillion.run.float_interface import FloatModel
 from pillion.targets import Target, npu_interpreter, npu_memory
 from pillion.tiling.rows_in import find_rows_input, with_rows_last
@@ -57,6 +58,8 @@ class CompiledProgram:
     """The estimated cycles of the program by its placement on NPU and core; 0 without an NPU."""
     own_arithmetic: Arithmetic | None = None
     """The model's own arithmetic, if the program was compiled for another."""
+    precision: PrecisionChoice | None = None
+    """The tensors that got 16 bits for a wished quality."""
     npu_calls: NpuCalls = NpuCalls.BLOCKING
     """How the C calls the NPU."""
     floats: FloatModel | None = field(default=None, compare=False)

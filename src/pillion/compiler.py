@@ -67,6 +67,7 @@ from pillion.partition.cpu_patterns import refuse_unmatched_patterns
 from pillion.partition.processors import require_same_units
 from pillion.pass_pipeline import CONSTANTS, STATE_STEPS, UNROLLED, integer_steps, npu_steps, run_steps
 from pillion.passes.convert_to_integer import float_ops
+from pillion.precision_choice import PrecisionChoice
 from pillion.program import Program
 from pillion.registry import REGISTRY
 from pillion.run.float_interface import FloatModel
@@ -179,6 +180,7 @@ def compile_with(
         "name": options.name,
     }
     floats: FloatModel | None = None
+    precision: PrecisionChoice | None = None
     if opened is not None and opened.computes_in_float:
         read = read_float_tflite(opened, example_inputs, **quantizing)
         graph, floats, source = read.graph, read.floats, None
@@ -199,10 +201,13 @@ def compile_with(
             trust_pickle=loading.trust_pickle,
             **quantizing,
         )
-        graph, floats = read.graph, read.floats
+        graph, floats, precision = read.graph, read.floats, read.precision
     chosen = in_arithmetic(graph, arithmetic)
     own = graph.arithmetic if chosen.arithmetic is not graph.arithmetic else None
-    return compile_graph(chosen, chip, options, floats=floats, source=source, own_arithmetic=own, watch=watch)
+    program = compile_graph(
+        chosen, chip, options, floats=floats, source=source, own_arithmetic=own, watch=watch
+    )
+    return replace(program, precision=precision) if precision else program
 
 
 def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:

@@ -142,6 +142,7 @@ def _speed_constant_facts(lowered: CProgram) -> Facts:
 def _c_project(program: Program) -> Facts:
     memory, lowered = program.memory, program.lowered
     return {
+        **precision_facts(program),
         "arena_bytes": memory.arena_bytes,
         **({"state_bytes": memory.state_bytes} if program.graph.states else {}),
         "activation_bytes": memory.activation_bytes,
@@ -155,6 +156,24 @@ def _c_project(program: Program) -> Facts:
         **_stripe_facts(program),
         **_overlap_facts(program),
     }
+
+
+def precision_facts(program: Program) -> Facts:
+    """Returns how many tensors have 16 bits; if the compiler chose them, also what they gained."""
+    made = [v for op in program.graph.ops for v in op.results if v.dtype.value in ("int8", "int16")]
+    wide = sum(v.dtype.value == "int16" for v in made)
+    choice = program.precision
+    gains = (
+        {
+            "quality_db": round(choice.after, 1),
+            "quality_db_in_8_bits": round(choice.before, 1),
+            "quality_db_in_16_bits": round(choice.everywhere, 1),
+            "chosen": [{"tensor": t.name, "gain_db": round(t.decibels, 1)} for t in choice.tensors],
+        }
+        if choice
+        else {}
+    )
+    return {"tensors_of_16_bits": f"{wide} of {len(made)}", **gains} if wide or choice else {}
 
 
 def _memory_use_facts(program: Program) -> Facts:

@@ -49,7 +49,8 @@ def explain(program: CompiledProgram) -> str:
     ops = (f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in program.ledger)
     found = overlap_of(program)
     at_once = (f"core and NPU at once: {found.summary}",) if found else ()
-    return "\n".join((*over_time, f"arithmetic: {program.arithmetic}", *at_once, *loops, *ops))
+    bits = (program.precision.text,) if program.precision else ()
+    return "\n".join((*over_time, *bits, f"arithmetic: {program.arithmetic}", *at_once, *loops, *ops))
 
 
 def text(program: CompiledProgram) -> str:

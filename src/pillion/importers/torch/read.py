@@ -35,6 +35,7 @@ from pillion.importers.torch.user_inputs import Batches, as_inputs, require_mode
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
 from pillion.ir.verify import refuse_float
+from pillion.precision_choice import PrecisionChoice
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class ReadModel:
 
     graph: Graph
     floats: FloatNet | None
+    precision: PrecisionChoice | None = None
+    """The tensors that got 16 bits for a wished quality."""
 
 
 def read(
@@ -169,7 +172,8 @@ def _quantize_and_import(
         quantized = ptq(model, inputs, calibrate, progress, constraints, refuse, tuning=tuning)
     graph, origins = import_with_origins(quantized.graph_module, name, nhwc=nhwc)
     module = quantized.float_module
-    return ReadModel(graph, FloatNet(module, origins) if module is not None else None)
+    floats = FloatNet(module, origins) if module is not None else None
+    return ReadModel(graph, floats, quantized.precision)
 
 
 def _require_no_tuning(model: QatModule, tuning: Quantization) -> None:

@@ -32,8 +32,8 @@ from pillion.importers.torch.quantize.precision import (
     names_of,
     widenable_observers,
 )
-from pillion.importers.torch.quantize.precision_choice import ChosenTensor, PrecisionChoice
 from pillion.importers.torch.quantize.self_check import signal_to_noise_db
+from pillion.precision_choice import ChosenTensor, PrecisionChoice
 
 SAMPLES = 16
 """Samples that judge a choice."""
@@ -80,19 +80,19 @@ class PrecisionSearch:
         with torch.no_grad():
             self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.ranking]
 
-    def choose(self, wish: float) -> PrecisionChoice:
-        """Returns the cheapest tensors found that reach a quality in dB."""
+    def choose(self, wish: float) -> tuple[PrecisionChoice, list[Any]]:
+        """Returns the cheapest tensors found that reach a quality in dB, and their observers."""
         everything = frozenset(self.candidates)
         before, everywhere = self.measured(()), self.measured(everything)
         if before >= wish:
-            return PrecisionChoice(wish, before, before, everywhere, (), len(everything), frozenset())
+            return PrecisionChoice(wish, before, before, everywhere, (), len(everything)), []
         if everywhere < wish:
             raise self._unreachable(wish, before, everywhere)
         chosen, after = self._shortest_prefix(self._ranked(everything), wish)
         damages = [self._damage(chosen[:count]) for count in range(len(chosen) + 1)]
         gains = [10 * log10(old / new) if new else inf for old, new in pairwise(damages)]
         tensors = tuple(ChosenTensor(self.name(o), gain) for o, gain in zip(chosen, gains, strict=True))
-        return PrecisionChoice(wish, before, after, everywhere, tensors, len(everything), frozenset(chosen))
+        return PrecisionChoice(wish, before, after, everywhere, tensors, len(everything)), chosen
 
     def _ranked(self, everything: frozenset[Any]) -> list[Any]:
         """Returns the tensors by the noise that they add in 8 bits, over what 16 bits cost."""

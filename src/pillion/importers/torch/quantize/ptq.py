@@ -27,7 +27,6 @@ from pillion.importers.torch.quantize.bias_correction import MOST, correct_biase
 from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.equalize import equalize
 from pillion.importers.torch.quantize.precision import Widening, computations_of
-from pillion.importers.torch.quantize.precision_choice import PrecisionChoice
 from pillion.importers.torch.quantize.precision_search import PrecisionSearch
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.range_checks import require_finite, warn_of_ranges
@@ -46,6 +45,7 @@ from pillion.importers.torch.user_inputs import (
     split_into_samples,
 )
 from pillion.ir.constraints import QuantizationConstraints
+from pillion.precision_choice import PrecisionChoice
 
 Inputs = Sequence[Tensor]
 Follow = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
@@ -124,8 +124,8 @@ def choose_precision(
     if not tuning.is_mixed or in_float is None:
         return None
     search = PrecisionSearch(prepared, in_float, [tuple(sample) for sample in seen], tuning.correct_biases)
-    choice = search.choose(tuning.least_quality)
-    Widening(prepared, set(choice.observers)).run(computations_of(prepared))
+    choice, chosen = search.choose(tuning.least_quality)
+    Widening(prepared, set(chosen)).run(computations_of(prepared))
     return choice
 
 
