@@ -14,7 +14,7 @@ from pillion.ir.access import FIRST_ROW, ROWS, Access, AxisMap, ListedMap, Span
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, Quantization, op, operand, require_rank, require_same_quant, result
 from pillion.ir.types import Array, DType, Pair, Shape, TensorType, Value
-from pillion.ops.example_values import ZERO_POINTS, make_op, value
+from pillion.ops.example_values import ZERO_POINTS, in_16_bits, make_op, value
 
 FRACTION_BITS = 10
 """Fraction bits of a source position."""
@@ -109,6 +109,9 @@ class Resize(Op):
                 x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
                 mode = {"align_corners": align_corners, "half_pixel": half_pixel}
                 yield make_op(cls, x.like("y", shape=()), x=x, size=size, **mode)
+                if cls.takes_int16:
+                    x = in_16_bits(x)
+                    yield make_op(cls, x.like("y", shape=()), x=x, size=size, **mode)
 
 
 @op("resize_nearest", quantization=Quantization.SHARED)

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import check_all_int8, is_within
+from pillion.emitters.c.kernel_conditions import check_all_int8, has_dtypes, is_within
 from pillion.emitters.c.kernel_library import MVE, PORTABLE
 from pillion.emitters.c.strides import as_int32_array
 from pillion.ir.numerics import Int64Array
+from pillion.ir.types import DType
 from pillion.ops.resize import Resize, ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 
 
@@ -69,11 +70,22 @@ LEAST_CHANNELS = 2
 """For one channel, portable C takes fewer instructions than Helium."""
 CHANNELS = (check_all_int8, lambda op: is_within("channels", op.x.shape[-1], LEAST_CHANNELS))
 
+EQUAL_TYPES = (has_dtypes("x y", DType.INT8, DType.INT16),)
+
+
+def nearest_params(op: ResizeNearest) -> Params:
+    """Returns the parameters of a resize that copies pixels, which are as long as their bytes."""
+    return {**resize_params(op), "channels": op.x.shape[-1] * op.x.dtype.size_bytes}
+
+
 RESIZES: tuple[tuple[type[Resize], Callable[[Any], Params]], ...] = (
-    *((ResizeNearest, resize_params), (ResizeBilinear, resize_params)),
+    (ResizeBilinear, resize_params),
     (ResizeBilinearFloat, float_params),
 )
 KERNELS: tuple[Kernel, ...] = (
+    PORTABLE.kernel(
+        ResizeNearest, resize_routine, nearest_params, requires=EQUAL_TYPES, counts_rows=is_tile
+    ),
     *(
         PORTABLE.kernel(op, resize_routine, params, requires=(check_all_int8,), counts_rows=is_tile)
         for op, params in RESIZES
