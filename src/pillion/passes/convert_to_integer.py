@@ -184,6 +184,9 @@ class _IntegerConversion:
             entries = tabulate_16_bit(lambda x: REAL[op.function](x, op), op.x, op.y)
             table = constant_value(self.names.fresh(f"{op.name}_table"), entries)
             return WideLut(x=op.x, table=table, y=op.y, source=op.source)
+        if isinstance(op, Clamp) and op.x.type.quant != op.y.type.quant:
+            rescaled = self.requantize_value(op.x, op.y.type.quant, op.source, DType.INT16)
+            return op.substitute({op.x: rescaled})
         wide = as_16_bit_op(op)
         if not isinstance(wide, WideBinary):
             return wide

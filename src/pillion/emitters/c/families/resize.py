@@ -83,9 +83,7 @@ RESIZES: tuple[tuple[type[Resize], Callable[[Any], Params]], ...] = (
     (ResizeBilinearFloat, float_params),
 )
 KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.kernel(
-        ResizeNearest, resize_routine, nearest_params, requires=EQUAL_TYPES, counts_rows=is_tile
-    ),
+    PORTABLE.kernel(ResizeNearest, resize_routine, nearest_params, requires=EQUAL_TYPES, counts_rows=is_tile),
     *(
         PORTABLE.kernel(op, resize_routine, params, requires=(check_all_int8,), counts_rows=is_tile)
         for op, params in RESIZES

@@ -39,6 +39,8 @@ SAMPLES = 16
 """Samples that judge a choice."""
 RANKING = 8
 """Samples that rank tensors."""
+TRIED = 16
+"""Chosen tensors that are left out on trial."""
 Samples = Sequence[tuple[Tensor, ...]]
 
 
@@ -69,16 +71,15 @@ class PrecisionSearch:
     """Ranks tensors by what 8 bits cost in quality, simulated, and chooses as many as a measured wish needs."""
 
     def __init__(
-        self, prepared: GraphModule, in_float: GraphModule, samples: Samples, corrects: bool
+        self, prepared: GraphModule, in_float: GraphModule, seen: Samples, judging: Samples, corrects: bool
     ) -> None:
         self.prepared, self.in_float, self.corrects = prepared, in_float, corrects
         self.outputs = len(prepared.graph.output_node().all_input_nodes)
         self.computations = computations_of(prepared)
         self.candidates = list(widenable_observers(prepared, self.computations))
-        self.samples = list(samples[:SAMPLES])
-        self.ranking = self.samples[:RANKING]
+        self.seen, self.judging, self.ranking = seen[:SAMPLES], judging[:SAMPLES], judging[:RANKING]
         with torch.no_grad():
-            self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.ranking]
+            self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
 
     def choose(self, wish: float) -> tuple[PrecisionChoice, list[Any]]:
         """Returns the cheapest tensors found that reach a quality in dB, and their observers."""
@@ -88,7 +89,7 @@ class PrecisionSearch:
             return PrecisionChoice(wish, before, before, everywhere, (), len(everything)), []
         if everywhere < wish:
             raise self._unreachable(wish, before, everywhere)
-        chosen, after = self._shortest_prefix(self._ranked(everything), wish)
+        chosen, after = self._without_useless(*self._shortest_prefix(self._ranked(everything), wish), wish)
         damages = [self._damage(chosen[:count]) for count in range(len(chosen) + 1)]
         gains = [10 * log10(old / new) if new else inf for old, new in pairwise(damages)]
         tensors = tuple(ChosenTensor(self.name(o), gain) for o, gain in zip(chosen, gains, strict=True))
@@ -113,12 +114,24 @@ class PrecisionSearch:
             low, high, quality = (low, middle, found) if found >= wish else (middle + 1, high, quality)
         return order[:low], self.measured(order) if quality == inf else quality
 
+    def _without_useless(self, chosen: list[Any], quality: float, wish: float) -> tuple[list[Any], float]:
+        """Leaves out tensors without which the wish is still fulfilled, those that were taken last first."""
+        for observer in chosen[::-1][:TRIED]:
+            others = [other for other in chosen if other is not observer]
+            found = self.measured(others)
+            if found >= wish:
+                chosen, quality = others, found
+        return chosen, quality
+
     def measured(self, wide: Collection[Any]) -> float:
         """Returns the least signal-to-noise ratio of all outputs in dB, as the quantized program has it."""
         with quiet_torch():
             rounded = convert(self._widened(wide))
-        wanted, got = correct_biases(rounded, self.in_float, self.samples, change=self.corrects)
-        columns = zip(zip(*wanted, strict=True), zip(*got, strict=True), strict=True)
+        if self.corrects:
+            correct_biases(rounded, self.in_float, self.seen)
+        with torch.no_grad():
+            got = [_leaves(run_with_loops(rounded, *sample)) for sample in self.judging]
+        columns = zip(zip(*self.wanted, strict=True), zip(*got, strict=True), strict=True)
         ratios = [signal_to_noise_db(*column) for column in columns]
         return min((ratio for ratio in ratios if ratio is not None), default=inf)
 
@@ -137,7 +150,7 @@ class PrecisionSearch:
                 module.set_submodule(name, _Rounding(child))
         signal, noise = np.zeros(self.outputs), np.zeros(self.outputs)
         with torch.no_grad():
-            for sample, wanted in zip(self.ranking, self.wanted, strict=True):
+            for sample, wanted in zip(self.ranking, self.wanted, strict=False):
                 for number, (real, got) in enumerate(
                     zip(wanted, _leaves(run_with_loops(module, *sample)), strict=True)
                 ):
@@ -161,7 +174,7 @@ class PrecisionSearch:
     def _unreachable(self, wish: float, before: float, everywhere: float) -> PillionError:
         return PillionError(
             f"no choice of 16-bit tensors reaches {wish:g} dB",
-            rule="--min-quality is at most what 16 bits everywhere reach against float, on samples of the calibration data",
+            rule="--min-quality is at most what 16 bits everywhere reach against float, on every fourth calibration sample",
             here=f"{before:.1f} dB in 8 bits, {everywhere:.1f} dB with 16 bits in all {len(self.candidates)} tensors that have such forms",
             help=f"--min-quality {max(everywhere - 1, 0):.0f}dB, or more calibration data: values beyond its ranges are clipped in 16 bits, too",
         )

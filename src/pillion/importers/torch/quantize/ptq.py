@@ -54,6 +54,8 @@ Progress = Callable[[int, int | None], None]
 """Called after each batch with the number of batches done, and the total if known."""
 
 DEFAULT_TUNING = Quantization()
+HELD_BACK = 4
+"""Of so many samples one judges the choice of 16-bit tensors, and calibrates nothing."""
 FEW = 64
 """Samples for equalizing channels."""
 ONE_EXAMPLE = "calibrated with the example input only: give calibration data for useful ranges"
@@ -98,13 +100,15 @@ def ptq(
         prepared = insert_observers(module, quantizer)
     if refuse is not None:
         refuse(quantizer.float_ops)
-    seen = run_through_observers(prepared, batches, progress, inputs, memory.observed if memory else None)
+    held_back: list[tuple[Tensor, ...]] | None = [] if tuning.is_mixed else None
+    follow = memory.observed if memory else None
+    seen = run_through_observers(prepared, batches, progress, inputs, follow, held_back)
     calibrated = Calibrated(prepared, ranges, quantizer.constraints, memory, tuning.int16_patterns)
     apply_policies(RANGES, calibrated)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     apply_policies(FORMATS, calibrated)
-    choice = choose_precision(prepared, in_float, seen, tuning)
+    choice = choose_precision(prepared, in_float, seen, held_back or seen, tuning)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     with stage("quantizing"):
         converted = convert(prepared)
@@ -118,12 +122,15 @@ def choose_precision(
     prepared: GraphModule,
     in_float: GraphModule | None,
     seen: Sequence[Inputs],
+    judging: Sequence[Inputs],
     tuning: Quantization,
 ) -> PrecisionChoice | None:
     """Gives 16 bits to the cheapest tensors with which the program has the wished quality."""
     if not tuning.is_mixed or in_float is None:
         return None
-    search = PrecisionSearch(prepared, in_float, [tuple(sample) for sample in seen], tuning.correct_biases)
+    search = PrecisionSearch(
+        prepared, in_float, [tuple(s) for s in seen], [tuple(s) for s in judging], tuning.correct_biases
+    )
     choice, chosen = search.choose(tuning.least_quality)
     Widening(prepared, set(chosen)).run(computations_of(prepared))
     return choice
@@ -180,17 +187,23 @@ def run_through_observers(
     progress: Progress | None,
     examples: Sequence[Tensor],
     follow: Follow | None = None,
+    held_back: list[tuple[Tensor, ...]] | None = None,
 ) -> list[tuple[Tensor, ...]]:
-    """Runs batches shaped like the examples through the observers. Returns the first samples."""
+    """Runs batches shaped like the examples through the observers. Returns the first samples. Every fourth one goes
+    into `held_back` instead, if there is such a list."""
     seen: list[tuple[Tensor, ...]] = []
     names = names_of_inputs(prepared)
     samples = as_calibration_batches(batches, examples, names)
     total = length_of(samples)
-    done = 0
+    done = number = 0
     with stage("calibrating", total) as advance, torch.no_grad():
         for done, item in enumerate(items_of(samples, "calibrate"), start=1):
             for sample in split_into_samples(item, done, examples, names):
                 full_sample = follow(sample) if follow else sample
+                number += 1
+                if held_back is not None and number % HELD_BACK == 0:
+                    held_back += [full_sample] * (len(held_back) < MOST)
+                    continue
                 _observe_one(prepared, full_sample, done, examples)
                 seen += [full_sample] * (len(seen) < MOST)
             advance(done, total)
