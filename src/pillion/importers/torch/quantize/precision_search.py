@@ -174,7 +174,7 @@ class PrecisionSearch:
     def _unreachable(self, wish: float, before: float, everywhere: float) -> PillionError:
         return PillionError(
             f"no choice of 16-bit tensors reaches {wish:g} dB",
-            rule="--min-quality is at most what 16 bits everywhere reach against float, on every fourth calibration sample",
+            rule="--min-quality is at most what 16 bits everywhere reach against float, on samples of the calibration data",
             here=f"{before:.1f} dB in 8 bits, {everywhere:.1f} dB with 16 bits in all {len(self.candidates)} tensors that have such forms",
             help=f"--min-quality {max(everywhere - 1, 0):.0f}dB, or more calibration data: values beyond its ranges are clipped in 16 bits, too",
         )

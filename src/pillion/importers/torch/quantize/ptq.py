@@ -54,8 +54,8 @@ Progress = Callable[[int, int | None], None]
 """Called after each batch with the number of batches done, and the total if known."""
 
 DEFAULT_TUNING = Quantization()
-HELD_BACK = 4
-"""Of so many samples one judges the choice of 16-bit tensors, and calibrates nothing."""
+HELD_BACK, FEWEST_TO_HOLD_BACK = 4, 32
+"""Of four samples one judges the choice of 16-bit tensors and calibrates nothing, if there are enough."""
 FEW = 64
 """Samples for equalizing channels."""
 ONE_EXAMPLE = "calibrated with the example input only: give calibration data for useful ranges"
@@ -189,12 +189,14 @@ def run_through_observers(
     follow: Follow | None = None,
     held_back: list[tuple[Tensor, ...]] | None = None,
 ) -> list[tuple[Tensor, ...]]:
-    """Runs batches shaped like the examples through the observers. Returns the first samples. Every fourth one goes
-    into `held_back` instead, if there is such a list."""
+    """Runs batches shaped like the examples through the observers. Returns the first samples. Of many samples,
+    every fourth goes into `held_back` instead, if there is such a list."""
     seen: list[tuple[Tensor, ...]] = []
     names = names_of_inputs(prepared)
     samples = as_calibration_batches(batches, examples, names)
     total = length_of(samples)
+    if (total or 0) < FEWEST_TO_HOLD_BACK:
+        held_back = None
     done = number = 0
     with stage("calibrating", total) as advance, torch.no_grad():
         for done, item in enumerate(items_of(samples, "calibrate"), start=1):
