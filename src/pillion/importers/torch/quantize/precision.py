@@ -89,7 +89,8 @@ def _has_form(node: Node) -> bool:
     """Whether the compiler has a 16-bit form of a call."""
     if node.target in CLAMPS:
         return True
-    if node.target not in RULES or not OPS[_kind(node)].takes_int16:
+    op = OPS.get(_kind(node))  # loops have no op of their own
+    if op is None or not op.takes_int16:
         return False
     function = function_of(node)
     return function is None or function not in COARSE_TABLES or is_smooth(node)

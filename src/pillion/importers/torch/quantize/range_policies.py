@@ -136,13 +136,6 @@ RANGES = (
 """Rules that set ranges."""
 FORMATS = (
     RangePolicy(
-        "int16 tensors",
-        "results that `--precision` or `--int16` names",
-        "are int16, symmetric, if all ops that share their range have 16-bit forms",
-        "256 times finer steps where the user wants them",
-        lambda c: use_int16_tensors(c.prepared, c.int16),
-    ),
-    RangePolicy(
         "shared states",
         "buffers that forward writes to",
         "read and written values share one range",
@@ -176,6 +169,13 @@ FORMATS = (
         "are int16",
         "a running mean keeps up: 37.5 to 43.5 dB after 200 runs",
         lambda c: widen_written_states(c.prepared, c.constraints, c.memory) if c.memory else None,
+    ),
+    RangePolicy(
+        "int16 tensors",
+        "results that `--precision` or `--int16` names",
+        "are int16, symmetric, if all ops that share their range have 16-bit forms",
+        "256 times finer steps where the user wants them",
+        lambda c: use_int16_tensors(c.prepared, c.int16),
     ),
 )
 """Rules that set formats by the ranges, after these were checked."""
