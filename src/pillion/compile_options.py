@@ -89,18 +89,16 @@ class Quantization(Checked):
     ] = True
     precision: Annotated[
         Precision,
-        Option(
-            "Bits of tensors: int8, int16 wherever ops have such forms, or as --min-quality needs (mixed)."
-        ),
+        Option("Bits of tensors; mixed: 16 bits where --min-quality needs them."),
     ] = "int8"
     min_quality: Annotated[
         Optional[str],
-        Option("Use 16 bits where this quality against float needs them (35dB).", "DB"),
+        Option("Use 16 bits where this quality against float needs them: 35dB.", "DB"),
     ] = None
     int16: Annotated[
         tuple[str, ...],
         Option(
-            "Use int16 for results of this module or op: head, 'decoder.*'. May be repeated.",
+            "Results in int16, by module or op: head, 'decoder.*'. May be repeated.",
             "PATTERN",
             typed=Optional[list[str]],
         ),

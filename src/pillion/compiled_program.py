@@ -22,6 +22,7 @@ from pillion.host_io.atomic_files import Content
 from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
+from pillion.ir.precision_choice import PrecisionChoice
 from pillion.ir.stream_io import Streaming
 from pillion.memory import MemoryPlan
 from pillion.memory.inside import segment_peak_bytes
@@ -29,7 +30,6 @@ from pillion.memory.npu_calls import NpuCalls
 from pillion.ops import Segment
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
-from pillion.precision_choice import PrecisionChoice
 from pillion.run.float_interface import FloatModel
 from pillion.targets import Target, npu_interpreter, npu_memory
 from pillion.tiling.rows_in import find_rows_input, with_rows_last

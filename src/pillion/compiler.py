@@ -47,6 +47,7 @@ from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import why_multipliers_explicit
+from pillion.ir.precision_choice import PrecisionChoice
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.model_names import is_int8_file, refuse_useless_options
@@ -67,7 +68,6 @@ from pillion.partition.cpu_patterns import refuse_unmatched_patterns
 from pillion.partition.processors import require_same_units
 from pillion.pass_pipeline import CONSTANTS, STATE_STEPS, UNROLLED, integer_steps, npu_steps, run_steps
 from pillion.passes.convert_to_integer import float_ops
-from pillion.precision_choice import PrecisionChoice
 from pillion.program import Program
 from pillion.registry import REGISTRY
 from pillion.run.float_interface import FloatModel

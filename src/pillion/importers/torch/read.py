@@ -34,8 +34,8 @@ from pillion.importers.torch.train.qat_module import QatModule
 from pillion.importers.torch.user_inputs import Batches, as_inputs, require_model
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
+from pillion.ir.precision_choice import PrecisionChoice
 from pillion.ir.verify import refuse_float
-from pillion.precision_choice import PrecisionChoice
 
 
 @dataclass(frozen=True)

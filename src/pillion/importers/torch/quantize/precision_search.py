@@ -33,7 +33,7 @@ from pillion.importers.torch.quantize.precision import (
     widenable_observers,
 )
 from pillion.importers.torch.quantize.self_check import signal_to_noise_db
-from pillion.precision_choice import ChosenTensor, PrecisionChoice
+from pillion.ir.precision_choice import ChosenTensor, PrecisionChoice
 
 SAMPLES = 16
 """Samples that judge a choice."""

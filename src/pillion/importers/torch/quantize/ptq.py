@@ -45,7 +45,7 @@ from pillion.importers.torch.user_inputs import (
     split_into_samples,
 )
 from pillion.ir.constraints import QuantizationConstraints
-from pillion.precision_choice import PrecisionChoice
+from pillion.ir.precision_choice import PrecisionChoice
 
 Inputs = Sequence[Tensor]
 Follow = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]

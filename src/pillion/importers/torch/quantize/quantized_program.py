@@ -15,7 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 from pillion.importers.torch.fx_nodes import constant_of, evaluate, fake_mode, fake_result
 from pillion.importers.torch.loop_nodes import run_with_loops
 from pillion.importers.torch.quantize.annotate import FloatOp
-from pillion.precision_choice import PrecisionChoice
+from pillion.ir.precision_choice import PrecisionChoice
 
 decomposed = torch.ops.quantized_decomposed
 
