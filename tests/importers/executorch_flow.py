@@ -100,6 +100,17 @@ class Windows(nn.Module):
         return self.p(self.c(self.b(F.max_pool2d(torch.relu(self.a(x)), 2, 2, padding=1))))
 
 
+class OneChannel(nn.Module):
+    """An image of one channel, padded: the kernel takes it for channels last, whatever its dim order is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(1, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.a(F.pad(x, (1, 0, 2, 1)))
+
+
 class Quotient(nn.Module):
     """A quotient of two tensors."""
 
@@ -115,6 +126,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] =
     "bmm": (Products, ((2, 5, 3), (2, 3, 5))),
     "group": (Groups, ((1, 4, 9, 11),)),
     "windows": (Windows, ((1, 3, 14, 11),)),
+    "one": (OneChannel, ((1, 1, 7, 5),)),
     "div": (Quotient, ((3, 7, 5), (3, 7, 5))),
 }
 """Name → model and the shapes of its inputs."""
@@ -170,6 +182,6 @@ if __name__ == "__main__":
     else:
         for model in ("windows", "div"):
             (folder / f"{model}_m55_15.pte").write_bytes(program(model, "M55"))
-        for model in ("windows", "res"):
+        for model in ("windows", "res", "one"):
             of_nhwc = program(model, "M55", explicit_layout=True)
             (folder / f"{model}_nhwc_m55_15.pte").write_bytes(of_nhwc)
