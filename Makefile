@@ -6,7 +6,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 # The tested PyTorch. It is installed first and alone, so that no other package chooses a build of it.
 TORCH  ?= torch==2.13.0
-# What ExecuTorch's own Cortex-M flow imports, in the version that executorch 1.4.1 asks for. It is installed without what it
+# What ExecuTorch's own Cortex-M flow imports, in the version that executorch 1.5.1 asks for. It is installed without what it
 # asks for itself: an older numpy and an older flatbuffers, of which the part that is used needs neither.
 TOSA   ?= tosa-tools==2026.5.0
 # PyTorch's own index has builds for CPUs alone; where it cannot be reached, pip's usual one has to do.

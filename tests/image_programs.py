@@ -69,7 +69,10 @@ def run_image(driver: Path, image: Path, samples: Sequence[Sequence[Array]]) -> 
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.split()[0] == "0", f"refused: {done.stdout}"
-    return made.read_bytes()
+    outputs = made.read_bytes()
+    plain, bound = outputs[: len(outputs) // 2], outputs[len(outputs) // 2 :]
+    assert plain == bound, "the run-time gives other bytes when its calls are resolved"
+    return plain
 
 
 def status_of(driver: Path, image: bytes, folder: Path) -> int:

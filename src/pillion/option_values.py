@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
+
+from pillion.errors import require_one_of
 
 IoDtype = Literal["float32", "int8", "uint8", "int16"]
 """Data type of inputs and outputs."""
@@ -21,8 +23,19 @@ Optimize = Literal["speed", "size"]
 """Whether kernels are chosen and compiled for speed or size."""
 VelaOptimise = Literal["Performance", "Size"]
 """Whether Vela optimizes the NPU's code for speed or for memory."""
-Runtime = Literal["1.4", "main"]
+Runtime = Literal["1.4", "1.5"]
 """ExecuTorch version whose operators a .pte calls."""
+NEWEST_RUNTIME: Runtime = "1.5"
+
+
+def known_runtime(name: str, option: str = "runtime") -> Runtime:
+    """Returns the ExecuTorch version of this name; raises for others. The older name `main` is the newest one."""
+    if name == "main":
+        return NEWEST_RUNTIME
+    require_one_of(option, name, get_args(Runtime))
+    return "1.4" if name == "1.4" else "1.5"
+
+
 REFERENCE, HOST, EXECUTORCH, LITERT, NPU = "reference", "host", "executorch", "litert", "npu"
 LITERT_FILE = "litert-file"
 """Names of the executors that are not boards."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 from pillion.compile_options import Memory
 from pillion.compiled_program import CompiledProgram
@@ -15,13 +14,13 @@ from pillion.emitters.image.writer import image_bytes
 from pillion.emitters.pte import bundle_with_samples
 from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
-from pillion.errors import PillionError, require_one_of, warn
+from pillion.errors import PillionError, warn
 from pillion.host_io.atomic_files import output_suffix, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.memory.npu_calls import NpuCalls
 from pillion.ops import flatten_ops
-from pillion.option_values import Runtime
+from pillion.option_values import NEWEST_RUNTIME, Runtime, known_runtime
 from pillion.partition import inline_segments
 from pillion.passes import legalize_for_runtime, legalize_functions, sum_hard_sigmoids
 from pillion.passes import run as run_passes
@@ -35,7 +34,7 @@ from pillion.run.stream_steps import run_stream_steps
 def save(
     program: CompiledProgram,
     path: str | Path,
-    runtime: Runtime = "1.4",
+    runtime: Runtime = NEWEST_RUNTIME,
     *,
     force: bool = False,
     selftest: SelfTestSamples | None = None,
@@ -50,7 +49,7 @@ def save(
     form = output_suffix(path)
     _refuse_other_forms(program, form)
     _refuse_kernels(path, form, kernels)
-    require_one_of("runtime", runtime, get_args(Runtime))
+    runtime = known_runtime(runtime)
     if form in (".tflite", ".plm") and selftest is not None:
         raise no_selftest_error(path)
     if form == ".plm":
@@ -145,9 +144,9 @@ def tflite(program: CompiledProgram) -> bytes:
     return emit_tflite(legalized.replace(arithmetic=Arithmetic.TFLITE))
 
 
-def pte(program: CompiledProgram, runtime: Runtime = "1.4") -> bytes:
+def pte(program: CompiledProgram, runtime: Runtime = NEWEST_RUNTIME) -> bytes:
     """Returns an ExecuTorch program: kernel calls for the core, delegate calls for the NPU's segments."""
-    require_one_of("runtime", runtime, get_args(Runtime))
+    runtime = known_runtime(runtime)
     payloads = [segment.payload for segment in program.payloads.segments]
     return emit_pte(
         _legalize_with_warnings(program, ".pte"),
@@ -158,7 +157,7 @@ def pte(program: CompiledProgram, runtime: Runtime = "1.4") -> bytes:
     )
 
 
-def bundled(program: CompiledProgram, samples: SelfTestSamples, runtime: Runtime = "1.4") -> bytes:
+def bundled(program: CompiledProgram, samples: SelfTestSamples, runtime: Runtime = NEWEST_RUNTIME) -> bytes:
     """Returns a .bpte: the ExecuTorch program bundled with sample inputs and expected outputs."""
     taken, graph = samples_of(program.graph, samples), legalize_for_runtime(program.graph)
     answers = list(run_stream_steps(graph, taken, RunOptions(stream=True), graph.reference_step))

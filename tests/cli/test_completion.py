@@ -64,7 +64,7 @@ BARE_TARGETS = [name.removesuffix("+int8") for name in TARGETS]
         ("pillion compile --optimize ", ["speed", "size"]),
         ("pillion compile --io-layout n", ["nchw", "nhwc"]),
         ("pillion compile --io-dtype i", ["int8"]),
-        ("pillion compile --runtime ", ["1.4", "main"]),
+        ("pillion compile --runtime ", ["1.4", "1.5"]),
         ("pillion compile -m no-such-model", []),
     ],
 )

@@ -26,9 +26,9 @@ from zoo_programs import SMALL, compiled
 pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.qemu]
 
 BOARDS = {"cortex-m33+int8": "mps2-an505", "cortex-m55+int8": "mps3-an547"}
-NAMES = ("ds_cnn", "mobilenet_v3_small", "resnet8")
-MOST_INSTRUCTIONS = 1.01
-"""Of an image, as a share of those of the C project."""
+NAMES = ("ds_cnn", "mobilenet_v3_small", "resnet8", "deep_autoencoder")
+MOST_INSTRUCTIONS = 1.0065
+"""Of an image whose calls are resolved, as a share of those of the C project."""
 MOST_CODE = 3 * 1024
 
 
@@ -38,7 +38,7 @@ def raw(outputs: tuple[Array, ...]) -> bytes:
 
 @pytest.mark.turns(2)
 @pytest.mark.parametrize("target", BOARDS)
-def test_one_firmware_runs_three_models_as_fast_as_their_projects(target: str, tmp_path: Path) -> None:
+def test_one_firmware_runs_several_models_as_fast_as_their_projects(target: str, tmp_path: Path) -> None:
     board = find_board(BOARDS[target])
     programs = [compiled(name, target) for name in NAMES]
     firmware = image_firmware(tmp_path, kernel_numbers(p.lowered for p in programs), board)
@@ -80,7 +80,8 @@ def test_the_run_time_is_small_and_all_kernels_compile(core: str, tmp_path: Path
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-Os", *CORES[core].cflags]
     flags += ["-mfloat-abi=hard"] * (core != "cortex-m0")
     command = [*arm_compiler(), *flags, "-I.", "-Iinclude", "-c"]
-    subprocess.run([*command, "pillion_image.c", "pillion_kernels.c"], cwd=tmp_path, check=True)
+    sources = ["pillion_image.c", "pillion_image_bind.c", "pillion_kernels.c"]
+    subprocess.run([*command, *sources], cwd=tmp_path, check=True)
     shown = subprocess.run(
         ["arm-none-eabi-size", "pillion_image.o"], cwd=tmp_path, check=True, capture_output=True, text=True
     )

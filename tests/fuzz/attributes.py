@@ -117,6 +117,7 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "iou_threshold": lambda choices, x: choices.pick((0.5, 0.1, 1.0)),
     "scales": lambda choices, x: (10.0, 10.0, 5.0, 5.0),
     "headroom": lambda choices, x: choices.pick((0, 7)),
+    "explicit_ratio": lambda choices, x: choices.pick((0.0, 0.0, 0.37, 2.5)),
     "clip": lambda choices, x: choices.pick((0, 1000)),
     "k": lambda choices, x: choices.integer(1, min(x[-1], 9)),
     "largest": _flag,

@@ -11,6 +11,7 @@ from example_graphs import boundary_like
 from fuzz.choices import from_seed
 from fuzz.memory_walk import check_plan
 from fuzz.scan_programs import repeated
+from installed_executorch import INSTALLED
 from judge.inputs import samples as samples_for_kernels
 from partition.graphs import EAGER, ON_M33, SOME_NPU, one_by_one
 from pillion import passes
@@ -254,7 +255,7 @@ def in_litert(op: Op) -> bool:
 
 
 def in_executorch(op: Op) -> bool:
-    return _emits(op, Arithmetic.CMSIS_NN, lambda graph: emit_pte(graph, CORES["cortex-m33"]))
+    return _emits(op, Arithmetic.CMSIS_NN, lambda graph: emit_pte(graph, CORES["cortex-m33"], INSTALLED))
 
 
 def _emits(op: Op, arithmetic: Arithmetic, emit: Callable[[Graph], bytes]) -> bool:
@@ -292,7 +293,7 @@ def litert_is_the_reference(graph: Graph) -> None:
 def executorch_is_the_reference(graph: Graph) -> None:
     from pillion.run.executorch import run_executorch
 
-    program = emit_pte(graph, CORES["cortex-m33"])
+    program = emit_pte(graph, CORES["cortex-m33"], INSTALLED)
     for inputs in samples_for_kernels(graph):
         require_same(graph, graph.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
 
@@ -302,7 +303,7 @@ def executorch_with_segments_is_the_reference(graph: Graph) -> None:
     from pillion.run.executorch import run_executorch
 
     placed = partition(split_groups(passes.run(graph)), EAGER, ON_M33, PlacementOptions()).graph
-    program = Program(placed, find_target("imxrt700")).pte()
+    program = Program(placed, find_target("imxrt700")).pte(INSTALLED)
     for inputs in samples_for_kernels(graph):
         require_same(graph, placed.reference(*inputs), run_executorch(program, inputs), "ExecuTorch")
 

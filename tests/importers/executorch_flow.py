@@ -2,12 +2,13 @@
 """ExecuTorch's own Cortex-M flow on a few small models: the programs of others. It needs `executorch[ethos-u]`, for a
 package that its passes import.
 
-    python tests/importers/executorch_flow.py     # writes them anew to tests/importers/foreign/
+    python tests/importers/executorch_flow.py     # writes those of the installed version anew to tests/importers/foreign/
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -87,6 +88,36 @@ class Groups(nn.Module):
         return self.b(torch.relu(self.a(x))) + self.b(self.a(x))
 
 
+class Windows(nn.Module):
+    """All operators with images; since 1.5 average pools round the number of windows up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 6, 3, stride=2), nn.Conv2d(6, 12, 3, groups=6, padding=1)
+        self.c, self.p = nn.ConvTranspose2d(12, 4, 3, stride=2), nn.AvgPool2d(3, 2, ceil_mode=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.p(self.c(self.b(F.max_pool2d(torch.relu(self.a(x)), 2, 2, padding=1))))
+
+
+class OneChannel(nn.Module):
+    """An image of one channel, padded: the kernel takes it for channels last, whatever its dim order is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(1, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.a(F.pad(x, (1, 0, 2, 1)))
+
+
+class Quotient(nn.Module):
+    """A quotient of two tensors."""
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.tanh(a / b)
+
+
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
     "res": (Residual, ((1, 3, 9, 7),)),
     "acts": (Activations, ((1, 4, 15, 13),)),
@@ -94,12 +125,17 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] =
     "mlp": (Mlp, ((3, 7),)),
     "bmm": (Products, ((2, 5, 3), (2, 3, 5))),
     "group": (Groups, ((1, 4, 9, 11),)),
+    "windows": (Windows, ((1, 3, 14, 11),)),
+    "one": (OneChannel, ((1, 1, 7, 5),)),
+    "div": (Quotient, ((3, 7, 5), (3, 7, 5))),
 }
 """Name → model and the shapes of its inputs."""
 
 
-def program(name: str, core: str, seed: int = 3) -> bytes:
-    """A model of this table, quantized and lowered by ExecuTorch for a core: `M55`, `M33`, …"""
+def program(name: str, core: str, seed: int = 3, explicit_layout: bool = False) -> bytes:
+    """A model of this table, quantized and lowered by ExecuTorch for a core: `M55`, `M33`, …
+
+    Since 1.5.1 images may have an explicit layout, NHWC, in place of dim orders."""
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
     from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
     from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
@@ -108,10 +144,12 @@ def program(name: str, core: str, seed: int = 3) -> bytes:
 
     torch.manual_seed(seed)
     make, shapes = MODELS[name]
-    model = make().eval().to(memory_format=torch.channels_last)
-    inputs = tuple(channels_last(torch.randn(shape)) for shape in shapes)
+    layout = torch.contiguous_format if explicit_layout else torch.channels_last
+    chosen = {"use_explicit_layout": True} if explicit_layout else {}
+    model = make().eval().to(memory_format=layout)
+    inputs = tuple(in_format(torch.randn(shape), layout) for shape in shapes)
     exported = torch.export.export(model, inputs, strict=True).module(check_guards=False)
-    prepared = prepare_pt2e(exported, CortexMQuantizer())
+    prepared = prepare_pt2e(exported, CortexMQuantizer(**chosen))
     for _ in range(4):
         prepared(*(9 * torch.randn_like(x) for x in inputs))
     aten = torch.ops.aten
@@ -124,19 +162,26 @@ def program(name: str, core: str, seed: int = 3) -> bytes:
     edge = to_edge(torch.export.export(convert_pt2e(prepared), inputs, strict=True), compile_config=config)
     passes = CortexMPassManager(
         edge.exported_program(),
-        CortexMPassManager.pass_list,
         target_config=CortexMTargetConfig(cpu=CortexM[core]),
+        **chosen,
     )
     edge._edge_programs["forward"] = passes.transform()
     return bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
 
 
-def channels_last(x: Tensor) -> Tensor:
-    return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
+def in_format(x: Tensor, layout: torch.memory_format) -> Tensor:
+    return x.to(memory_format=layout) if x.dim() == 4 else x
 
 
 if __name__ == "__main__":
     folder = Path(__file__).parent / "foreign"
-    for model in MODELS:
-        for core in ("M55", "M33") if model in ("res", "mlp") else ("M55",):
-            (folder / f"{model}_{core.lower()}.pte").write_bytes(program(model, core))
+    if version("executorch").startswith("1.4."):
+        for model in ("res", "acts", "se", "mlp", "bmm", "group"):
+            for core in ("M55", "M33") if model in ("res", "mlp") else ("M55",):
+                (folder / f"{model}_{core.lower()}.pte").write_bytes(program(model, core))
+    else:
+        for model in ("windows", "div"):
+            (folder / f"{model}_m55_15.pte").write_bytes(program(model, "M55"))
+        for model in ("windows", "res", "one"):
+            of_nhwc = program(model, "M55", explicit_layout=True)
+            (folder / f"{model}_nhwc_m55_15.pte").write_bytes(of_nhwc)

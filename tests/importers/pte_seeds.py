@@ -14,7 +14,7 @@ from pillion.ops import ALL_OPS, Add, Clamp, Conv2d, Op, Segment
 from pillion.ops.example_values import value
 
 FOREIGN = sorted((Path(__file__).parent / "foreign").glob("*.pte"))
-"""Written by ExecuTorch's own Cortex-M flow, from the models of `executorch_flow.py`."""
+"""Written by ExecuTorch's own Cortex-M flow, 1.4.1's or 1.5.1's (`_15`), from the models of `executorch_flow.py`."""
 
 
 def one_op(op: Op) -> Graph:

@@ -24,10 +24,12 @@ QEMU = "qemu-system-arm"
 Core = Literal["m55", "m33"]
 CORES: dict[Core, str] = {"m55": "cortex-m55", "m33": "cortex-m33"}
 """The judge's name of a core and Pillion's."""
-RUNTIMES: tuple[Runtime, ...] = ("1.4", "main")
+RUNTIMES: tuple[Runtime, ...] = ("1.4", "1.5")
+IMAGES = {"1.4": "1.4", "1.5": "main"}
+"""The judge's name of a runtime."""
 VERSIONS = {
     "ExecuTorch 1.4": "1.4.1 (e4d02f41)",
-    "ExecuTorch main": "cff6f4dd, August 2026",
+    "ExecuTorch 1.5": "cff6f4dd, August 2026: 1.5.1 without its operators for explicit layouts",
     "CMSIS-NN": "dbf45dbf",
     "boards": "mps3-an547 (Cortex-M55), mps2-an505 (Cortex-M33), QEMU",
 }
@@ -76,7 +78,7 @@ def judged(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.pte"
         path.write_bytes(program)
-        facts, raw = _judge().judge(path, fed, core=core, runtime=runtime, steps=steps)
+        facts, raw = _judge().judge(path, fed, core=core, runtime=IMAGES[runtime], steps=steps)
     complaint = "; ".join([*facts["failed"], *facts["log"]][:4]) or f"exit code {facts['exit']}"
     wanted = sum(v.type.size_bytes for v in outputs) * len(samples)
     ok = facts["ok"] and not facts["failed"] and len(raw) == wanted

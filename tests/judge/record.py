@@ -40,7 +40,7 @@ def graphs(kinds: Sequence[str]) -> Iterator[tuple[str, Graph]]:
 def is_written(graph: Graph) -> bool:
     """Whether it is refused for no core of the newer runtime."""
     try:
-        return all(emit(graph, cortex_m.CORES[core], "main") for core in CORES.values())
+        return all(emit(graph, cortex_m.CORES[core], "1.5") for core in CORES.values())
     except PillionError:
         return False
 

@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from installed_executorch import INSTALLED
 from judge.cases import KINDS
 from judge.inputs import samples
 from judge.machine import CORES, RUNTIMES, VERSIONS
@@ -53,6 +54,9 @@ def test_our_kernels_in_the_runtime_give_what_the_real_ones_gave(kind: str) -> N
     from pillion.run.executorch import run_executorch
 
     for record in by_kind()[kind]:
+        differs = any(name in record.program for name in (b"quantized_avg_pool2d", b"quantized_div"))
+        if differs and record.runtime != INSTALLED:
+            continue
         fed = samples(read(record.program).graph)
         assert hash_of([run_executorch(record.program, inputs) for inputs in fed]) == record.outputs, (
             record.name

@@ -89,7 +89,7 @@ def test_the_command_of_the_readme(
     said, file = json.loads(capsys.readouterr().out), (tmp_path / "mv2.pte").read_bytes()
     assert said["file_bytes"] == len(file) <= LARGEST_FILE
     assert said["arena_bytes"] == facts_of(file).arena_bytes <= LARGEST_ARENA
-    assert said["runtime"] == "ExecuTorch 1.4"
+    assert said["runtime"] == "ExecuTorch 1.5"
     assert (said["kernel_calls"], said["delegate_calls"]) == (facts_of(file).kernel_calls, 0)
     assert any((tmp_path / "i").iterdir())
 

@@ -223,7 +223,7 @@ def test_two_streams_share_an_arena(tmp_path: Path) -> None:
 
 @has_executorch
 @TEXTS
-@pytest.mark.parametrize("runtime", ["1.4", "main"])
+@pytest.mark.parametrize("runtime", ["1.4", "1.5"])
 def test_executorch_keeps_the_state_in_a_memory_of_its_own(
     tmp_path: Path, text: str, runtime: Runtime
 ) -> None:

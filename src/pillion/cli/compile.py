@@ -22,6 +22,7 @@ from pillion.cli.options import (
 from pillion.cli.request import Request, check_request, compile_request, write_program
 from pillion.compile_options import CompileOptions
 from pillion.host_io.atomic_files import output_suffix
+from pillion.option_values import NEWEST_RUNTIME, known_runtime
 
 
 @app.command(
@@ -54,10 +55,10 @@ def compile(
         option(
             RESULT,
             "ExecuTorch version that runs the .pte.",
-            metavar="1.4|main",
-            complete=completion.complete_words("1.4", "main"),
+            metavar="1.4|1.5",
+            complete=completion.complete_words("1.4", "1.5"),
         ),
-    ] = "1.4",
+    ] = NEWEST_RUNTIME,
     intermediates: Annotated[
         Optional[Path],
         option(
@@ -86,7 +87,8 @@ def compile(
 
     A float model needs -q to be quantized, best with representative data (--calibrate). A model that cannot be
     compiled is refused with the rule, the line in your model, and a way out."""
-    request = Request(model.name, target, quantize, options, intermediates, runtime)
+    version = known_runtime(runtime, "--runtime")
+    request = Request(model.name, target, quantize, options, intermediates)
     output_suffix(output)
     check_request(request)
     request = with_calibration_data(request, fitting)
@@ -99,11 +101,11 @@ def compile(
     selftest_output.require_selftest_format(selftest, output)
     with console.progress_bar(quiet=as_json):
         program = compile_request(request)
-    write_program(program, output, runtime, force=force, selftest=selftest, kernels=kernels)
+    write_program(program, output, version, force=force, selftest=selftest, kernels=kernels)
     program_facts.warn_of_memory(program)
     time = time_output.estimate_program_time(program, conditions, quiet=as_json)
     facts = {
-        **program_facts.compiled_program_facts(program, output, runtime),
+        **program_facts.compiled_program_facts(program, output, version),
         **program_facts.arithmetic_change_facts(program, quiet=as_json),
         **selftest_output.selftest_facts(program, output, selftest),
         **time_output.time_facts(time, as_json, in_short=True),

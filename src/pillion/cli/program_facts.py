@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pillion.cli.console import Facts, progress_bar, warn
 from pillion.host_io.atomic_files import output_suffix
+from pillion.option_values import NEWEST_RUNTIME
 
 if TYPE_CHECKING:
     from pillion.emitters.c.lower import CProgram
@@ -26,7 +27,7 @@ LITERTS = "tflite"
 """The arithmetic of every .tflite file."""
 
 
-def compiled_program_facts(program: Program, output: Path, runtime: str = "1.4") -> Facts:
+def compiled_program_facts(program: Program, output: Path, runtime: str = NEWEST_RUNTIME) -> Facts:
     """Returns the facts about a written program."""
     form = _output_format_facts(program, output, runtime)
     return {

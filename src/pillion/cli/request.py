@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from pillion.cli.console import warn
 from pillion.cli.dataclass_options import changed_options
 from pillion.compile_options import DEFAULT_OPTIONS, CompileOptions
-from pillion.errors import PillionError, PillionWarning, require_one_of
+from pillion.errors import PillionError, PillionWarning
 from pillion.host_io.atomic_files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.host_io.progress import stage
 from pillion.host_io.user_code import split_spec
@@ -31,7 +31,7 @@ from pillion.model_names import (
     is_int8_file,
     refuse_useless_options,
 )
-from pillion.option_values import Runtime
+from pillion.option_values import NEWEST_RUNTIME, Runtime
 
 if TYPE_CHECKING:
     from pillion.data.sample import Source
@@ -50,12 +50,10 @@ class Request:
     quantize: bool = False
     options: CompileOptions = DEFAULT_OPTIONS
     intermediates: Path | None = None
-    runtime: str = "1.4"
     samples: Source | None = None
     """The calibration data, if it is opened already."""
 
     def __post_init__(self) -> None:
-        require_one_of("--runtime", self.runtime, get_args(Runtime))
         quantizing = self.options.quantize
         if quantizing.calibrate and not self.quantize:
             raise PillionError(
@@ -256,7 +254,7 @@ def _warnings_in_a_line(action: Literal["always", "ignore"]) -> Iterator[None]:
 def write_program(
     program: Program,
     output: Path,
-    runtime: str = "1.4",
+    runtime: Runtime = NEWEST_RUNTIME,
     *,
     force: bool = False,
     selftest: Path | None = None,
@@ -264,8 +262,7 @@ def write_program(
 ) -> None:
     """Writes the program in the form that the path's suffix selects, with a self-test if there are samples."""
     with _warnings_in_a_line("always"):
-        version: Runtime = "main" if runtime == "main" else "1.4"
-        program.save(output, version, force=force, selftest=selftest, kernels=kernels)
+        program.save(output, runtime, force=force, selftest=selftest, kernels=kernels)
 
 
 def require_compiled_program(program: Path) -> None:

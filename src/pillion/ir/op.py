@@ -156,6 +156,11 @@ class Op:
         Every class whose reference requantizes declares this."""
         return iter(())
 
+    @property
+    def why_explicit(self) -> str:
+        """Explains which numbers of the arithmetic do not follow from known scales; empty if all of them do."""
+        return ""
+
     why_whole: ClassVar[str] = "it does not say from which rows it makes which"
     """Why every element of the result depends on all operands, in classes without access maps."""
 
@@ -269,6 +274,14 @@ class ScaledOp(Op):
     def check_scales(self, arithmetic: Arithmetic) -> None:
         self.effective_multipliers(arithmetic)
 
+    @property
+    def why_explicit(self) -> str:
+        if self.given:
+            follow = _multipliers_from_scales(self)
+            if self.given not in (follow, self.from_scales_in_uint8()) and follow != self.given * len(follow):
+                return f"multipliers {_describe_multipliers(self.given)}, where the scales give {_describe_multipliers(follow)}"
+        return ""
+
 
 def values_without_scales(op: Op) -> list[Value]:
     """Returns the operands and results whose scales are unknown."""
@@ -281,11 +294,7 @@ def why_multipliers_explicit(op: Op) -> str:
     unknown = values_without_scales(op)
     if unknown:
         return f"`{unknown[0].name}` has no scale"
-    if isinstance(op, ScaledOp) and op.given:
-        follow = _multipliers_from_scales(op)
-        if op.given not in (follow, op.from_scales_in_uint8()) and follow != op.given * len(follow):
-            return f"multipliers {_describe_multipliers(op.given)}, where the scales give {_describe_multipliers(follow)}"
-    return ""
+    return op.why_explicit
 
 
 def _multipliers_from_scales(op: ScaledOp) -> Multipliers:

@@ -32,15 +32,26 @@ class Div(Binary):
 
     low: int = -128
     high: int = 127
+    explicit_ratio: float = 0.0
+    """The ratio of a program that holds no scales; 0: it follows from the scales."""
 
     @property
     def ratio(self) -> float:
         """The ratio of the scales, by which a quotient of integers is multiplied."""
-        return self.a.scale / (self.b.scale * self.y.scale)
+        return self.explicit_ratio or self.a.scale / (self.b.scale * self.y.scale)
+
+    @property
+    def why_explicit(self) -> str:
+        own = self.explicit_ratio
+        from_scales = self.a.scale / (self.b.scale * self.y.scale) if own else own
+        is_other = np.float32(own) != np.float32(from_scales)
+        return f"the ratio {own:g}, where the scales give {from_scales:g}" if is_other else ""
 
     @property
     def multiplier(self) -> Multiplier:
         """The multiplier under `tflite`, whose ratio LiteRT computes in float32."""
+        if self.explicit_ratio:
+            return numerics.encode_multiplier(self.explicit_ratio)
         return numerics.encode_multiplier(
             float(np.float32(self.a.scale) / (np.float32(self.b.scale) * np.float32(self.y.scale)))
         )
@@ -55,18 +66,18 @@ class Div(Binary):
 
     def check(self) -> None:
         super().check()
+        if self.explicit_ratio and not 2.0**-126 <= self.explicit_ratio < 2.0**LARGEST_SHIFT:
+            raise self.refuse(f"a ratio is positive and less than 2^{LARGEST_SHIFT}", self.explicit_ratio)
         if all(v.is_quantized for v in (self.a, self.b, self.y)) and self.multiplier.shift > LARGEST_SHIFT:
             raise self.refuse(f"the ratio of the scales is less than 2^{LARGEST_SHIFT}", f"{self.ratio!r}")
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         a, b = np.broadcast_arrays(a, b)
-        quotient = self._divide_in_fixed_point(a, b) if arithmetic.is_tflite else self._divide_in_float(a, b)
+        quotient = (
+            self._divide_in_fixed_point(a, b) if arithmetic.is_tflite else divide_in_float(a, b, self.ratio)
+        )
         return numerics.clamp_to_int8(np.where(b == 0, 0, quotient) + self.y.zero_point, self.low, self.high)
-
-    def _divide_in_float(self, a: Int64Array, b: Int64Array) -> NDArray[np.float64]:
-        quotient = a.astype(np.float32) / np.where(b == 0, 1, b).astype(np.float32)
-        return numerics.round_half_away(quotient * np.float32(self.ratio))
 
     def _divide_in_fixed_point(self, a: Int64Array, b: Int64Array) -> Int64Array:
         numerator = np.where(b < 0, -a, a)
@@ -90,6 +101,12 @@ class Div(Binary):
                 zero_point = 0 if ratio > 1 else -128 if level_center(a) * level_center(b) > 0 else 127
                 y = value("y", (), a.scale / (b.scale * ratio), zero_point)
                 yield make_op(cls, y, a=a, b=b, **({"low": -100, "high": 90} if number == 1 else {}))
+
+
+def divide_in_float(a: Int64Array, b: Int64Array, ratio: float) -> NDArray[np.float64]:
+    """Returns a / b · ratio in float32, rounded half away from zero; 0 where b is 0."""
+    quotient = np.where(b == 0, 0, a).astype(np.float32) / np.where(b == 0, 1, b).astype(np.float32)
+    return numerics.round_half_away(quotient * np.float32(ratio))
 
 
 def bits_of(x: Int64Array) -> Int64Array:

@@ -244,7 +244,7 @@ def _pillion(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @needs_vela
-@pytest.mark.parametrize("runtime", ["1.4", "main"])
+@pytest.mark.parametrize("runtime", ["1.4", "1.5"])
 def test_a_pte_with_the_npus_code_runs_again(program: Program, runtime: Runtime, tmp_path: Path) -> None:
     file = program.save(tmp_path / "net.pte", runtime)
     loaded = pillion.load(file)

@@ -58,8 +58,9 @@ RANGES: Mapping[str, ArgumentRange] = {
 }
 """The range of each argument of integers; arguments without one are tensors, real numbers and booleans."""
 
+_NHWC = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "avg_pool2d", "max_pool2d")
 _SUMS = "x_offset y_zero multipliers shifts low high"
-SIGNATURES: Mapping[str, str] = {
+_BY_DIM_ORDER: Mapping[str, str] = {
     "cortex_m::quantize_per_tensor.out": "x scale zero low high dtype",
     "cortex_m::dequantize_per_tensor.out": "x scale zero low high dtype",
     "cortex_m::quantized_add.out": (
@@ -105,10 +106,18 @@ SIGNATURES: Mapping[str, str] = {
     "dim_order_ops::_clone_dim_order.out": "x non_blocking order",
     "dim_order_ops::_to_dim_order_copy.out": "x non_blocking order",
 }
-"""The names of each operator's arguments, by name and overload. One in brackets exists in newer runtimes."""
+EXPLICIT_LAYOUT: Mapping[str, str] = {
+    f"cortex_m::quantized_{name}_nhwc.out": f"cortex_m::quantized_{name}.out" for name in _NHWC
+}
+"""The operators of ExecuTorch 1.5 whose images have the sizes [n, h, w, c]; each computes what another one computes."""
+SIGNATURES: Mapping[str, str] = {
+    **_BY_DIM_ORDER,
+    **{name: _BY_DIM_ORDER[same] for name, same in EXPLICIT_LAYOUT.items()},
+}
+"""The names of each operator's arguments, by name and overload. One in brackets exists since ExecuTorch 1.5."""
 
 
 def argument_names(operator: str, count: int) -> list[str]:
-    """Returns the names of a call's arguments; `count` decides whether an argument of newer runtimes is among them."""
+    """Returns the names of a call's arguments; `count` decides whether an argument of ExecuTorch 1.5 is among them."""
     names = SIGNATURES[operator].split()
     return [name.strip("[]") for name in names if count >= len(names) or not name.startswith("[")]

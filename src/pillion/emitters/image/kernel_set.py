@@ -21,7 +21,7 @@ from pillion.host_io.atomic_files import Content, read_text, resolve_links
 from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, parse_strict_json
 from pillion.host_io.project_folders import Listing, ProjectWrite, check_paths, sha256
 
-RUNTIME = ("pillion_image.c", "pillion_image.h")
+RUNTIME = ("pillion_image.c", "pillion_image_bind.c", "pillion_image_steps.h", "pillion_image.h")
 TABLE, TABLE_HEADER = "pillion_kernels.c", "pillion_kernels.h"
 MOST_KERNELS = 255
 """The most kernels of a set: their places in the table have 8 bits."""

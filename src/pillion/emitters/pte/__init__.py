@@ -12,7 +12,7 @@ from pillion.devices.cortex_m import Core
 from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.ops import Segment, graph_json, unroll_for_format
-from pillion.option_values import Runtime
+from pillion.option_values import NEWEST_RUNTIME, Runtime
 from pillion.schemas import pte_record
 from pillion.schemas.ir_payload import is_ir
 
@@ -20,7 +20,7 @@ from pillion.schemas.ir_payload import is_ir
 def emit(
     graph: Graph,
     core: Core,
-    runtime: Runtime = "1.4",
+    runtime: Runtime = NEWEST_RUNTIME,
     payloads: Sequence[bytes] = (),
     delegate: str = "",
 ) -> bytes:

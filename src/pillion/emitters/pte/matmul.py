@@ -64,12 +64,12 @@ def div(op: Div, settings: PteSettings) -> list[KernelCall]:
     number."""
     if table := scalar_binary_lookup(op, settings):
         return table
-    if settings.runtime != "main" or settings.arithmetic.is_tflite:
+    if settings.runtime == "1.4" or settings.arithmetic.is_tflite:
         raise no_exact_kernel_error(
             op,
-            "the runtime's library divides: that of ExecuTorch's main does, 1.4 does not; `tflite` arithmetic neither",
+            "the runtime's library divides: that of ExecuTorch 1.5 does, that of 1.4 does not; `tflite` arithmetic neither",
             f"runtime {settings.runtime}, `{settings.arithmetic.value}` arithmetic",
-            "--runtime main, or write C: -o folder/",
+            "--runtime 1.5, or write C: -o folder/",
         )
     calls: list[KernelCall] = []
     a, b = (

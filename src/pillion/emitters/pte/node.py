@@ -17,6 +17,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, Value, constant_value
+from pillion.option_values import NEWEST_RUNTIME, Runtime
 from pillion.schemas.pte import CHANNELS_LAST
 
 Order = tuple[int, ...]
@@ -63,9 +64,9 @@ class PteSettings:
 
     arithmetic: Arithmetic
     isa: Isa
-    runtime: str = "1.4"
-    """The ExecuTorch version whose operators are called: `1.4`, or `main`, where avg_pool2d has one more
-    argument."""
+    runtime: Runtime = NEWEST_RUNTIME
+    """The ExecuTorch version whose operators are called: 1.4 has no division, and one argument less for
+    avg_pool2d."""
     payloads: Mapping[Graph, bytes] = field(default_factory=dict)
     """The delegate's payload for each segment's graph."""
     delegate: str = ""

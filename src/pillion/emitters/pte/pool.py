@@ -64,7 +64,7 @@ def avg_pool2d(op: AvgPool2d, settings: PteSettings) -> list[KernelCall]:
             "pad all sides alike",
         )
     need = scratch_argument(scratch.avg_pool2d_scratch_bytes(op.x.shape[3], settings.isa))
-    modes = (ceil_mode,) if settings.runtime == "main" else ()
+    modes = () if settings.runtime == "1.4" else (ceil_mode,)
     # The kernel ignores zero point and scale, which together are 1.0.
     args = (image_view(op.x), op.kernel, op.stride, op.padding[:2], *modes, op.x.zero_point, 2**30, 1, need)
     return [KernelCall("cortex_m::quantized_avg_pool2d.out", args, image_view(op.y)), *result_clamp_calls(op)]

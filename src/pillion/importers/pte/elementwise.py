@@ -17,7 +17,8 @@ from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams, Table, T
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value
-from pillion.ops import Add, Dequantize, Function, Lut, Maximum, Minimum, Mul, Quantize
+from pillion.ops import Add, Dequantize, Div, Function, Lut, Maximum, Minimum, Mul, Quantize
+from pillion.ops.div import divide_in_float
 from pillion.ops.elementwise import ADD_LEFT_SHIFT
 from pillion.schemas.pte import ScalarType
 
@@ -232,6 +233,24 @@ def mul(call: ReadCall) -> None:
         raise call.refuse("a zero point stands for an int8 number", zeros)
     xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, zeros[0]), "b": (b, zeros[1])}
     call.record_op(Mul, call.make_int8(shape, out_zero), xs, given=(m,))
+
+
+def div(call: ReadCall) -> None:
+    """Reads a quotient; with a constant operand, it is a function of the other one."""
+    a, b, shape = _binary_operands(call)
+    call.int8(a), call.int8(b)
+    zeros, ratio = [call.number(f"{name}_zero") for name in "aby"], call.real("ratio")
+
+    def numbers(x: Int64Array, y: Int64Array) -> Any:
+        quotient = divide_in_float(x - zeros[0], y - zeros[1], ratio)
+        return numerics.clamp_to_int8(quotient + zeros[2], -128, 127)
+
+    result = _binary_as_lookup(call, a, b, numbers)
+    if result is not None:
+        result.label.add_known_params(zeros[2])
+        return
+    xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, zeros[0]), "b": (b, zeros[1])}
+    call.record_op(Div, call.make_int8(shape, zeros[2]), xs, explicit_ratio=ratio)
 
 
 def minimum(call: ReadCall) -> None:

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pillion.codecs.pte.signatures import RANGES, argument_names
+from pillion.codecs.pte.signatures import EXPLICIT_LAYOUT, RANGES, argument_names
 from pillion.errors import PillionError
 from pillion.importers.pte.program_state import Argument, ProgramState, argument_of_tensor
 from pillion.importers.pte.steps import OpStep, Seen
-from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams, TensorView
+from pillion.importers.pte.tensor import Layout, ReadTensor, SharedQuantParams, TensorView
 from pillion.ir.numerics import Multiplier, Multipliers
 from pillion.ir.types import Array, DType, Pair, Shape
 from pillion.schemas import pte
@@ -154,11 +154,17 @@ class ReadCall:
     def image(self, name: str) -> ReadTensor:
         """Returns an operand as an NHWC image."""
         view = self.view(name)
-        if not view.is_image:
-            raise self.refuse(
-                f"argument `{name}` is an image whose channels lie last", (view.sizes, view.order)
+        return self.int8(self.shaped(view.tensor, self.image_shape(view, f"argument `{name}`")))
+
+    def image_shape(self, layout: Layout, what: str) -> Shape:
+        """Returns the NHWC shape of an image; its sizes or its dim order say it, depending on the operator."""
+        is_explicit = self.operator in EXPLICIT_LAYOUT
+        if not (layout.is_contiguous and len(layout.sizes) == 4 if is_explicit else layout.is_image):
+            rule = (
+                f"{what} is an image {'of sizes [n, h, w, c]' if is_explicit else 'whose channels lie last'}"
             )
-        return self.int8(self.shaped(view.tensor, view.image_shape))
+            raise self.refuse(rule, (layout.sizes, layout.order))
+        return layout.sizes if is_explicit else layout.image_shape
 
     def plain(self, name: str) -> ReadTensor:
         """Returns a contiguous operand."""
@@ -205,10 +211,7 @@ class ReadCall:
     @property
     def out_image(self) -> Shape:
         """The shape of the result as an NHWC image."""
-        if not self.out.is_image:
-            here = (self.out.sizes, self.out.order)
-            raise self.refuse("the result is an image whose channels lie last", here)
-        return self.out.image_shape
+        return self.image_shape(self.out, "the result")
 
     @property
     def contiguous_out_shape(self) -> Shape:

@@ -121,19 +121,20 @@ def _record_transpose(call: ReadCall, x: ReadTensor, order: tuple[int, ...]) -> 
 
 def pad(call: ReadCall) -> None:
     """Reads a padding. Paddings are four, in memory order; a tensor of fewer axes has the last ones. The
-    kernel mistakes a contiguous tensor for an image if certain sizes are 1, and then pads other axes."""
+    kernel takes a contiguous tensor for an image if certain sizes are 1."""
     view = call.view("x")
     rank = len(view.sizes)
-    mistaken = view.is_image and view.order == (0, 1, 2, 3)
-    if not 1 <= rank <= MOST_AXES or mistaken or not (view.is_contiguous or view.is_image):
-        raise call.refuse(
-            "an image, or a contiguous tensor that is not mistaken for one", (view.sizes, view.order)
-        )
+    if not 1 <= rank <= MOST_AXES or not (view.is_contiguous or view.is_image):
+        raise call.refuse("an image, or a contiguous tensor", (view.sizes, view.order))
     x = call.shaped(view.tensor, view.image_shape) if view.is_image else call.plain("x")
     before, after = call.integers("before", MOST_AXES), call.integers("after", MOST_AXES)
     if min(*before, *after) < 0 or any(before[:-rank]) or any(after[:-rank]):
         raise call.refuse(f"paddings are of {rank} axes, none negative", (before, after))
     _record_pad(call, call.int8(x), before[-rank:], after[-rank:], call.number("value"))
+    padded = tuple(b + size + a for b, size, a in zip(before[-rank:], x.shape, after[-rank:], strict=True))
+    if (call.out_image if view.is_image else call.contiguous_out_shape) != padded:
+        rule = f"the result has sizes {padded} in memory"
+        raise call.refuse(rule, f"{call.out.sizes} in order {call.out.order}")
 
 
 def constant_pad(call: ReadCall) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pillion.codecs.pte.signatures import EXPLICIT_LAYOUT
 from pillion.importers.pte import elementwise, movement, windows
 from pillion.importers.pte.instructions import ReadCall
 
 CallReading = Callable[[ReadCall], None]
 
-TABLE: Mapping[str, CallReading] = {
+_BY_DIM_ORDER: Mapping[str, CallReading] = {
     "cortex_m::quantize_per_tensor.out": elementwise.quantize,
     "cortex_m::dequantize_per_tensor.out": elementwise.dequantize,
     "cortex_m::quantized_add.out": elementwise.add,
     "cortex_m::quantized_mul.out": elementwise.mul,
+    "cortex_m::quantized_div.out": elementwise.div,
     "cortex_m::quantized_activation.out": elementwise.read_table_lookup,
     "cortex_m::minimum.out": elementwise.minimum,
     "cortex_m::maximum.out": elementwise.maximum,
@@ -44,5 +46,9 @@ TABLE: Mapping[str, CallReading] = {
     "aten::unsqueeze_copy.out": movement.read_unsqueeze,
     "dim_order_ops::_clone_dim_order.out": movement.change_dim_order,
     "dim_order_ops::_to_dim_order_copy.out": movement.change_dim_order,
+}
+TABLE: Mapping[str, CallReading] = {
+    **_BY_DIM_ORDER,
+    **{name: _BY_DIM_ORDER[same] for name, same in EXPLICIT_LAYOUT.items()},
 }
 """The reader of each operator, by name and overload."""

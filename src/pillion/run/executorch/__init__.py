@@ -86,7 +86,9 @@ def _program_file_bytes(program: Runnable) -> bytes:
     if program.file is not None:
         return program.file.raw
     graph, target = program.graph, program.target
-    return emit(graph, target.core, payloads=host_delegate_payloads(graph), delegate=target.delegate)
+    return emit(
+        graph, target.core, find_wheel().runtime, host_delegate_payloads(graph), delegate=target.delegate
+    )
 
 
 def _run_in_memory_order(

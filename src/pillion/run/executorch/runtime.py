@@ -21,8 +21,6 @@ from pillion.run.executorch import npu_delegate
 from pillion.run.executorch.wheel import build_plugin, find_wheel
 from pillion.schemas.flatbuffer import MalformedError
 
-MODULE = "executorch.extension.pybindings._portable_lib"
-"""The runtime's module. `executorch.runtime` would import ExecuTorch's compiler, which takes seconds."""
 SENTINEL = "cortex_m::quantized_add.out"
 """An operator that only a plug-in registers."""
 _MOST_WORDS = 1024
@@ -35,7 +33,8 @@ class RuntimeHost:
         wheel = find_wheel()
         plugin = plugin or build_plugin(wheel)
         import_module("torch")  # loads the libraries that the runtime needs
-        self.module: Any = import_module(MODULE)
+        # `executorch.runtime` would import ExecuTorch's compiler, which takes seconds.
+        self.module: Any = import_module(f"executorch.{wheel.module}")
         self.library = load_plugin(plugin, wheel.libraries)
         # This reference keeps the callback alive while the runtime may call it.
         self.runner = npu_delegate.RUNNER(npu_delegate.run_segment)

@@ -8,13 +8,15 @@ import importlib.util
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from pillion.boards.build import Compiler, Sources, compile_objects, link_objects
 from pillion.boards.toolchain import CXX
 from pillion.errors import PillionError
+from pillion.option_values import Runtime
 
-VERSION = "1.4"
-"""The version whose headers the plug-in uses."""
+VERSIONS = get_args(Runtime)
+"""The versions whose headers the plug-in uses."""
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-Wall", "-DC10_USING_CUSTOM_GENERATED_MACROS")
 LIBRARY = "libpillion_executorch.so"
 _SOURCES = ("plugin.cpp", "convolve.cpp", "elementwise.cpp", "pool.cpp", "movement.cpp")
@@ -28,10 +30,32 @@ class Wheel:
     version: str
 
     @property
+    def runtime(self) -> Runtime:
+        """The version whose operators the runtime has."""
+        for known in VERSIONS:
+            if self.version.startswith(f"{known}."):
+                return known
+        raise PillionError(
+            f"ExecuTorch {self.version} is not one that Pillion knows",
+            rule=f"the version is {' or '.join(VERSIONS)}",
+            here=str(self.folder),
+            help="pip install 'pillion[executorch]'",
+        )
+
+    @property
+    def module(self) -> str:
+        """The name of the runtime's Python module."""
+        return "extension.pybindings." + ("_portable_lib" if self.runtime == "1.4" else "_C")
+
+    @property
     def libraries(self) -> list[Path]:
         """The shared objects that together contain the runtime."""
-        shared_objects = sorted(self.folder.glob("extension/pybindings/_portable_lib*.so"))
-        return [*shared_objects, *self.folder.glob("backends/qualcomm/libqnn_executorch_backend.so")]
+        names = (
+            f"{self.module.replace('.', '/')}.*.so",
+            "lib/libexecutorch.so",
+            "backends/qualcomm/libqnn*.so",
+        )
+        return [path for name in names for path in sorted(self.folder.glob(name))]
 
 
 def find_wheel() -> Wheel:
@@ -40,7 +64,7 @@ def find_wheel() -> Wheel:
     if spec is None or not spec.submodule_search_locations:
         raise PillionError(
             "ExecuTorch is not installed",
-            rule=f"running a .pte on this computer takes ExecuTorch {VERSION}",
+            rule=f"running a .pte on this computer takes ExecuTorch {' or '.join(VERSIONS)}",
             here="no package `executorch` in this environment",
             help="pip install 'pillion[executorch]'",
         )
@@ -53,13 +77,6 @@ def find_wheel() -> Wheel:
 
 
 def _check_wheel(wheel: Wheel) -> None:
-    if not wheel.version.startswith(f"{VERSION}."):
-        raise PillionError(
-            f"ExecuTorch {wheel.version} is not the one that Pillion knows",
-            rule=f"the version is {VERSION}",
-            here=str(wheel.folder),
-            help="pip install 'pillion[executorch]'",
-        )
     if not wheel.libraries or platform.system() != "Linux":
         raise PillionError(
             "operators cannot be put into this ExecuTorch",
@@ -77,6 +94,7 @@ def build_plugin(wheel: Wheel) -> Path:
         *FLAGS,
         *(word for path in paths for word in ("-isystem", str(path))),
         f"-DWHEEL={wheel.version.split('+')[0]}",
+        f"-DRUNTIME_MINOR={wheel.runtime.partition('.')[2]}",
     )
     folder = Path(__file__).parent / "plugin"
     headers = tuple(path.name for path in sorted(folder.glob("*.h")))

@@ -9,6 +9,7 @@
 #define IMAGE_ARENA_BYTES 0x100000
 #define IMAGE_STATE_BYTES 0x20000
 #define IMAGE_ROW_BYTES 4096
+#define IMAGE_BOUND_BYTES 0x10000
 #define IMAGE_BLOCK_BYTES 0x2a0000
 
 extern pillion_model pillion_model_image;

@@ -1,83 +1,14 @@
-/* SPDX-License-Identifier: Apache-2.0
- * The schedule of an image is a list of words. Each step begins with a word of its kind (the low 8 bits) and a number; operands
- * follow, each of a word (area, whether it moves, offset), its size, and, if it moves, one stride for each enclosing loop. */
-#include "pillion_image.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pillion_image_steps.h"
 
 #include "pillion/rows.h"
 
-#include <stddef.h>
-#include <string.h>
-
-enum { STOP, CALL, LOOP, END, MOVE, FILL, TAKE, PAUSE, DONE, SEGMENT };
-enum { IN_BLOCK, IN_ARENA, IN_STATE, NOWHERE };
 enum { READ, WRITTEN, NUMBER, OPTIONAL };
-
-#define AREA(word) ((word) >> 29)
-#define MOVES 0x10000000u
-#define OFFSET 0x0fffffffu
-
-typedef struct {
-    uint32_t magic, version, size, crc, abi, isas, arena_bytes, state_bytes, alignment;
-    uint32_t schedule, schedule_words, reset, reset_words, data;
-    uint32_t buffers, input_count, output_count, segments, rows, row_bytes, name, warm_up, core, reserved[1];
-} header;
 
 /* ---- runs ---- */
 
-static uintptr_t strides_of(const pillion_image *model, const uint32_t *strides) {
-    uintptr_t way = 0;
-    for (uint32_t i = 0; i < model->depth; i++) {
-        way += (uintptr_t)(intptr_t)(int32_t)strides[i] * model->counts[i];
-    }
-    return way;
-}
-
-static inline uintptr_t address(const pillion_image *model, const uint32_t **from) {
-    const uint32_t *const at = *from;
-    const uint32_t word = *at;
-    const uintptr_t place = model->bases[AREA(word)] + (word & OFFSET);
-    *from = at + 2;
-    if ((word & MOVES) == 0) {
-        return place;
-    }
-    *from += model->depth;
-    return place + strides_of(model, at + 2);
-}
-
-/* Copies params to where the kernel reads them, its pointers as addresses. */
-static inline void load_params(const pillion_image *model, const pillion_kernel *kernel, const uint32_t *from, uintptr_t *params) {
-#if UINTPTR_MAX == UINT32_MAX
-    /* Four at a time: words behind the params are words of the image, too. */
-    const uint32_t *const end = from + kernel->words;
-    const uint8_t *const pointers = kernel->pointers, *const last = pointers + kernel->pointer_count;
-    const uintptr_t block = model->bases[IN_BLOCK];
-    for (uintptr_t *to = params; from < end; from += 4, to += 4) {
-        const uint32_t a = from[0], b = from[1], c = from[2], d = from[3];
-        to[0] = a, to[1] = b, to[2] = c, to[3] = d;
-    }
-    for (const uint8_t *pointer = pointers; pointer < last; pointer++) {
-        params[*pointer] += block;
-    }
-#else
-    uint8_t *const to = (uint8_t *)params;
-    uint32_t pointer = 0, bytes = 0;
-    for (uint32_t i = 0; i < kernel->words; i++) {
-        if (pointer < kernel->pointer_count && kernel->pointers[pointer] == i) {
-            const uintptr_t place = model->bases[IN_BLOCK] + from[i];
-            bytes = (bytes + (uint32_t)sizeof place - 1) & ~((uint32_t)sizeof place - 1);
-            memcpy(to + bytes, &place, sizeof place);
-            bytes += (uint32_t)sizeof place;
-            pointer++;
-        } else {
-            memcpy(to + bytes, &from[i], 4);
-            bytes += 4;
-        }
-    }
-#endif
-}
-
 static const uint32_t *call(const pillion_image *model, const uint32_t *at) {
-    const pillion_kernel *const kernel = &model->set->kernels[model->set->places[at[0] >> 8] - 1];
+    const pillion_kernel *const kernel = kernel_of(model, at[0] >> 8);
     const uint32_t *const from = model->block + at[1];
     uintptr_t params[PILLION_IMAGE_PARAM_WORDS];
     void *operands[PILLION_IMAGE_OPERANDS];
@@ -152,6 +83,12 @@ static void resume(pillion_image *model) {
         case CALL:
             at = call(model, at);
             break;
+        case BOUND: {
+            const bound_call *const bound = bound_call_at(at);
+            bound->call(bound->params, bound->operands);
+            at += *at >> 8;
+            break;
+        }
         case LOOP:
             model->counts[model->depth] = 0;
             at += 2;
@@ -210,7 +147,8 @@ static pillion_image_status start(pillion_image *model, void *arena, void *state
     model->bases[IN_ARENA] = (uintptr_t)arena;
     model->bases[IN_STATE] = (uintptr_t)state;
     model->after_op = after_op;
-    model->at = model->block + ((const header *)(const void *)model->block)->schedule / 4;
+    const int is_bound = model->bound != NULL && model->bound_arena == arena && model->bound_state == state;
+    model->at = is_bound ? model->bound : model->block + ((const header *)(const void *)model->block)->schedule / 4;
     model->depth = 0;
     model->taken = 0;
     model->missing = model->rows;

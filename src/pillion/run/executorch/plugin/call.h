@@ -31,7 +31,10 @@ inline void want(bool holds, const std::string& reason) {
 /* Arguments, read from the first to the last. Operators have their result on the stack twice, at the end. */
 class Call {
  public:
-  explicit Call(Span<EValue*> stack) : stack_(stack) {}
+  Call(Span<EValue*> stack, bool nhwc) : nhwc(nhwc), stack_(stack) {}
+
+  /* Whether the sizes of images are those in memory: [n, h, w, c], contiguous. */
+  const bool nhwc;
 
   size_t arguments() const {
     return stack_.size() < 2 ? 0 : stack_.size() - 2;
@@ -97,6 +100,7 @@ class Call {
 struct Operator {
   const char* name;
   void (*body)(Call&);
+  bool nhwc = false;
 };
 
 /* The last refusal, for whoever sees the runtime fail. */
@@ -105,7 +109,7 @@ void remember(const char* name, const std::string& reason);
 template <const Operator& kOperator>
 void kernel(KernelRuntimeContext& context, Span<EValue*> stack) {
   try {
-    Call call(stack);
+    Call call(stack, kOperator.nhwc);
     kOperator.body(call);
   } catch (const Refusal& refusal) {
     remember(kOperator.name, refusal.reason);

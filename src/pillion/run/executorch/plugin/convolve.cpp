@@ -22,6 +22,7 @@ struct Convolution {
   int32_t low, high;
   const Tensor& scratch;
   Tensor& y;
+  const Image from, to;
 
   Convolution(Call& call, bool depthwise)
       : x(call.tensor()),
@@ -38,7 +39,9 @@ struct Convolution {
         low(call.int32()),
         high(call.int32()),
         scratch(call.tensor()),
-        y(call.out()) {
+        y(call.out()),
+        from(x, call.nhwc),
+        to(y, call.nhwc) {
     want(weights.dim() == 4 && is_contiguous(weights), "weights are contiguous, of rank 4");
     want(scratch.scalar_type() == ScalarType::Byte && scratch.dim() == 1, "scratch is a vector of bytes");
     int8_level(-in_offset, "minus the input offset");
@@ -76,7 +79,7 @@ int32_t dot(const int16_t* x, const int8_t* weights, int32_t count) {
 
 /* Weights are [out][taps][in of a group]. */
 void run(const Convolution& c, const int8_t* weights, int32_t kernel_h, int32_t kernel_w, int32_t groups) {
-  const Image x(c.x), y(c.y);
+  const Image &x = c.from, &y = c.to;
   want(x.n == y.n, "as many images come out as go in");
   want_sizes({x.h, x.w, x.c, y.h, y.w, y.c, kernel_h, kernel_w, c.stride[0], c.stride[1], c.padding[0], c.padding[1], c.dilation[0], c.dilation[1]});
   const std::vector<int32_t> bias = bias_of(c.bias, y.c);
@@ -105,7 +108,7 @@ bool is_pointwise(const Convolution& c, int32_t kernel_h, int32_t kernel_w, int3
 
 /* The limits of the kernels for pixels and for rows, which the library chooses by the sizes. */
 void want_kernel(const Convolution& c, int32_t kernel_h, int32_t kernel_w, int32_t groups) {
-  const Image x(c.x), y(c.y);
+  const Image &x = c.from, &y = c.to;
   if (is_pointwise(c, kernel_h, kernel_w, groups)) {
     const bool all = c.stride[0] != 1 || c.stride[1] != 1 || (x.h == y.h && x.w == y.w);
     want(all, "windows of one pixel give as many pixels as there are");
@@ -116,7 +119,7 @@ void want_kernel(const Convolution& c, int32_t kernel_h, int32_t kernel_w, int32
 
 void conv2d(Call& call) {
   const Convolution c(call, false);
-  const int32_t in = Image(c.x).c, out = Image(c.y).c, group_in = c.weights.size(3);
+  const int32_t in = c.from.c, out = c.to.c, group_in = c.weights.size(3);
   want(c.weights.size(0) == out && group_in > 0 && in % group_in == 0, "weights are [out, h, w, in / groups]");
   const int32_t groups = in / group_in;
   want(out % groups == 0, "groups divide the output channels");
@@ -128,7 +131,7 @@ void conv2d(Call& call) {
 
 void depthwise_conv2d(Call& call) {
   const Convolution c(call, true);
-  const Image x(c.x), y(c.y);
+  const Image &x = c.from, &y = c.to;
   want(x.n == 1, "a depthwise convolution is of one image");
   want(c.weights.size(0) == 1 && c.weights.size(3) == y.c, "weights are [1, h, w, out]");
   want(y.c == x.c * c.multiplier, "output channels are input channels times the multiplier");
@@ -156,7 +159,7 @@ void transpose_conv2d(Call& call) {
   call.tensor();
   call.tensor();
   Tensor& y = call.out();
-  const Image in(x), out(y);
+  const Image in(x, call.nhwc), out(y, call.nhwc);
   want(more[0] == 0 && more[1] == 0 && dilation[0] == 1 && dilation[1] == 1, "no output padding, no dilation");
   want(weights.dim() == 4 && weights.size(0) == out.c && weights.size(3) == in.c, "weights are [out, h, w, in]");
   const std::vector<int32_t> bias = bias_of(given, out.c);
@@ -259,6 +262,9 @@ void batch_matmul(Call& call) {
 const Operator kConv2d = {"cortex_m::quantized_conv2d.out", conv2d};
 const Operator kDepthwiseConv2d = {"cortex_m::quantized_depthwise_conv2d.out", depthwise_conv2d};
 const Operator kTransposeConv2d = {"cortex_m::quantized_transpose_conv2d.out", transpose_conv2d};
+const Operator kConv2dNhwc = {"cortex_m::quantized_conv2d_nhwc.out", conv2d, true};
+const Operator kDepthwiseConv2dNhwc = {"cortex_m::quantized_depthwise_conv2d_nhwc.out", depthwise_conv2d, true};
+const Operator kTransposeConv2dNhwc = {"cortex_m::quantized_transpose_conv2d_nhwc.out", transpose_conv2d, true};
 const Operator kLinear = {"cortex_m::quantized_linear.out", linear};
 const Operator kBatchMatmul = {"cortex_m::quantized_batch_matmul.out", batch_matmul};
 

@@ -43,15 +43,13 @@ void transpose(Call& call) {
   }
 }
 
-/* Sizes in the order of memory, as four. The library takes a contiguous tensor with sizes of 1 in the right places for an
- * image and then pads other axes; here that is refused. */
-void memory_sizes(const Tensor& t, int64_t sizes[kMostAxes]) {
-  const bool mistaken = looks_like_image(t) && is_contiguous(t) && !has_image_order(t);
-  want(!mistaken && (is_image(t) || is_contiguous(t)), "contiguous, and not to be mistaken for an image; or an image");
+/* Sizes in the order of memory, as four. */
+void memory_sizes(const Tensor& t, bool image, int64_t sizes[kMostAxes]) {
+  want(image ? is_image(t) : is_contiguous(t), "contiguous, or an image");
   static const int kImage[] = {0, 2, 3, 1};
   for (ssize_t axis = 0; axis < kMostAxes; axis++) {
     const ssize_t own = axis - (kMostAxes - t.dim());
-    sizes[axis] = own < 0 ? 1 : t.size(is_image(t) ? kImage[own] : own);
+    sizes[axis] = own < 0 ? 1 : t.size(image ? kImage[own] : own);
   }
 }
 
@@ -62,11 +60,12 @@ void pad(Call& call) {
   Tensor& y = call.out();
   want(x.dim() >= 1 && x.dim() <= kMostAxes && y.dim() == x.dim(), "rank 1 to 4");
   int64_t in[kMostAxes], out[kMostAxes];
-  memory_sizes(x, in);
-  memory_sizes(y, out);
+  /* The library takes a contiguous tensor with sizes of 1 in the right places for an image, and then pads other axes. */
+  memory_sizes(x, is_image(x), in);
+  memory_sizes(y, is_image(x), out);
   for (ssize_t axis = 0; axis < kMostAxes; axis++) {
     want(before[axis] >= 0 && after[axis] >= 0, "paddings are not negative");
-    want(out[axis] == before[axis] + in[axis] + after[axis], "the result has the padded sizes");
+    want(out[axis] == before[axis] + in[axis] + after[axis], is_image(x) ? "the result has the padded sizes of an image, for which the operand is taken" : "the result has the padded sizes");
   }
   const int8_t* from = int8(x);
   int8_t* to = int8_out(y);

@@ -33,7 +33,6 @@ const Kernel kKernels[] = {
     Kernel(kBatchMatmul.name, kernel<kBatchMatmul>),
     Kernel(kAdd.name, kernel<kAdd>),
     Kernel(kMul.name, kernel<kMul>),
-    Kernel(kDiv.name, kernel<kDiv>),
     Kernel(kActivation.name, kernel<kActivation>),
     Kernel(kMinimum.name, kernel<kMinimum>),
     Kernel(kMaximum.name, kernel<kMaximum>),
@@ -44,6 +43,14 @@ const Kernel kKernels[] = {
     Kernel(kSoftmax.name, kernel<kSoftmax>),
     Kernel(kTranspose.name, kernel<kTranspose>),
     Kernel(kPad.name, kernel<kPad>),
+#if RUNTIME_MINOR >= 5
+    Kernel(kDiv.name, kernel<kDiv>),
+    Kernel(kConv2dNhwc.name, kernel<kConv2dNhwc>),
+    Kernel(kDepthwiseConv2dNhwc.name, kernel<kDepthwiseConv2dNhwc>),
+    Kernel(kTransposeConv2dNhwc.name, kernel<kTransposeConv2dNhwc>),
+    Kernel(kAvgPool2dNhwc.name, kernel<kAvgPool2dNhwc>),
+    Kernel(kMaxPool2dNhwc.name, kernel<kMaxPool2dNhwc>),
+#endif
 };
 
 }  // namespace

@@ -44,16 +44,17 @@ int64_t windows(int64_t size, int64_t kernel, int64_t stride, int64_t padding, b
   return ceil_mode && (count - 1) * stride >= size + padding ? count - 1 : count;
 }
 
-/* Ten arguments in all for ExecuTorch 1.4; newer ones tell whether the number of windows is rounded up. */
+/* Since ExecuTorch 1.5 one argument tells whether the number of windows is rounded up. */
 void avg_pool2d(Call& call) {
-  const bool tells_mode = call.arguments() == 9;
+  constexpr bool tells_mode = RUNTIME_MINOR >= 5;
+  want(call.arguments() == (tells_mode ? 9 : 8), tells_mode ? "since ExecuTorch 1.5 it has 9 arguments: --runtime 1.5" : "in ExecuTorch 1.4 it has 8 arguments: --runtime 1.4");
   const Tensor& x = call.tensor();
   const Integers kernel = call.integers(2), stride = call.integers(2), padding = call.integers(2);
   const bool ceil_mode = tells_mode && call.flag();
   call.integer(), call.integer(), call.integer();
   call.tensor();
   Tensor& y = call.out();
-  const Pool pool = {Image(x), Image(y), kernel, stride, padding};
+  const Pool pool = {Image(x, call.nhwc), Image(y, call.nhwc), kernel, stride, padding};
   want(!tells_mode || pool.y.h == windows(pool.x.h, kernel[0], stride[0], padding[0], ceil_mode), "the result has the height of its mode");
   want(!tells_mode || pool.y.w == windows(pool.x.w, kernel[1], stride[1], padding[1], ceil_mode), "the result has the width of its mode");
   pool.run(
@@ -72,7 +73,7 @@ void max_pool2d(Call& call) {
   Tensor& y = call.out();
   want(dilation[0] == 1 && dilation[1] == 1 && !ceil_mode, "no dilation, no ceil mode");
   want(in_zp == out_zp, "input and result have one zero point");
-  const Pool pool = {Image(x), Image(y), kernel, stride, padding};
+  const Pool pool = {Image(x, call.nhwc), Image(y, call.nhwc), kernel, stride, padding};
   pool.run(
       int8(x), int8_out(y), -128, [](int32_t largest, int8_t x) { return std::max<int32_t>(largest, x); },
       [=](int32_t largest, int32_t) { return static_cast<int8_t>(clamp(largest, low, high)); });
@@ -151,6 +152,8 @@ void softmax(Call& call) {
 
 const Operator kAvgPool2d = {"cortex_m::quantized_avg_pool2d.out", avg_pool2d};
 const Operator kMaxPool2d = {"cortex_m::quantized_max_pool2d.out", max_pool2d};
+const Operator kAvgPool2dNhwc = {"cortex_m::quantized_avg_pool2d_nhwc.out", avg_pool2d, true};
+const Operator kMaxPool2dNhwc = {"cortex_m::quantized_max_pool2d_nhwc.out", max_pool2d, true};
 const Operator kSoftmax = {"cortex_m::softmax.out", softmax};
 
 }  // namespace pillion

@@ -74,7 +74,12 @@ inline std::vector<int32_t> bias_of(const Tensor* bias, ssize_t count) {
 struct Image {
   int32_t n, h, w, c;
 
-  explicit Image(const Tensor& t) {
+  Image(const Tensor& t, bool nhwc) {
+    if (nhwc) {
+      want(t.dim() == 4 && is_contiguous(t), "images of an _nhwc operator are contiguous tensors of rank 4");
+      n = t.size(0), h = t.size(1), w = t.size(2), c = t.size(3);
+      return;
+    }
     want(is_image(t), "images are tensors of rank 4 with dim order 0, 2, 3, 1, or of one channel or pixel");
     n = t.size(0), c = t.size(1), h = t.size(2), w = t.size(3);
   }
