@@ -22,6 +22,8 @@ VelaOptimise = Literal["Performance", "Size"]
 """Whether Vela optimizes the NPU's code for speed or for memory."""
 Runtime = Literal["1.4", "main"]
 """ExecuTorch version whose operators a .pte calls."""
+CORTEX_M, PILLION = "cortex_m", "pillion"
+"""The kernels of a .pte: those of ExecuTorch's library, or program images in a delegate."""
 REFERENCE, HOST, EXECUTORCH, LITERT, NPU = "reference", "host", "executorch", "litert", "npu"
 LITERT_FILE = "litert-file"
 """Names of the executors that are not boards."""

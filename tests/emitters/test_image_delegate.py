@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Program images as delegates of ExecuTorch programs, in the installed runtime: one library with all kernels runs a table of programs."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pillion
+from emitters.test_c import GROUPS, group_graph
+from emitters.test_image import answers
+from example_graphs import samples_of
+from pillion.compile_options import Memory
+from pillion.devices.cortex_m import CORES
+from pillion.emitters.c.lower import CProgram, lower
+from pillion.emitters.image.kernel_set import kernel_set_files, kernels_of_core, write_kernel_set
+from pillion.emitters.image.writer import image_bytes
+from pillion.emitters.image_delegate import emit_with_images
+from pillion.errors import PillionError
+from pillion.importers.pte import delegates_in
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Array
+from pillion.ops import parse
+from stateful_graphs import KINDS_OF_ENDS, QUEUE
+from tiling.test_row_input import by_rows, picture, whole
+
+EXECUTORCH = importlib.util.find_spec("executorch")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.torch,
+    pytest.mark.skipif(EXECUTORCH is None, reason="pip install 'pillion[executorch]'"),
+    pytest.mark.skipif(shutil.which("cmake") is None or shutil.which("g++") is None, reason="missing: cmake"),
+]
+CORE = "cortex-m3"
+SCRIPT = Path(__file__).parents[1] / "data" / "images" / "in_executorch.py"
+Job = tuple[bytes, list[list[Array]]]
+Case = tuple[bytes, Graph, list[list[Array]]]
+
+
+def executed(library: Path | None, jobs: list[Job], *npu: str) -> tuple[list[bytes | str], str]:
+    """What each program computed, or why not, and what the runtime said."""
+    command = [sys.executable, str(SCRIPT), str(library or ""), *npu]
+    done = subprocess.run(command, input=pickle.dumps(jobs), capture_output=True, check=True)
+    return pickle.loads(done.stdout), done.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The delegate with the kernels of Cortex-M3, which are C, built against the installed headers without warnings."""
+    assert EXECUTORCH is not None
+    folder, core = tmp_path_factory.mktemp("delegate"), CORES[CORE]
+    write_kernel_set(kernel_set_files(kernels_of_core(core), core, delegate=True), folder / "kernels")
+    include = Path(next(iter(EXECUTORCH.submodule_search_locations or ()))) / "include"
+    flags = f"-DEXECUTORCH_INCLUDE={include}", "-DCMAKE_CXX_FLAGS=-Werror", "-DCMAKE_C_FLAGS=-Werror -O1"
+    build = folder / "build"
+    subprocess.run(
+        ["cmake", "-S", folder / "kernels", "-B", build, *flags], check=True, stdout=subprocess.DEVNULL
+    )
+    subprocess.run(["cmake", "--build", build, "-j2"], check=True, stdout=subprocess.DEVNULL)
+    objects = [path for path in build.rglob("*.o") if "CompilerId" not in str(path)]
+    subprocess.run(["g++", "-shared", "-o", folder / "delegate.so", *objects, "-lm"], check=True)
+    return folder / "delegate.so"
+
+
+def lowered_cases() -> dict[str, CProgram]:
+    groups = {
+        f"group {n}, {arithmetic.value}": lower(group_graph(n, arithmetic))
+        for n in range(len(GROUPS))
+        for arithmetic in (Arithmetic.CMSIS_NN, Arithmetic.TFLITE)
+    }
+    states = {"filled states": lower(parse(QUEUE)), "copied states": lower(parse(KINDS_OF_ENDS))}
+    return groups | states
+
+
+@pytest.mark.turns(8)
+def test_programs_give_the_reference_and_need_no_more_memory(library: Path) -> None:
+    programs = lowered_cases()
+    jobs = [(emit_with_images(p, CORE), samples_of(p.graph)) for p in programs.values()]
+    outputs, said = executed(library, jobs)
+    for (name, program), (_, samples), found in zip(programs.items(), jobs, outputs, strict=True):
+        assert found == answers(program.graph, samples), (name, said)
+
+
+@pytest.mark.turns(2)
+def test_stripes_run_and_rows_are_refused(library: Path, tmp_path: Path) -> None:
+    plain = whole(CORE)
+    tiled = plain.within(Memory(extra="100%"))
+    assert tiled.stripes
+    inputs = [picture(plain, 1)]
+    (found,), said = executed(library, [(tiled.pte(kernels="pillion"), [inputs])])
+    assert found == answers(plain.graph, [inputs]), said
+    with pytest.raises(PillionError, match="cannot hand rows"):
+        by_rows(plain, extra="100%").save(tmp_path / "net.pte", kernels="pillion")
+
+
+def damaged(pte: bytes, change: Callable[[bytearray], None]) -> bytes:
+    """The program with a changed image; its checksum is right again."""
+    raw, at = bytearray(pte), pte.index(b"PLM1")
+    size = struct.unpack_from("<I", raw, at + 8)[0]
+    image = raw[at : at + size]
+    change(image)
+    struct.pack_into("<I", image, 12, zlib.crc32(image[16:]))
+    raw[at : at + size] = image
+    return bytes(raw)
+
+
+def test_runtimes_say_why_they_refuse(library: Path) -> None:
+    program = lower(parse(QUEUE))
+    pte, samples = emit_with_images(program, CORE), samples_of(program.graph)
+    flipped = bytearray(pte)
+    flipped[pte.index(b"PLM1") + 200] ^= 1
+    cases: dict[str, bytes] = {
+        "damaged": bytes(flipped),
+        "another version of the kernels": damaged(pte, lambda image: struct.pack_into("<I", image, 16, 7)),
+        "another core": damaged(pte, lambda image: struct.pack_into("<I", image, 20, 15)),
+        "breaks the rules": damaged(pte, lambda image: struct.pack_into("<I", image, 24, 0)),
+    }
+    for words, content in cases.items():
+        (found,), said = executed(library, [(content, samples)])
+        assert "30" in str(found), words
+        assert "PillionBackend: the image" in said, words
+        assert words in said
+    (found,), said = executed(None, [(pte, samples)])
+    assert "PillionBackend is not registered" in said
+    assert "failed" in str(found).lower()
+
+
+@pytest.mark.turns(3)
+def test_cpu_and_npu_segments_are_delegates_of_one_program(library: Path, tmp_path: Path) -> None:
+    """The installed runtime has an interpreter of NPU segments. The image of a program without NPU is its .plm."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = torch.nn.Conv2d(3, 8, 3), torch.nn.Conv2d(8, 8, 3, padding=1)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = torch.relu(self.first(x))
+            return torch.relu(self.second(torch.erf(y))), y
+
+    torch.manual_seed(0)
+    example = torch.randn(1, 3, 10, 8)
+    program = pillion.compile(Net().eval(), example, target="imxrt700")
+    file = program.save(tmp_path / "net.pte", kernels="pillion")
+    names = [name for name, _ in delegates_in(file)]
+    assert names.count("PillionBackend") >= 2
+    assert names.count("NeutronBackend") >= 1
+    core = replace(program, target=replace(program.target, core=CORES[CORE]))
+    samples = [[np.random.default_rng(n).standard_normal(example.shape).astype(np.float32)] for n in range(2)]
+    (found,), said = executed(library, [(core.pte(kernels="pillion"), samples)], "npu")
+    assert found == answers(program.graph, samples), said
+    plain = pillion.compile(Net().eval(), example, target="cortex-m55")
+    ((_, image),) = delegates_in(plain.save(tmp_path / "m55.pte", kernels="pillion"))
+    assert image.startswith(image_bytes(plain.lowered, "cortex-m55"))
