@@ -59,6 +59,48 @@ def test_run_gives_the_bytes_of_the_project(tmp_path: Path, pillion: Call) -> No
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
+@pytest.mark.torch
+def test_a_pte_holds_images_for_a_runtime_with_the_delegate(folder: Path, pillion: Call) -> None:
+    pte, image, kernels = folder / "net.pte", folder / "same.plm", folder / "delegate"
+    said = pillion(*COMPILE, "--kernels", "pillion", "-o", pte, "--json").facts
+    pillion(*COMPILE, "--kernels", "pillion", "-o", image, "--json")
+    assert (said["kernel_calls"], said["delegate_calls"], said["operators"]) == (0, 1, [])
+    shown = pillion("show", pte, "--json").facts
+    assert shown == pillion("show", image, "--json").facts
+    assert said["arena_bytes"] == shown["arena_bytes"]
+    command = ("kernels", "--for", pte, "--core", "cortex-m33", "-o", kernels)
+    pillion(*command, "--delegate", "--json")
+    assert {"PillionBackend.cpp", "CMakeLists.txt"} <= {path.name for path in kernels.iterdir()}
+    again = folder / "again.pte"
+    pillion(*COMPILE, "--kernels", kernels / "manifest.json", "-o", again, "--json")
+    assert again.read_bytes() == pte.read_bytes()
+    other = (*COMPILE[:4], "cortex-m55", "-q", "--kernels", kernels)
+    refused(pillion(*other, "-o", folder / "other.pte"), "another core", "--target cortex-m33")
+    default, named = folder / "plain.pte", folder / "named.pte"
+    pillion(*COMPILE, "-o", default, "--json")
+    pillion(*COMPILE, "--kernels", "cortex_m", "-o", named, "--json")
+    assert default.read_bytes() == named.read_bytes()
+    refused(pillion("show", default), "no program image", "--kernels pillion")
+    refused(pillion(*COMPILE, "--kernels", "cortex_m", "-o", image), "says nothing about")
+    refused(pillion("verify", pte), "no reference")
+    refused(pillion("compile", "-m", pte, "-t", "cortex-m55", "-o", folder / "c"), "has no graph", "images")
+
+
+@pytest.mark.torch
+@pytest.mark.qemu
+@pytest.mark.slow
+def test_a_pte_with_an_image_runs_on_a_board(tmp_path: Path, pillion: Call) -> None:
+    outputs = [tmp_path / "pte.npy", tmp_path / "plm.npy"]
+    for form, output in zip(("net.pte", "net.plm"), outputs, strict=True):
+        pillion(*COMPILE, "--kernels", "pillion", "-o", tmp_path / form, "--json")
+        ran = pillion("run", tmp_path / form, "-o", output, "--json").facts
+        assert ran["on"] == "mps2-an505"
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    npu = tmp_path / "npu.pte"
+    pillion(*COMPILE[:4], "imxrt700", "-q", "--kernels", "pillion", "-o", npu, "--json")
+    refused(pillion("run", npu), "does not run on an emulated board", "delegates")
+
+
 def test_wrong_uses_are_refused(tmp_path: Path, pillion: Call) -> None:
     broken = tmp_path / "broken.plm"
     broken.write_bytes(b"PLM1" + bytes(200))

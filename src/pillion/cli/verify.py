@@ -100,9 +100,10 @@ def _verify_file(
 ) -> Verification:
     """Verifies a .pte or the folder of a C project."""
     from pillion.compiler import load
+    from pillion.run.image_board import is_image_file
     from pillion.run.verify import verify_project
 
-    if suffix_of(path) == ".plm":
+    if is_image_file(path):
         raise _nothing_in_image_error(path)
     if suffix_of(path) != ".pte":
         return verify_project(path, samples, seed=seed, inputs=arrays)
