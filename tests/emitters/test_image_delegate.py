@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import pillion
 from emitters.test_c import GROUPS, group_graph
@@ -137,31 +138,40 @@ def test_runtimes_say_why_they_refuse(library: Path) -> None:
     assert "failed" in str(found).lower()
 
 
+class Net(torch.nn.Module):
+    """Two convolutions for an NPU, and ops for the core before, between and behind them, with a state or without."""
+
+    def __init__(self, is_stateful: bool) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(3, 8, 3), torch.nn.Conv2d(8, 8, 3, padding=1)
+        self.register_buffer("past", torch.full((1, 8, 8, 6), 0.25))
+        self.is_stateful = is_stateful
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.relu(self.first(x))
+        if self.is_stateful:
+            self.past.copy_(self.past * 0.5 + torch.erf(y))
+            return torch.relu(self.second(torch.erf(self.past))), y
+        return torch.relu(self.second(torch.erf(y))), y
+
+
+@pytest.mark.parametrize("is_stateful", [False, True], ids=["stateless", "stateful"])
 @pytest.mark.turns(3)
-def test_cpu_and_npu_segments_are_delegates_of_one_program(library: Path, tmp_path: Path) -> None:
+def test_cpu_and_npu_segments_are_delegates_of_one_program(
+    library: Path, tmp_path: Path, is_stateful: bool
+) -> None:
     """The installed runtime has an interpreter of NPU segments. The image of a program without NPU is its .plm."""
-    import torch
-
-    class Net(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second = torch.nn.Conv2d(3, 8, 3), torch.nn.Conv2d(8, 8, 3, padding=1)
-
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            y = torch.relu(self.first(x))
-            return torch.relu(self.second(torch.erf(y))), y
-
     torch.manual_seed(0)
     example = torch.randn(1, 3, 10, 8)
-    program = pillion.compile(Net().eval(), example, target="imxrt700")
+    program = pillion.compile(Net(is_stateful).eval(), example, target="imxrt700")
     file = program.save(tmp_path / "net.pte", kernels="pillion")
     names = [name for name, _ in delegates_in(file)]
     assert names.count("PillionBackend") >= 2
     assert names.count("NeutronBackend") >= 1
     core = replace(program, target=replace(program.target, core=CORES[CORE]))
-    samples = [[np.random.default_rng(n).standard_normal(example.shape).astype(np.float32)] for n in range(2)]
+    samples = [[np.random.default_rng(n).standard_normal(example.shape).astype(np.float32)] for n in range(3)]
     (found,), said = executed(library, [(core.pte(kernels="pillion"), samples)], "npu")
     assert found == answers(program.graph, samples), said
-    plain = pillion.compile(Net().eval(), example, target="cortex-m55")
+    plain = pillion.compile(Net(is_stateful).eval(), example, target="cortex-m55")
     ((_, image),) = delegates_in(plain.save(tmp_path / "m55.pte", kernels="pillion"))
     assert image.startswith(image_bytes(plain.lowered, "cortex-m55"))

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from pillion.emitters.c.loop_rolling import LoadConstant, MoveRows, ProgramItem, RolledLoop, RunStep
 from pillion.emitters.c.lower import CProgram
 from pillion.emitters.image.writer import image_bytes
@@ -17,7 +15,6 @@ from pillion.emitters.pte.node import Delegate, NodeView, Temp, contiguous_view
 from pillion.emitters.pte.writer import Writer
 from pillion.errors import PillionError
 from pillion.ir.op import Op
-from pillion.ir.state import State
 from pillion.ir.types import DType, TensorType, Value
 from pillion.memory import ARENA
 from pillion.ops import Segment
@@ -51,11 +48,10 @@ def emit_with_images(
     memory = replace(program.memory, arena_bytes=max(program.memory.arena_bytes, MOST_ALIGNMENT))
     arena = Temp(memory.arena_bytes)
     shared = [_bytes_view(arena, memory.arena_bytes)]
-    states: tuple[State, ...] = ()
     if memory.state_bytes:
-        states = (_state_block(program),)
-        shared.append(contiguous_view(states[0].before))
-        memory = replace(memory, state_offsets={**memory.state_offsets, states[0].before: 0})
+        states = Value("states", TensorType((memory.state_bytes,), DType.UINT8))
+        shared.append(contiguous_view(states))
+        memory = replace(memory, state_offsets={**memory.state_offsets, states: 0})
     steps: list[Delegate] = []
     code = iter(payloads)
     for number, part in enumerate(parts := [*_parts(program)]):
@@ -69,7 +65,7 @@ def emit_with_images(
             steps.append(
                 Delegate(npu or segment.device, next(code), (), _views(segment.xs), _views(segment.ys))
             )
-    graph = program.graph.replace(states=states)
+    graph = program.graph.replace(states=())  # the first image initializes them
     head = {"core": core, "runtime": runtime, "model": graph.name}
     lowered = LoweredProgram(graph, tuple(steps), memory, {arena: 0})
     return Writer(lowered).program(lambda: pte_record.compose_record(head, b""))
@@ -91,19 +87,6 @@ def _views(values: Iterable[Value]) -> tuple[NodeView, ...]:
 
 def _bytes_view(of: Temp, size: int) -> NodeView:
     return NodeView(of, DType.UINT8, (size,), (0,))
-
-
-def _state_block(program: CProgram) -> State:
-    """Returns all states of a program as one tensor of bytes, with its initial value."""
-    memory = program.memory
-    initial = np.zeros(memory.state_bytes, np.uint8)
-    pieces = [(memory.state_offsets[state.before], state.initial) for state in program.graph.states]
-    pieces += [(memory.kept_scratch[sums.op], sums.stored) for sums in program.sums]
-    for at, data in pieces:
-        raw = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
-        initial[at : at + raw.size] = raw
-    block = Value("states", TensorType(initial.shape, DType.UINT8))
-    return State("states", block, block, initial)
 
 
 def _parts(program: CProgram) -> Iterator[_Part]:
@@ -147,16 +130,19 @@ def _in_arena(program: CProgram, values: Iterable[Value]) -> Iterator[Value]:
 
 
 def _program_of(program: CProgram, parts: Sequence[_Part], number: int) -> CProgram:
-    """Returns a part as a program in the arena of the whole, with the constants that it reads. The runtime initializes states."""
+    """Returns a part as a program in the arena of the whole, with the constants that it reads. The first one initializes states."""
     part, (inputs, outputs) = parts[number], _crossing_values(program, parts, number)
-    names = set(_constant_names(program, part.items))
+    is_first = all(one.segment is not None for one in parts[:number])
+    initial = (*program.begins.values(), *program.sums_begin.values()) if is_first else ()
+    states = program.graph.states if is_first else ()
+    names = {*_constant_names(program, part.items), *initial}
     return replace(
         program,
-        graph=program.graph.replace(ops=part.ops, inputs=inputs, outputs=outputs, states=()),
+        graph=program.graph.replace(ops=part.ops, inputs=inputs, outputs=outputs, states=states),
         items=part.items,
         constants=tuple(c for c in program.constants if c.name in names),
-        sums=(),
-        hop=None,
+        sums=program.sums if is_first else (),
+        hop=program.hop if is_first else None,
     )
 
 

@@ -27,6 +27,11 @@ using executorch::runtime::Span;
 
 constexpr size_t kAlignment = 16;
 
+struct Handle {
+    pillion_image model;
+    bool has_run;
+};
+
 const char *reason_of(pillion_image_status status) {
     switch (status) {
     case PILLION_IMAGE_MISALIGNED:
@@ -100,15 +105,16 @@ class PillionBackend final : public executorch::runtime::BackendInterface {
             ET_LOG(Error, "PillionBackend: %s (status %d)", reason_of(status), static_cast<int>(status));
             return Error::DelegateInvalidCompatibility;
         }
-        void *const place = context.get_runtime_allocator()->allocate(sizeof opened, alignof(pillion_image));
+        void *const place = context.get_runtime_allocator()->allocate(sizeof(Handle), alignof(Handle));
         if (place == nullptr) {
             return Error::MemoryAllocationFailed;
         }
-        return static_cast<DelegateHandle *>(new (place) pillion_image(opened));
+        return static_cast<DelegateHandle *>(new (place) Handle{opened, false});
     }
 
     Error execute(BackendExecutionContext &context, DelegateHandle *handle, Span<EValue *> arguments) const override {
-        auto *const model = static_cast<pillion_image *>(handle);
+        auto *const own = static_cast<Handle *>(handle);
+        pillion_image *const model = &own->model;
         const Result<Memory> memory = memory_of(model, context, arguments);
         if (!memory.ok()) {
             return memory.error() == Error::InvalidArgument ? refuse_arguments(model) : memory.error();
@@ -125,11 +131,13 @@ class PillionBackend final : public executorch::runtime::BackendInterface {
                 std::memcpy(arena + one.offset, from, one.bytes);
             }
         }
-        const pillion_image_status status = pillion_image_run(model, arena, memory->state, nullptr);
+        pillion_image_status status = own->has_run ? PILLION_IMAGE_OK : pillion_image_reset(model, memory->state);
+        status = status != PILLION_IMAGE_OK ? status : pillion_image_run(model, arena, memory->state, nullptr);
         if (status != PILLION_IMAGE_OK) {
             ET_LOG(Error, "PillionBackend: %s (status %d)", reason_of(status), static_cast<int>(status));
             return Error::InvalidArgument;
         }
+        own->has_run = true;
         for (size_t i = 0; i < model->output_count; i++) {
             const pillion_image_buffer &one = model->outputs[i];
             uint8_t *const to = bytes_of(arguments[model->input_count + i], one.bytes);
