@@ -20,21 +20,30 @@ import torch
 
 import pillion
 from emitters.test_c import GROUPS, group_graph
-from emitters.test_image import answers
+from emitters.test_image import answers, raw
 from example_graphs import samples_of
-from pillion.compile_options import Memory
+from pillion.compile_options import Memory, Stream
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.image.kernel_set import kernel_set_files, kernels_of_core, write_kernel_set
 from pillion.emitters.image.writer import image_bytes
 from pillion.emitters.image_delegate import emit_with_images
+from pillion.emitters.pte.lower import LoweredProgram
+from pillion.emitters.pte.node import Delegate, contiguous_view
+from pillion.emitters.pte.writer import Writer
 from pillion.errors import PillionError
 from pillion.importers.pte import delegates_in
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ops import parse
+from pillion.program import Program
+from pillion.schemas.pte import PILLION_BACKEND
+from pillion.schemas.pte_record import compose_record
+from pillion.streams.to_stream import to_stream_graph
+from pillion.targets import find_target
 from stateful_graphs import KINDS_OF_ENDS, QUEUE
+from streams.test_hop_in_c import calls_of, net
 from tiling.test_row_input import by_rows, picture, whole
 
 EXECUTORCH = importlib.util.find_spec("executorch")
@@ -175,3 +184,33 @@ def test_cpu_and_npu_segments_are_delegates_of_one_program(
     plain = pillion.compile(Net(is_stateful).eval(), example, target="cortex-m55")
     ((_, image),) = delegates_in(plain.save(tmp_path / "m55.pte", kernels="pillion"))
     assert image.startswith(image_bytes(plain.lowered, "cortex-m55"))
+
+
+def test_streams_take_new_frames_and_those_of_several_calls_are_refused(library: Path) -> None:
+    graph, _ = net(1, (1, 1), "max")
+    wish = Stream((("x", 1),), 2)
+    program = Program(to_stream_graph(graph, wish), find_target(CORE))
+    frames = [[one] for one in calls_of(graph, wish, 40)]
+    (found,), said = executed(library, [(program.pte(kernels="pillion"), frames)])
+    wanted = program.stream().run(frames)
+    size = sum(y.nbytes for y in wanted[-1])
+    assert isinstance(found, bytes), said
+    assert found[-size * sum(map(bool, wanted)) :] == b"".join(map(raw, wanted))
+    slow, _ = net(2, (2, 1), "flatten")
+    with pytest.raises(PillionError, match="collects the frames of 2 calls"):
+        emit_with_images(lower(to_stream_graph(slow, Stream((("x", 2),), 1))), CORE)
+
+
+def test_tensors_elsewhere_are_copied_to_an_arena_of_the_temp_allocator(library: Path) -> None:
+    """So partitioners call the delegate: with the tensors of the program alone."""
+    program = lower(group_graph(0, Arithmetic.CMSIS_NN))
+    graph, places, end = program.graph, {}, 0
+    for value in (*graph.inputs, *graph.outputs):
+        places[value], end = end, end + -(-value.type.size_bytes // 16) * 16
+    memory = replace(program.memory, offsets=places, arena_bytes=end)
+    tensors = (tuple(map(contiguous_view, values)) for values in (graph.inputs, graph.outputs))
+    step = Delegate(PILLION_BACKEND, image_bytes(program, CORE), (), *tensors)
+    lowered = LoweredProgram(graph, (step,), memory, {})
+    pte = Writer(lowered).program(lambda: compose_record({"core": CORE, "runtime": "1.4", "model": "m"}, b""))
+    (found,), said = executed(library, [(pte, samples := samples_of(graph))])
+    assert found == answers(graph, samples), said
