@@ -30,6 +30,7 @@ from pillion.passes import run as run_passes
 from pillion.run.executor import (
     RunOptions,
 )
+from pillion.run.image_check import reference_checksums
 from pillion.run.selftest_samples import SelfTestSamples, no_selftest_error, samples_of
 from pillion.run.stream_steps import run_stream_steps
 
@@ -183,7 +184,8 @@ def _pte_with_images(program: CompiledProgram, runtime: Runtime, kernels: str | 
         program.__dict__["payloads"] = replace(payloads, workspaces=())
     _require_firmware_kernels(program, kernels)
     code = [segment.payload for segment in payloads.segments]
-    return emit_with_images(program.lowered, program.target.core.name, runtime, code, program.target.delegate)
+    target, checksums = program.target, reference_checksums(program.graph)
+    return emit_with_images(program.lowered, target.core.name, runtime, code, target.delegate, checksums)
 
 
 def bundled(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from shell import Call, refused
 
 from pillion.emitters.image.reader import read_image
+from pillion.importers.pte.container import Container
 
 NET = Path(__file__).with_name("small_net.py")
 COMPILE = ("compile", "-m", f"{NET}:Net", "-t", "cortex-m33", "-q")
@@ -82,7 +84,7 @@ def test_a_pte_holds_images_for_a_runtime_with_the_delegate(folder: Path, pillio
     assert default.read_bytes() == named.read_bytes()
     refused(pillion("show", default), "no program image", "--kernels pillion")
     refused(pillion(*COMPILE, "--kernels", "cortex_m", "-o", image), "says nothing about")
-    refused(pillion("verify", pte), "no reference")
+    refused(pillion("verify", pte, "--seed", 7), "its own inputs", "MODEL")
     refused(pillion("compile", "-m", pte, "-t", "cortex-m55", "-o", folder / "c"), "has no graph", "images")
 
 
@@ -96,6 +98,15 @@ def test_a_pte_with_an_image_runs_on_a_board(tmp_path: Path, pillion: Call) -> N
         ran = pillion("run", tmp_path / form, "-o", output, "--json").facts
         assert ran["on"] == "mps2-an505"
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    said = pillion("verify", tmp_path / "net.pte", "--json").facts
+    assert [row["different"] for row in said["executors"]] == ["0", "0"]
+    other = Container((tmp_path / "net.pte").read_bytes(), "net").record
+    assert other is not None
+    wrong = (tmp_path / "net.pte").read_bytes().replace(other.checksums[:8].encode(), b"00000000")
+    at = wrong.rindex(b"pillion\1")
+    wrong = wrong[: at + 12] + zlib.crc32(wrong[at + 20 :]).to_bytes(4, "little") + wrong[at + 16 :]
+    (tmp_path / "wrong.pte").write_bytes(wrong)
+    assert pillion("verify", tmp_path / "wrong.pte", "--json").code == 1
     npu = tmp_path / "npu.pte"
     pillion(*COMPILE[:4], "imxrt700", "-q", "--kernels", "pillion", "-o", npu, "--json")
     refused(pillion("run", npu), "does not run on an emulated board", "delegates")

@@ -40,10 +40,15 @@ class _Part:
 
 
 def emit_with_images(
-    program: CProgram, core: str, runtime: Runtime = "1.4", payloads: Sequence[bytes] = (), npu: str = ""
+    program: CProgram,
+    core: str,
+    runtime: Runtime = "1.4",
+    payloads: Sequence[bytes] = (),
+    npu: str = "",
+    checksums: str = "",
 ) -> bytes:
     """Returns a `.pte` with a program image for each CPU segment; `payloads` are for the NPU's segments, whose delegate is
-    named `npu`."""
+    named `npu`. `checksums` of the reference's outputs go to the record."""
     _refuse_rows(program)
     memory = replace(program.memory, arena_bytes=max(program.memory.arena_bytes, MOST_ALIGNMENT))
     arena = Temp(memory.arena_bytes)
@@ -66,7 +71,7 @@ def emit_with_images(
                 Delegate(npu or segment.device, next(code), (), _views(segment.xs), _views(segment.ys))
             )
     graph = program.graph.replace(states=())  # the first image initializes them
-    head = {"core": core, "runtime": runtime, "model": graph.name}
+    head = {"core": core, "runtime": runtime, "model": graph.name, "checksums": checksums}
     lowered = LoweredProgram(graph, tuple(steps), memory, {arena: 0})
     return Writer(lowered).program(lambda: pte_record.compose_record(head, b""))
 
