@@ -33,7 +33,6 @@ from pillion.emitters.pte.node import Delegate, contiguous_view
 from pillion.emitters.pte.writer import Writer
 from pillion.errors import PillionError
 from pillion.importers.pte import delegates_in
-from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ops import parse
@@ -55,8 +54,18 @@ pytestmark = [
 ]
 CORE = "cortex-m3"
 SCRIPT = Path(__file__).parents[1] / "data" / "images" / "in_executorch.py"
+PROJECT = """
+cmake_minimum_required(VERSION 3.19)
+project(firmware C CXX)
+add_library(executorch_core INTERFACE)
+target_include_directories(executorch_core SYSTEM INTERFACE INCLUDE_FOLDER INCLUDE_FOLDER/executorch/runtime/core/portable_type/c10)
+target_compile_definitions(executorch_core INTERFACE C10_USING_CUSTOM_GENERATED_MACROS)
+add_subdirectory(kernels)
+file(WRITE ${CMAKE_BINARY_DIR}/empty.c "")
+add_library(firmware SHARED ${CMAKE_BINARY_DIR}/empty.c)
+target_link_libraries(firmware PRIVATE pillion_backend m)
+"""
 Job = tuple[bytes, list[list[Array]]]
-Case = tuple[bytes, Graph, list[list[Array]]]
 
 
 def executed(library: Path | None, jobs: list[Job], *npu: str) -> tuple[list[bytes | str], str]:
@@ -68,20 +77,31 @@ def executed(library: Path | None, jobs: list[Job], *npu: str) -> tuple[list[byt
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The delegate with the kernels of Cortex-M3, which are C, built against the installed headers without warnings."""
+    """The delegate with the kernels of Cortex-M3, which are C, in a CMake build like that of a firmware, without warnings."""
     assert EXECUTORCH is not None
     folder, core = tmp_path_factory.mktemp("delegate"), CORES[CORE]
     write_kernel_set(kernel_set_files(kernels_of_core(core), core, delegate=True), folder / "kernels")
     include = Path(next(iter(EXECUTORCH.submodule_search_locations or ()))) / "include"
-    flags = f"-DEXECUTORCH_INCLUDE={include}", "-DCMAKE_CXX_FLAGS=-Werror", "-DCMAKE_C_FLAGS=-Werror -O1"
-    build = folder / "build"
-    subprocess.run(
-        ["cmake", "-S", folder / "kernels", "-B", build, *flags], check=True, stdout=subprocess.DEVNULL
-    )
-    subprocess.run(["cmake", "--build", build, "-j2"], check=True, stdout=subprocess.DEVNULL)
-    objects = [path for path in build.rglob("*.o") if "CompilerId" not in str(path)]
-    subprocess.run(["g++", "-shared", "-o", folder / "delegate.so", *objects, "-lm"], check=True)
-    return folder / "delegate.so"
+    (folder / "CMakeLists.txt").write_text(PROJECT.replace("INCLUDE_FOLDER", str(include)))
+    flags = "-DCMAKE_CXX_FLAGS=-Werror", "-DCMAKE_C_FLAGS=-Werror -O1"
+    made = cmake("-S", folder, "-B", folder / "build", *flags)
+    assert made.returncode == 0, made.stderr
+    made = cmake("--build", folder / "build", "-j2")
+    assert made.returncode == 0, made.stderr
+    return folder / "build" / "libfirmware.so"
+
+
+def cmake(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["cmake", *map(str, arguments)], check=False, capture_output=True, text=True)
+
+
+def test_cmake_takes_a_folder_of_headers_or_says_what_is_missing(library: Path, tmp_path: Path) -> None:
+    kernels = library.parents[1] / "kernels"
+    found = cmake("-S", kernels, "-B", tmp_path / "found", f"-DEXECUTORCH_INCLUDE={tmp_path}")
+    assert found.returncode == 0, found.stderr
+    lacking = cmake("-S", kernels, "-B", tmp_path / "lacking")
+    assert lacking.returncode != 0
+    assert "ExecuTorch is missing" in lacking.stderr
 
 
 def lowered_cases() -> dict[str, CProgram]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from torch import nn
 import pillion
 from judge.delegate import answer_of, firmware, missing_tools, rows
 from judge.machine import CORES, RUNTIMES, Core, judged
+from judge.zoo import RESULTS
 from nets_as_written import NETS
 from pillion.emitters.pte import Runtime
 from pillion.program import Program
@@ -82,12 +84,15 @@ def compiled(core: Core) -> dict[str, Program]:
 @pytest.mark.turns(5)
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_programs_take_a_third_of_the_instructions_in_the_memory_of_the_project(runtime: Runtime) -> None:
+    figures = json.loads(RESULTS.read_text("utf-8"))["delegate"]
     for one in rows(["ds_cnn", "resnet8", "deep_autoencoder"], runtime):
         assert not one.answer.complaint, str(one)
         instructions = max(one.answer.instructions)
         most = max(MOST_OF_PEER * one.peer_instructions, MOST_OF_PROJECT * one.project_instructions)
         assert instructions <= most, str(one)
         assert one.share <= MOST_OF_PEER or (one.model, one.core) == ("deep_autoencoder", "m33"), str(one)
+        recorded = figures[one.model][CORES[one.core]]
+        assert instructions == pytest.approx(recorded["instructions"], rel=0.005), str(one)
         assert one.answer.planned <= one.arena_bytes + MORE_MEMORY, str(one)
 
 
