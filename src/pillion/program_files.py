@@ -99,6 +99,13 @@ def _refuse_other_forms(program: CompiledProgram, form: str) -> None:
 
 
 def _refuse_kernels(path: Path, form: str, kernels: str | Path | None) -> None:
+    if kernels not in (None, CORTEX_M, PILLION) and not Path(str(kernels)).exists():
+        raise PillionError(
+            f"there are no kernels `{kernels}`",
+            rule=f"{CORTEX_M}, {PILLION}, or the manifest of a kernel set",
+            here=f"--kernels {kernels}, and no file of this name",
+            help="pillion kernels --all --core CORE -o FOLDER/ writes FOLDER/manifest.json",
+        )
     if kernels is not None and (form not in (".plm", ".pte") or (form == ".plm" and kernels == CORTEX_M)):
         raise PillionError(
             f"--kernels {kernels} says nothing about {path}",

@@ -84,6 +84,7 @@ def test_a_pte_holds_images_for_a_runtime_with_the_delegate(folder: Path, pillio
     assert default.read_bytes() == named.read_bytes()
     refused(pillion("show", default), "no program image", "--kernels pillion")
     refused(pillion(*COMPILE, "--kernels", "cortex_m", "-o", image), "says nothing about")
+    refused(pillion(*COMPILE, "--kernels", "cortex", "-o", pte), "no kernels `cortex`", "pillion, or the")
     refused(pillion("verify", pte, "--seed", 7), "its own inputs", "MODEL")
     refused(pillion("compile", "-m", pte, "-t", "cortex-m55", "-o", folder / "c"), "has no graph", "images")
 

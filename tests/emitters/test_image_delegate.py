@@ -184,19 +184,23 @@ class Net(torch.nn.Module):
         return torch.relu(self.second(torch.erf(y))), y
 
 
-@pytest.mark.parametrize("is_stateful", [False, True], ids=["stateless", "stateful"])
+@pytest.mark.parametrize(
+    ("target", "npu", "is_stateful"),
+    [("imxrt700", "NeutronBackend", False), ("mcxn947", "NeutronBackend", True)]
+    + [("cortex-m55+ethos-u55-128", "EthosUBackend", True)],
+)
 @pytest.mark.turns(3)
 def test_cpu_and_npu_segments_are_delegates_of_one_program(
-    library: Path, tmp_path: Path, is_stateful: bool
+    library: Path, tmp_path: Path, target: str, npu: str, is_stateful: bool
 ) -> None:
     """The installed runtime has an interpreter of NPU segments. The image of a program without NPU is its .plm."""
     torch.manual_seed(0)
     example = torch.randn(1, 3, 10, 8)
-    program = pillion.compile(Net(is_stateful).eval(), example, target="imxrt700")
+    program = pillion.compile(Net(is_stateful).eval(), example, target=target)
     file = program.save(tmp_path / "net.pte", kernels="pillion")
     names = [name for name, _ in delegates_in(file)]
     assert names.count("PillionBackend") >= 2
-    assert names.count("NeutronBackend") >= 1
+    assert npu in names
     core = replace(program, target=replace(program.target, core=CORES[CORE]))
     samples = [[np.random.default_rng(n).standard_normal(example.shape).astype(np.float32)] for n in range(3)]
     (found,), said = executed(library, [(core.pte(kernels="pillion"), samples)], "npu")
