@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pillion.boards.board import BOARDS, Board, find_board, firmware_files
+from pillion.boards.board import BOARDS, Board, firmware_files
 from pillion.boards.build import Sources
 from pillion.boards.firmware import Firmware
 from pillion.boards.project_layout import HARNESS_FOLDER
@@ -116,16 +116,16 @@ def image_result(image: ProgramImage, ran: QemuResult) -> RunResult:
 def board_of(image: ProgramImage, name: str | None = None) -> Board:
     """Returns the board that runs an image: the one of this name, or one with its core."""
     fitting = [board for board in BOARDS.values() if _runs(board, image.core)]
-    own = CORES[image.core].board
-    if name is None and fitting:
-        return BOARDS[own] if own else fitting[0]
-    if name is not None and find_board(name) in fitting:
-        return find_board(name)
+    core = CORES[image.core]
+    own = [BOARDS[core.board]] if core.board and fitting else fitting[:1]
+    for board in own if name is None else fitting:
+        if name in (None, board.name):
+            return board
     raise PillionError(
         f"`{image.name}` does not run on {name or 'an emulated board'}",
         rule="an image runs on boards whose core runs its kernels",
         here=f"the image is for {image.core}",
-        help=f"--on {fitting[0].name}" if fitting else "run it on the chip",
+        help=f"--on {own[0].name}" if own else "run it on the chip",
     )
 
 

@@ -70,7 +70,7 @@ def _read_program(container: Container) -> ReadProgram:
             f"`{container.name}` has no graph",
             rule="a .pte of --kernels pillion holds program images: kernel calls of its core, and not the model",
             here=f"delegates for {PILLION_BACKEND}, compiled for {record.core if record else 'an unknown core'}",
-            help="name the model, with --target; `pillion show` and `pillion run` take the file",
+            help="name the model, with --target; `pillion show`, `run` and `verify` take the file",
         )
     is_recorded = record is not None and record.is_whole
     if record is not None and is_recorded:
