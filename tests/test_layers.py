@@ -52,6 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "targets": GROUND | {"devices", "ir"},
     "emitters": GROUND,
     "emitters.segments": FLOOR | {"devices", "emitters.tflite"},
+    "emitters.image_delegate": FLOOR | {"schemas", "memory", "emitters.c", "emitters.image", "emitters.pte"},
     "emitters.tflite": FLOOR | {"schemas", "codecs"},
     "emitters.pte": FLOOR | {"schemas", "codecs", "memory", "devices"},
     "emitters.c": FLOOR | FILES | {"memory", "devices", "boards"},

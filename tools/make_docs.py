@@ -16,7 +16,7 @@ import typer.main
 from arena_picture import PICTURES, arena_picture
 from checkout import ENVIRONMENT, ROOT
 from mutants_page import mutants_page
-from performance_page import comparison_table, performance_page, pte_table
+from performance_page import comparison_table, delegate_table, performance_page, pte_table
 from quality_page import quality_page
 from time_page import time_page
 from tutorials import PAGES as TUTORIALS
@@ -255,7 +255,12 @@ def main() -> None:
     check = parser.parse_args().check
     stale = []
     pages = {ROOT / "docs" / name: HEAD + make().rstrip() + "\n" for name, make in PAGES.items()}
-    for name, figures in (("comparison.md", comparison_table), ("guide/executorch.md", pte_table)):
+    figures_of = {
+        "comparison.md": comparison_table,
+        "guide/executorch.md": pte_table,
+        "guide/executorch-delegate.md": delegate_table,
+    }
+    for name, figures in figures_of.items():
         pages[ROOT / "docs" / name] = with_figures(ROOT / "docs" / name, figures(table))
     pages[PICTURES / "arena.svg"] = arena_picture() + "\n"
     pages |= {page: with_files(page) for page in TUTORIALS.glob("*.md")}

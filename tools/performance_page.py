@@ -183,6 +183,23 @@ def pte_table(table: Table) -> str:
     return table(["model", "Cortex-M55", "ratio", "Cortex-M33", "ratio"], rows)
 
 
+def delegate_table(table: Table) -> str:
+    """Returns the table of docs/guide/executorch-delegate.md: instructions and planned memory of `--kernels pillion`, and their ratio to
+    ExecuTorch's own flow."""
+    results, peers = (json.loads((BENCHMARKS / f"{name}.json").read_text()) for name in ("results", "peers"))
+    rows = [
+        [
+            *(label, core.replace("cortex-m", "M"), number(ours["instructions"])),
+            f"{ours['instructions'] / of_peer(peers, 'executorch', label, core, 'instructions'):.3f}",
+            number(ours["planned_bytes"]),
+            f"{ours['planned_bytes'] / of_peer(peers, 'executorch', label, core, 'arena_bytes'):.2f}",
+        ]
+        for label, cores in results["delegate"].items()
+        for core, ours in sorted(cores.items(), reverse=True)
+    ]
+    return table(["model", "core", "instructions", "ratio", "planned bytes", "ratio"], rows)
+
+
 def kernels_table(figures: Figures, table: Table) -> str:
     """Instructions of a model by kernel, most first."""
     count: Counter[str] = Counter()

@@ -25,6 +25,8 @@ VelaOptimise = Literal["Performance", "Size"]
 """Whether Vela optimizes the NPU's code for speed or for memory."""
 Runtime = Literal["1.4", "1.5"]
 """ExecuTorch version whose operators a .pte calls."""
+CORTEX_M, PILLION = "cortex_m", "pillion"
+"""The kernels of a .pte: those of ExecuTorch's library, or program images in a delegate."""
 NEWEST_RUNTIME: Runtime = "1.5"
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pillion.compile_options import Memory
@@ -11,6 +12,7 @@ from pillion.emitters.c.project import write_project
 from pillion.emitters.c.selftest_source import SelfTest, self_test
 from pillion.emitters.image.kernel_set import read_kernel_set, require_kernels
 from pillion.emitters.image.writer import image_bytes
+from pillion.emitters.image_delegate import emit_with_images
 from pillion.emitters.pte import bundle_with_samples
 from pillion.emitters.pte import emit as emit_pte
 from pillion.emitters.tflite import emit as emit_tflite
@@ -20,13 +22,14 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.memory.npu_calls import NpuCalls
 from pillion.ops import flatten_ops
-from pillion.option_values import NEWEST_RUNTIME, Runtime, known_runtime
+from pillion.option_values import CORTEX_M, NEWEST_RUNTIME, PILLION, Runtime, known_runtime
 from pillion.partition import inline_segments
 from pillion.passes import legalize_for_runtime, legalize_functions, sum_hard_sigmoids
 from pillion.passes import run as run_passes
 from pillion.run.executor import (
     RunOptions,
 )
+from pillion.run.image_check import reference_checksums
 from pillion.run.selftest_samples import SelfTestSamples, no_selftest_error, samples_of
 from pillion.run.stream_steps import run_stream_steps
 
@@ -40,23 +43,24 @@ def save(
     selftest: SelfTestSamples | None = None,
     kernels: str | Path | None = None,
 ) -> Path:
-    """Writes the program in the form that the path's suffix selects: `.pte`, `.tflite`, a program image `.plm` for a
-    firmware with the kernel set `kernels` (see `image`), or a C project folder (see `firmware`).
+    """Writes the program in the form that the path's suffix selects: `.pte`, `.tflite`, a program image `.plm`, or a C
+    project folder (see `firmware`). `kernels` is for a `.pte` (see `pte`), and for an image (see `image`).
 
     A `.pte` with NPU code gets files for the NPU's firmware next to it; with `selftest`, also a `.bpte`
     that bundles the samples."""
     path = Path(path)
     form = output_suffix(path)
-    _refuse_other_forms(program, form)
     _refuse_kernels(path, form, kernels)
     runtime = known_runtime(runtime)
+    if not (form == ".pte" and _has_images(kernels)):
+        _refuse_other_forms(program, form)
     if form in (".tflite", ".plm") and selftest is not None:
         raise no_selftest_error(path)
     if form == ".plm":
         write_whole(path, image(program, kernels))
     elif form == ".pte":
-        content = pte(program, runtime)
-        bundle = bundled(program, selftest, runtime) if selftest is not None else None
+        content = pte(program, runtime, kernels)
+        bundle = bundled(program, selftest, runtime, kernels) if selftest is not None else None
         for name, text in program.payloads.firmware_files.items():
             write_whole(path.with_name(f"{path.stem}_{name}"), text.encode())
         write_whole(path, content)
@@ -94,13 +98,25 @@ def _refuse_other_forms(program: CompiledProgram, form: str) -> None:
 
 
 def _refuse_kernels(path: Path, form: str, kernels: str | Path | None) -> None:
-    if kernels is not None and form != ".plm":
+    if kernels not in (None, CORTEX_M, PILLION) and not Path(str(kernels)).exists():
         raise PillionError(
-            f"--kernels says nothing about {path}",
-            rule="a kernel set is for program images",
-            here=f"-o {path}",
-            help=f"-o {path.stem}.plm, or leave --kernels out",
+            f"there are no kernels `{kernels}`",
+            rule=f"{CORTEX_M}, {PILLION}, or the manifest of a kernel set",
+            here=f"--kernels {kernels}, and no file of this name",
+            help="pillion kernels --all --core CORE -o FOLDER/ writes FOLDER/manifest.json",
         )
+    if kernels is not None and (form not in (".plm", ".pte") or (form == ".plm" and kernels == CORTEX_M)):
+        raise PillionError(
+            f"--kernels {kernels} says nothing about {path}",
+            rule="the kernels of a .pte are cortex_m or pillion; a kernel set is for program images, alone or in a .pte",
+            here=f"-o {path}",
+            help=f"-o {path.stem}.plm or {path.stem}.pte, or leave --kernels out",
+        )
+
+
+def _has_images(kernels: str | Path | None) -> bool:
+    """Whether a .pte for these kernels holds program images."""
+    return kernels not in (None, CORTEX_M)
 
 
 def firmware(
@@ -127,10 +143,14 @@ def self_test_of(program: CompiledProgram, samples: SelfTestSamples) -> SelfTest
 
 def image(program: CompiledProgram, kernels: str | Path | None = None) -> bytes:
     """Returns the program as a program image. Raises if `kernels`, the manifest of a firmware's kernel set, lacks a kernel of it."""
-    if kernels is not None:
-        names = [routine.name for routine in program.lowered.routines]
-        require_kernels(read_kernel_set(Path(kernels)), program.target.core, names)
+    _require_firmware_kernels(program, kernels)
     return image_bytes(program.lowered, program.target.core.name)
+
+
+def _require_firmware_kernels(program: CompiledProgram, kernels: str | Path | None) -> None:
+    if kernels not in (None, PILLION):
+        names = [routine.name for routine in program.lowered.routines]
+        require_kernels(read_kernel_set(Path(str(kernels))), program.target.core, names)
 
 
 def tflite(program: CompiledProgram) -> bytes:
@@ -144,9 +164,17 @@ def tflite(program: CompiledProgram) -> bytes:
     return emit_tflite(legalized.replace(arithmetic=Arithmetic.TFLITE))
 
 
-def pte(program: CompiledProgram, runtime: Runtime = NEWEST_RUNTIME) -> bytes:
-    """Returns an ExecuTorch program: kernel calls for the core, delegate calls for the NPU's segments."""
+def pte(
+    program: CompiledProgram, runtime: Runtime = NEWEST_RUNTIME, kernels: str | Path | None = None
+) -> bytes:
+    """Returns an ExecuTorch program: kernel calls for the core, delegate calls for the NPU's segments.
+
+    `kernels` are those of the runtime's library `cortex_m` (the default), or `pillion`: then the core's segments are program
+    images, for a runtime with the delegate of `pillion kernels --delegate`. The manifest of a firmware's kernel set means
+    `pillion`, and raises if the set lacks a kernel of the program."""
     runtime = known_runtime(runtime)
+    if _has_images(kernels):
+        return _pte_with_images(program, runtime, kernels)
     payloads = [segment.payload for segment in program.payloads.segments]
     return emit_pte(
         _legalize_with_warnings(program, ".pte"),
@@ -157,11 +185,28 @@ def pte(program: CompiledProgram, runtime: Runtime = NEWEST_RUNTIME) -> bytes:
     )
 
 
-def bundled(program: CompiledProgram, samples: SelfTestSamples, runtime: Runtime = NEWEST_RUNTIME) -> bytes:
+def _pte_with_images(program: CompiledProgram, runtime: Runtime, kernels: str | Path | None) -> bytes:
+    payloads = program.payloads
+    if payloads.workspaces:  # the NPU's delegate has memory of its own
+        program = replace(program)
+        program.__dict__["payloads"] = replace(payloads, workspaces=())
+    _require_firmware_kernels(program, kernels)
+    code = [segment.payload for segment in payloads.segments]
+    target, checksums = program.target, reference_checksums(program.graph)
+    return emit_with_images(program.lowered, target.core.name, runtime, code, target.delegate, checksums)
+
+
+def bundled(
+    program: CompiledProgram,
+    samples: SelfTestSamples,
+    runtime: Runtime = NEWEST_RUNTIME,
+    kernels: str | Path | None = None,
+) -> bytes:
     """Returns a .bpte: the ExecuTorch program bundled with sample inputs and expected outputs."""
-    taken, graph = samples_of(program.graph, samples), legalize_for_runtime(program.graph)
+    graph = program.graph if _has_images(kernels) else legalize_for_runtime(program.graph)
+    taken = samples_of(program.graph, samples)
     answers = list(run_stream_steps(graph, taken, RunOptions(stream=True), graph.reference_step))
-    return bundle_with_samples(pte(program, runtime), taken, answers)
+    return bundle_with_samples(pte(program, runtime, kernels), taken, answers)
 
 
 def _legalize_with_warnings(program: CompiledProgram, form: str) -> Graph:

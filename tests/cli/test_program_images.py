@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from shell import Call, refused
 
 from pillion.emitters.image.reader import read_image
+from pillion.importers.pte.container import Container
 
 NET = Path(__file__).with_name("small_net.py")
 COMPILE = ("compile", "-m", f"{NET}:Net", "-t", "cortex-m33", "-q")
@@ -57,6 +59,63 @@ def test_run_gives_the_bytes_of_the_project(tmp_path: Path, pillion: Call) -> No
     assert ran["on"] == "mps2-an505"
     pillion("run", project, "-i", tmp_path / "x.npy", "-o", outputs[1], "--json")
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+@pytest.mark.torch
+def test_a_pte_holds_images_for_a_runtime_with_the_delegate(folder: Path, pillion: Call) -> None:
+    pte, image, kernels = folder / "net.pte", folder / "same.plm", folder / "delegate"
+    said = pillion(*COMPILE, "--kernels", "pillion", "-o", pte, "--json").facts
+    pillion(*COMPILE, "--kernels", "pillion", "-o", image, "--json")
+    assert (said["kernel_calls"], said["delegate_calls"], "operators" in said) == (0, 1, False)
+    shown = pillion("show", pte, "--json").facts
+    assert shown == pillion("show", image, "--json").facts
+    assert said["arena_bytes"] == shown["arena_bytes"]
+    command = ("kernels", "--for", pte, "--core", "cortex-m33", "-o", kernels)
+    pillion(*command, "--delegate", "--json")
+    assert {"PillionBackend.cpp", "CMakeLists.txt"} <= {path.name for path in kernels.iterdir()}
+    again = folder / "again.pte"
+    pillion(*COMPILE, "--kernels", kernels / "manifest.json", "-o", again, "--json")
+    assert again.read_bytes() == pte.read_bytes()
+    other = (*COMPILE[:4], "cortex-m55", "-q", "--kernels", kernels)
+    refused(pillion(*other, "-o", folder / "other.pte"), "another core", "--target cortex-m33")
+    default, named = folder / "plain.pte", folder / "named.pte"
+    pillion(*COMPILE, "-o", default, "--json")
+    pillion(*COMPILE, "--kernels", "cortex_m", "-o", named, "--json")
+    assert default.read_bytes() == named.read_bytes()
+    refused(pillion("run", pte, "--on", "executorch"), "does not run on executorch", "--on mps2-an505")
+    (wanted,) = read_image(image).inputs
+    np.savez(folder / "x.npz", np.zeros((2, *wanted.shape), np.float32))
+    pillion(*COMPILE, "--kernels", "pillion", "--selftest", folder / "x.npz", "-o", again, "--json")
+    assert pte.read_bytes() in again.with_suffix(".bpte").read_bytes()
+    refused(pillion("show", default), "no program image", "--kernels pillion")
+    refused(pillion(*COMPILE, "--kernels", "cortex_m", "-o", image), "says nothing about")
+    refused(pillion(*COMPILE, "--kernels", "cortex", "-o", pte), "no kernels `cortex`", "pillion, or the")
+    refused(pillion("verify", pte, "--seed", 7), "its own inputs", "MODEL")
+    refused(pillion("compile", "-m", pte, "-t", "cortex-m55", "-o", folder / "c"), "has no graph", "images")
+
+
+@pytest.mark.torch
+@pytest.mark.qemu
+@pytest.mark.slow
+def test_a_pte_with_an_image_runs_on_a_board(tmp_path: Path, pillion: Call) -> None:
+    outputs = [tmp_path / "pte.npy", tmp_path / "plm.npy"]
+    for form, output in zip(("net.pte", "net.plm"), outputs, strict=True):
+        pillion(*COMPILE, "--kernels", "pillion", "-o", tmp_path / form, "--json")
+        ran = pillion("run", tmp_path / form, "-o", output, "--json").facts
+        assert ran["on"] == "mps2-an505"
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    said = pillion("verify", tmp_path / "net.pte", "--json").facts
+    assert [row["different"] for row in said["executors"]] == ["0", "0"]
+    other = Container((tmp_path / "net.pte").read_bytes(), "net").record
+    assert other is not None
+    wrong = (tmp_path / "net.pte").read_bytes().replace(other.checksums[:8].encode(), b"00000000")
+    at = wrong.rindex(b"pillion\1")
+    wrong = wrong[: at + 12] + zlib.crc32(wrong[at + 20 :]).to_bytes(4, "little") + wrong[at + 16 :]
+    (tmp_path / "wrong.pte").write_bytes(wrong)
+    assert pillion("verify", tmp_path / "wrong.pte", "--json").code == 1
+    npu = tmp_path / "npu.pte"
+    pillion(*COMPILE[:4], "imxrt700", "-q", "--kernels", "pillion", "-o", npu, "--json")
+    refused(pillion("run", npu), "does not run on an emulated board", "delegates")
 
 
 def test_wrong_uses_are_refused(tmp_path: Path, pillion: Call) -> None:

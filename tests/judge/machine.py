@@ -53,6 +53,8 @@ class Answer:
     complaint: str
     steps: tuple[int, ...] = ()
     """Instructions of each call, where asked for."""
+    planned: int = 0
+    """The planned memory in bytes."""
 
 
 @cache
@@ -72,19 +74,22 @@ def judged(
     core: Core,
     runtime: Runtime,
     steps: bool = False,
+    image: Path | None = None,
 ) -> Answer:
-    """Runs a `.pte` on an emulated core, all samples in one go."""
+    """Runs a `.pte` on an emulated core, all samples in one go; in a firmware `image` with more than the judge's, if there is one."""
     fed = b"".join(array.tobytes() for sample in samples for array in sample)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.pte"
         path.write_bytes(program)
-        facts, raw = _judge().judge(path, fed, core=core, runtime=IMAGES[runtime], steps=steps)
+        facts, raw = _judge().judge(path, fed, core=core, runtime=IMAGES[runtime], steps=steps, image=image)
     complaint = "; ".join([*facts["failed"], *facts["log"]][:4]) or f"exit code {facts['exit']}"
     wanted = sum(v.type.size_bytes for v in outputs) * len(samples)
     ok = facts["ok"] and not facts["failed"] and len(raw) == wanted
     arrays = _cut(raw, outputs, len(samples)) if ok else ()
     made = tuple(facts["instructions"])
-    return Answer(ok, arrays, made, "" if ok else complaint, tuple(facts.get("steps", ())))
+    return Answer(
+        ok, arrays, made, "" if ok else complaint, tuple(facts.get("steps", ())), sum(facts["planned"])
+    )
 
 
 def _cut(raw: bytes, outputs: Sequence[Value], count: int) -> tuple[tuple[Array, ...], ...]:

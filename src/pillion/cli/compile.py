@@ -32,6 +32,7 @@ pillion compile ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
 pillion compile net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
 pillion compile net.py:Net -t cortex-m33 -q --calibrate photos/ --fit crop --mean 0.5 --std 0.5 -o net_fw/
 pillion compile mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
+pillion compile ds_cnn -t cortex-m55 -q --kernels pillion -o kws.pte     a third of the instructions, with a delegate
 pillion compile ds_cnn -t cortex-m55 -q --kernels kernels/manifest.json -o kws.plm    data for a firmware (`pillion kernels`)
 pillion compile resnet8 -t cortex-m33 -q --io-layout nhwc --rows-in -o cam/       rows of a camera, no frame buffer
 pillion compile net.py:Net -t cortex-m33 -q --rows-of image -o cam/          one of several inputs by rows
@@ -70,8 +71,12 @@ def compile(
     ] = None,
     selftest: SelfTestOption = None,
     kernels: Annotated[
-        Optional[Path],
-        option(RESULT, "For a .plm: manifest.json of the firmware's kernel set.", metavar="FILE"),
+        Optional[str],
+        option(
+            RESULT,
+            "Kernels of a .pte (default: cortex_m); of a .pte or .plm: a firmware's manifest.json.",
+            metavar="cortex_m|pillion|FILE",
+        ),
     ] = None,
     timing: TimingOptions,
     page: Annotated[

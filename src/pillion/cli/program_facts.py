@@ -130,7 +130,7 @@ def _pte_facts(file: bytes, runtime: str) -> Facts:
         **({"state_bytes": facts.state_bytes} if facts.state_bytes else {}),
         "kernel_calls": facts.kernel_calls,
         "delegate_calls": facts.delegate_calls,
-        "operators": list(facts.operators),
+        **({"operators": list(facts.operators)} if facts.operators else {}),
     }
 
 

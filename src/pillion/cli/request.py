@@ -258,7 +258,7 @@ def write_program(
     *,
     force: bool = False,
     selftest: Path | None = None,
-    kernels: Path | None = None,
+    kernels: str | None = None,
 ) -> None:
     """Writes the program in the form that the path's suffix selects, with a self-test if there are samples."""
     with _warnings_in_a_line("always"):

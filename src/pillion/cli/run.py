@@ -106,9 +106,11 @@ def run(
         )
         selftest_output.run_and_print_selftest(program, on, timeout, as_json)
         return
-    if suffix_of(program) == ".plm":
-        on = _image_board(program, on)
     run_one = {".pte": _run_file, ".plm": _run_image}.get(suffix_of(program), _run_project)
+    from pillion.run.image_board import is_image_file
+
+    if is_image_file(program):
+        on, run_one = _image_board(program, on), _run_image
     options = RunOptions(timeout, profile, native)
     with console.progress_bar(quiet=as_json):
         model, result, time, streaming = run_one(program, on, input or [], options, conditions)
@@ -138,10 +140,9 @@ def _run_project(
 
 def _image_board(program: Path, on: str) -> str:
     """Returns the board that runs a program image: `host` stands for the one with its core."""
-    from pillion.emitters.image.reader import read_image
-    from pillion.run.image_board import board_of
+    from pillion.run.image_board import board_of, runnable_image
 
-    return board_of(read_image(program), None if on == "host" else on).name
+    return board_of(runnable_image(program), None if on == "host" else on).name
 
 
 def _run_image(
@@ -150,11 +151,10 @@ def _run_image(
     """Runs a program image in a firmware with its kernels."""
     import tempfile
 
-    from pillion.emitters.image.reader import read_image
-    from pillion.run.image_board import image_firmware, image_result
+    from pillion.run.image_board import image_firmware, image_result, runnable_image
     from pillion.run.input_checks import check_arrays
 
-    image = read_image(program)
+    image = runnable_image(program)
     if options.profile or options.native or conditions is not None:
         raise PillionError(
             f"{program} is not measured op by op",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pillion.cli import console
 from pillion.cli.application import app
@@ -13,6 +13,9 @@ from pillion.cli.options import JsonOption
 from pillion.cli.program_facts import image_facts
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file, suffix_of
+
+if TYPE_CHECKING:
+    from pillion.emitters.image.reader import ProgramImage
 
 
 @app.command(
@@ -27,7 +30,7 @@ def show(
     file: Annotated[
         Path,
         argument(
-            "A .plm, npu_segment_N.bin of a C project, or a .tflite of NXP's converter.",
+            "A .plm, a .pte with images, npu_segment_N.bin of a C project, or a .tflite of NXP's converter.",
             metavar="FILE",
         ),
     ],
@@ -39,7 +42,7 @@ def show(
     """Show a program image, or the commands in an NPU's code.
 
     Every bit of the code is decoded or refused."""
-    if suffix_of(file) == ".plm":
+    if suffix_of(file) in (".plm", ".pte"):
         _show_image(file, as_json)
         return
     from pillion.targets import NPUS
@@ -65,9 +68,27 @@ def show(
 
 def _show_image(file: Path, as_json: bool) -> None:
     """Prints what a program image holds."""
-    from pillion.emitters.image.reader import read_image
+    from pillion.run.image_board import images_of
 
-    image = read_image(file)
+    images = [_facts_of_image(image) for image in images_of(file)]
+    if not images:
+        raise PillionError(
+            f"{file} holds no program image",
+            rule="a .plm, or a .pte of --kernels pillion",
+            here="a .pte of kernel calls",
+            help=f"pillion report {file} -o report.html",
+        )
+    if len(images) == 1:
+        console.print_facts(images[0], as_json)
+        return
+    for number, facts in enumerate(images if not as_json else []):
+        console.print_line(f"image {number}")
+        console.print_facts(facts, as_json)
+    if as_json:
+        console.print_facts({"images": images}, as_json)
+
+
+def _facts_of_image(image: ProgramImage) -> dict[str, Any]:
     tensors = {
         role: [
             f"{one.name}: {one.dtype.value}{list(one.shape)}{_scale(one.scale, one.zero_point)}"
@@ -75,8 +96,7 @@ def _show_image(file: Path, as_json: bool) -> None:
         ]
         for role, some in (("inputs", image.inputs), ("outputs", image.outputs))
     }
-    facts = {"model": image.name, "core": image.core, **tensors, **image_facts(image)}
-    console.print_facts(facts, as_json)
+    return {"model": image.name, "core": image.core, **tensors, **image_facts(image)}
 
 
 def _scale(scale: float | None, zero_point: int | None) -> str:

@@ -100,10 +100,15 @@ def _verify_file(
 ) -> Verification:
     """Verifies a .pte or the folder of a C project."""
     from pillion.compiler import load
+    from pillion.run.image_board import is_image_file
+    from pillion.run.image_check import verify_image
     from pillion.run.verify import verify_project
 
     if suffix_of(path) == ".plm":
         raise _nothing_in_image_error(path)
+    if is_image_file(path):
+        _refuse_own_inputs(path, samples, seed, arrays)
+        return verify_image(path)
     if suffix_of(path) != ".pte":
         return verify_project(path, samples, seed=seed, inputs=arrays)
     program = load(path, target)
@@ -118,6 +123,17 @@ def _verify_file(
             help="--target cortex-m55 (`pillion targets` lists all)",
         )
     return program.verify(samples, seed=seed, inputs=arrays)
+
+
+def _refuse_own_inputs(path: Path, samples: int, seed: int, arrays: list[Array] | None) -> None:
+    """Raises if a .pte with images is verified with other inputs than those of its checksums."""
+    if arrays or (samples, seed) != (3, 0):
+        raise PillionError(
+            f"{path} has outputs of its own inputs alone",
+            rule="a .pte with images holds checksums of the outputs for three random inputs, and no graph",
+            here="--input, --samples or --seed",
+            help="leave them out, or verify the model: pillion verify MODEL -t TARGET",
+        )
 
 
 def _nothing_in_image_error(path: Path) -> PillionError:

@@ -10,18 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from pillion.boards.board import BOARDS, Board, find_board, firmware_files
+from pillion.boards.board import BOARDS, Board, firmware_files
 from pillion.boards.build import Sources
 from pillion.boards.firmware import Firmware
 from pillion.boards.project_layout import HARNESS_FOLDER
 from pillion.boards.qemu import QemuResult, link_firmware, run_built
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.image.kernel_set import kernel_set_files
-from pillion.emitters.image.reader import ProgramImage
+from pillion.emitters.image.reader import ProgramImage, image_in, read_image
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import LazyContent
+from pillion.host_io.atomic_files import LazyContent, suffix_of
+from pillion.importers.pte import delegates_in
 from pillion.ir.types import Array
 from pillion.run.executor import RunResult
+from pillion.schemas.pte import PILLION_BACKEND
 
 SET, MODEL = "set", "image"
 """The folders of the kernel set, and of the program that opens an image."""
@@ -40,6 +42,34 @@ class ImageFirmware:
         """Runs an image on samples, which are consecutive if it has a state."""
         raw = b"".join(np.ascontiguousarray(x).tobytes() for sample in samples for x in sample)
         return run_built(self.elf, self.board, {"net.plm": image, "input.bin": raw}, profile, timeout)
+
+
+def images_of(file: Path) -> list[ProgramImage]:
+    """Returns the program image in a .plm file, or those in the delegates of a .pte file."""
+    if suffix_of(file) != ".pte":
+        return [read_image(file)]
+    payloads = (payload for name, payload in delegates_in(file) if name == PILLION_BACKEND)
+    return [image_in(payload, f"a delegate of {file}") for payload in payloads]
+
+
+def is_image_file(file: Path) -> bool:
+    """Whether a file is a program image, or a .pte with some."""
+    form = suffix_of(file)
+    return form == ".plm" or (form == ".pte" and PILLION_BACKEND in dict(delegates_in(file)))
+
+
+def runnable_image(file: Path) -> ProgramImage:
+    """Returns the only image of a file. Raises if a program has several, with NPU segments between them."""
+    images = images_of(file)
+    count = len(delegates_in(file)) if suffix_of(file) == ".pte" else 1
+    if len(images) != 1 or count != 1:
+        raise PillionError(
+            f"{file} does not run on an emulated board",
+            rule="a board runs programs of one image; other delegates run on the chip alone",
+            here=f"{count} delegates, of which {len(images)} hold images",
+            help="pillion verify MODEL -t TARGET runs NPU segments by their reference",
+        )
+    return images[0]
 
 
 def image_firmware(folder: Path, kernels: Iterable[int], board: Board) -> ImageFirmware:
@@ -86,16 +116,16 @@ def image_result(image: ProgramImage, ran: QemuResult) -> RunResult:
 def board_of(image: ProgramImage, name: str | None = None) -> Board:
     """Returns the board that runs an image: the one of this name, or one with its core."""
     fitting = [board for board in BOARDS.values() if _runs(board, image.core)]
-    own = CORES[image.core].board
-    if name is None and fitting:
-        return BOARDS[own] if own else fitting[0]
-    if name is not None and find_board(name) in fitting:
-        return find_board(name)
+    core = CORES[image.core]
+    own = [BOARDS[core.board]] if core.board and fitting else fitting[:1]
+    for board in own if name is None else fitting:
+        if name in (None, board.name):
+            return board
     raise PillionError(
         f"`{image.name}` does not run on {name or 'an emulated board'}",
         rule="an image runs on boards whose core runs its kernels",
         here=f"the image is for {image.core}",
-        help=f"--on {fitting[0].name}" if fitting else "run it on the chip",
+        help=f"--on {own[0].name}" if own else "run it on the chip",
     )
 
 

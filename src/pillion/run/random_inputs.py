@@ -27,7 +27,9 @@ def random_samples(graph: Graph, count: int, seed: int) -> list[list[Array]]:
     return [[_random_value(graph, value, rng) for value in graph.inputs] for _ in range(count)]
 
 
-def samples_of_manifest(buffers: Sequence[ManifestBuffer], count: int, seed: int) -> list[list[Array]]:
+def samples_of_manifest(
+    buffers: Sequence[ManifestBuffer | Value], count: int, seed: int
+) -> list[list[Array]]:
     """Returns inputs for a C project, of which only the types are known."""
     rng = np.random.default_rng(seed)
     return [[_random_of_type(b.shape, b.dtype, rng) for b in buffers] for _ in range(count)]

@@ -120,7 +120,7 @@ def verify(
     with show_progress():
         runs = tuple(_run_executor(executor, program, streams) for executor in taking_part)
         differences = tuple(_first_differences(program, taking_part, runs, streams))
-    count, pairs = len(data) // steps, _compare_pairs(runs)
+    count, pairs = len(data) // steps, compare_pairs(runs)
     return Verification(graph.name, program.target.name, count, runs, pairs, differences, steps)
 
 
@@ -153,7 +153,7 @@ def verify_project(
     streams = _group_into_streams(data, steps)
     with show_progress():
         runs = tuple(_run_folder(folder, name, streams) for name in _project_executors(folder, manifest))
-    count, pairs = len(data) // steps, _compare_pairs(runs)
+    count, pairs = len(data) // steps, compare_pairs(runs)
     return Verification(manifest.model, manifest.target, count, runs, pairs, (), steps)
 
 
@@ -251,7 +251,8 @@ def _stream_and_index(streams: Streams, number: int) -> tuple[Samples, int]:
     raise AssertionError("each output is of a run")
 
 
-def _compare_pairs(runs: Sequence[VerifiedRun]) -> tuple[ExecutorPair, ...]:
+def compare_pairs(runs: Sequence[VerifiedRun]) -> tuple[ExecutorPair, ...]:
+    """Returns all pairs of executors that ran, with the number of bytes that differ."""
     return tuple(
         ExecutorPair(
             a.executor,

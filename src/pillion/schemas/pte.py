@@ -30,6 +30,8 @@ ARENA, STATE = 1, 2
 """The memory ids of planned tensors: valid during a run, or persistent states."""
 ALIGNMENT = 16
 """The alignment of planned tensors, constants and delegate data."""
+PILLION_BACKEND = "PillionBackend"
+"""The delegate whose payloads are program images."""
 RECORD_KEY = "pillion"
 """The named data with the program's origin and core, which a runtime never reads."""
 

@@ -51,6 +51,8 @@ class OpenedRecord:
     graph: bytes
     is_whole: bool
     """Whether the file before the record is unchanged."""
+    checksums: str = ""
+    """Of the reference's outputs, if the program holds no graph."""
 
 
 def compose_record(head: dict[str, str], graph: bytes) -> ProgramRecord:
@@ -68,14 +70,16 @@ def open_record(raw: bytes, before: memoryview) -> OpenedRecord | None:
     behind = raw[_HEAD.size :]
     if zlib.crc32(behind) != of_record or length > len(behind):
         raise MalformedError("its record is damaged")
-    core, runtime, model = _parse_facts(behind[:length])
-    return OpenedRecord(core, runtime, model, _decompress(behind[length:]), zlib.crc32(before) == of_file)
+    core, runtime, model, checksums = _parse_facts(behind[:length])
+    is_whole = zlib.crc32(before) == of_file
+    return OpenedRecord(core, runtime, model, _decompress(behind[length:]), is_whole, checksums)
 
 
 def _parse_facts(raw: bytes) -> tuple[str, ...]:
     try:
         head = json.loads(raw)
-        return tuple(str(head[key]) for key in ("core", "runtime", "model"))
+        facts = [head[key] for key in ("core", "runtime", "model")]
+        return tuple(map(str, (*facts, head.get("checksums", ""))))
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise MalformedError(f"its record is damaged: {error}") from None
 

@@ -22,6 +22,8 @@ from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, pa
 from pillion.host_io.project_folders import Listing, ProjectWrite, check_paths, sha256
 
 RUNTIME = ("pillion_image.c", "pillion_image_bind.c", "pillion_image_steps.h", "pillion_image.h")
+DELEGATE = ("PillionBackend.cpp", "CMakeLists.txt")
+"""What runs images in ExecuTorch's runtime."""
 TABLE, TABLE_HEADER = "pillion_kernels.c", "pillion_kernels.h"
 MOST_KERNELS = 255
 """The most kernels of a set: their places in the table have 8 bits."""
@@ -55,13 +57,14 @@ class KernelSet:
         return json.dumps(as_plain_data(self), indent=2) + "\n"
 
 
-def kernel_set_files(numbers: Iterable[int], core: Core) -> dict[str, Content]:
-    """Returns path → content of a kernel set for a core. Raises if the core does not run a kernel."""
+def kernel_set_files(numbers: Iterable[int], core: Core, delegate: bool = False) -> dict[str, Content]:
+    """Returns path → content of a kernel set for a core, with the ExecuTorch delegate if wanted. Raises if the core does not
+    run a kernel."""
     abi = kernel_abi()
     kernels = [abi.kernels[number] for number in sorted(set(numbers))]
     for kernel in kernels:
         _require_core(kernel, core)
-    files: dict[str, Content] = {name: _runtime_file(name) for name in RUNTIME}
+    files: dict[str, Content] = {name: _runtime_file(name) for name in (*RUNTIME, *DELEGATE * delegate)}
     files |= {TABLE: _table(kernels, core), TABLE_HEADER: _runtime_file(TABLE_HEADER)}
     files |= {
         f"include/pillion/{path.name}": path.read_text("utf-8")

@@ -91,7 +91,11 @@ def _operand_count(kind: int, number: int, argument: int) -> int:
 
 def read_image(path: Path) -> ProgramImage:
     """Reads the image in a file. Raises if it is none, is damaged, or is of another version."""
-    content = read_whole(path, "program image", MOST_BYTES)
+    return image_in(read_whole(path, "program image", MOST_BYTES), str(path))
+
+
+def image_in(content: bytes, place: str) -> ProgramImage:
+    """Reads the image in bytes that were found at a place."""
     why = _why_refused(content)
     if not why:
         try:
@@ -99,7 +103,7 @@ def read_image(path: Path) -> ProgramImage:
         except (struct.error, IndexError, ValueError) as error:
             why = f"a damaged image: {error}"
     raise PillionError(
-        f"{path} is no program image that this version reads",
+        f"{place} is no program image that this version reads",
         rule="a file that `pillion compile MODEL -o net.plm` wrote, with the same version of the kernels",
         here=why,
         help="compile the model again",

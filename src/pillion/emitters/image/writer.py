@@ -108,7 +108,8 @@ class _ImageWriter:
 
     def __init__(self, program: CProgram, core: str, abi: KernelAbi) -> None:
         self.program, self.core, self.abi = program, core, abi
-        segments = [step.index for step in program.steps if isinstance(step.choice.op, Segment)]
+        own = {op for op in program.graph.ops if isinstance(op, Segment)}
+        segments = [step.index for step in program.steps if step.choice.op in own]
         self.segments = {index: number for number, index in enumerate(segments)}
         self.constants = _Data()
         self.constant_offsets = {

@@ -172,7 +172,7 @@ class Writer:
             non_const_buffer_sizes=[
                 0,
                 memory.arena_bytes,
-                *([memory.state_bytes] if self.initial.segments else []),
+                *([memory.state_bytes] if memory.state_bytes else []),
             ],
         )
 

@@ -16,7 +16,7 @@ from pillion.importers.pte.embedded_graph import delegate_payloads, recorded_gra
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.schemas.flatbuffer import MalformedError
-from pillion.schemas.pte import Tensor
+from pillion.schemas.pte import PILLION_BACKEND, Tensor
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,24 @@ def read(source: str | os.PathLike[str] | bytes) -> ReadProgram:
         ) from None
 
 
+def delegates_in(file: str | os.PathLike[str]) -> list[tuple[str, bytes]]:
+    """Returns the names of the delegates of a `.pte` file with their payloads; empty if it is damaged."""
+    try:
+        container = Container(read_whole(Path(file), ".pte"), Path(file).stem)
+        return [(str(delegate.id), container.payload(delegate)) for delegate in container.plan.delegates]
+    except MalformedError:
+        return []
+
+
 def _read_program(container: Container) -> ReadProgram:
     record = container.record
+    if any(delegate.id == PILLION_BACKEND for delegate in container.plan.delegates):
+        raise PillionError(
+            f"`{container.name}` has no graph",
+            rule="a .pte of --kernels pillion holds program images: kernel calls of its core, and not the model",
+            here=f"delegates for {PILLION_BACKEND}, compiled for {record.core if record else 'an unknown core'}",
+            help="name the model, with --target; `pillion show`, `run` and `verify` take the file",
+        )
     is_recorded = record is not None and record.is_whole
     if record is not None and is_recorded:
         graph = recorded_graph(container, record.graph)
@@ -89,4 +105,4 @@ def _dim_orders(
     return tuple(orders)
 
 
-__all__ = ["ReadProgram", "read"]
+__all__ = ["ReadProgram", "delegates_in", "read"]

@@ -18,6 +18,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.types import Array
 from pillion.schemas.flatbuffer import MalformedError
 from pillion.schemas.ir_payload import is_ir
+from pillion.schemas.pte import PILLION_BACKEND
 from pillion.targets import npu_interpreter
 
 
@@ -35,9 +36,11 @@ _errors: list[str] = []
 
 
 def delegate_names(program: bytes) -> list[str]:
-    """Returns the names of a program's delegates; empty if the runtime refuses the file."""
+    """Returns the names of a program's delegates but the one for program images; empty if the runtime refuses the file."""
     try:
-        return sorted({delegate.id for delegate in Container(program, "program").plan.delegates})
+        return sorted(
+            {delegate.id for delegate in Container(program, "program").plan.delegates} - {PILLION_BACKEND}
+        )
     except (MalformedError, PillionError):
         return []
 

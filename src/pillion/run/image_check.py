@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verifies program images in .pte files, which hold no graph: the record has checksums of the reference's outputs for random inputs."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.host_io.atomic_files import read_whole
+from pillion.importers.pte.container import Container
+from pillion.ir.graph import Graph
+from pillion.ir.types import DType
+from pillion.ops import Segment
+from pillion.run.executor import Outputs, RunOptions
+from pillion.run.image_board import board_of, image_firmware, runnable_image
+from pillion.run.random_inputs import samples_of_manifest
+from pillion.run.stream_steps import run_stream_steps
+from pillion.run.verify import Verification, VerifiedRun, compare_pairs
+
+SAMPLES, SEED = 3, 0
+"""The number of consecutive runs, and the seed of their inputs."""
+
+
+def reference_checksums(graph: Graph) -> str:
+    """Returns a CRC-32 of all outputs for each of the runs; empty for programs that a board does not run, and for those whose
+    inputs may be indices."""
+    if any(isinstance(op, Segment) for op in graph.ops) or any(v.dtype is DType.INT32 for v in graph.inputs):
+        return ""
+    samples = samples_of_manifest(graph.inputs, SAMPLES, SEED)
+    steps = run_stream_steps(graph, samples, RunOptions(stream=True), graph.reference_step)
+    return " ".join(f"{zlib.crc32(_raw(outputs)):08x}" for outputs in steps)
+
+
+def verify_image(file: Path) -> Verification:
+    """Runs the image of a .pte on an emulated board, and compares checksums of its outputs with those in the record."""
+    image = runnable_image(file)
+    record = Container(read_whole(file, ".pte"), file.stem).record
+    if record is None or not record.checksums or not record.is_whole:
+        raise PillionError(
+            f"{file} has no reference to compare with",
+            rule="a .pte of --kernels pillion has checksums of the reference's outputs, if its inputs are no indices",
+            here="none are in its record" if record and record.is_whole else "the file was changed",
+            help=f"pillion verify MODEL -t TARGET, and pillion run {file} -i x.npy -o y.npy",
+        )
+    board, begin = board_of(image), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="pillion-") as folder:
+        firmware = image_firmware(Path(folder), image.kernels, board)
+        raw = firmware.run(image.content, samples_of_manifest(image.inputs, SAMPLES, SEED)).outputs
+    size = len(raw) // SAMPLES
+    found = [zlib.crc32(raw[size * n : size * (n + 1)]) for n in range(SAMPLES)]
+    runs = (
+        VerifiedRun("reference, CRC-32", _as_outputs([int(word, 16) for word in record.checksums.split()])),
+        VerifiedRun(f"{board.name}, CRC-32", _as_outputs(found), time.monotonic() - begin),
+    )
+    return Verification(image.name, image.core, SAMPLES, runs, compare_pairs(runs), ())
+
+
+def _as_outputs(checksums: Sequence[int]) -> tuple[Outputs, ...]:
+    return tuple((np.array([one], np.uint32),) for one in checksums)
+
+
+def _raw(outputs: Outputs) -> bytes:
+    return b"".join(np.ascontiguousarray(y).tobytes() for y in outputs)

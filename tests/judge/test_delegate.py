@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The delegate `PillionBackend` in the real runtime on emulated cores: one firmware for each core runs a table of programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import pillion
+from judge.delegate import answer_of, firmware, missing_tools, rows
+from judge.machine import CORES, RUNTIMES, Core, judged
+from judge.zoo import RESULTS
+from nets_as_written import NETS
+from pillion.emitters.pte import Runtime
+from pillion.program import Program
+from pillion.run.verify import random_samples
+from test_sequences import Layer
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.torch,
+    pytest.mark.skipif(bool(missing_tools()), reason=missing_tools()),
+]
+MOST_OF_PEER = 0.36
+"""Instructions as a share of those of ExecuTorch's own flow."""
+MOST_OF_PROJECT = 1.05
+"""Instructions as a share of those of the C project: deep_autoencoder has 13 short ops, and takes more than 0.36 on Cortex-M33 as a C project, too."""
+MORE_MEMORY = 1024
+"""Planned bytes, beyond the arena of the C project."""
+
+
+class Spectrum(nn.Module):
+    """Magnitudes of a short-time Fourier transform."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        window = torch.hann_window(16)
+        return torch.stft(x, 16, 8, window=window, center=False, return_complex=True).abs()
+
+
+class Stateful(nn.Module):
+    """A sum over runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sum", torch.zeros(1, 8))
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.sum.copy_(self.sum * 0.5 + self.layer(x))
+        return torch.tanh(self.sum)
+
+
+def bilstm() -> nn.Module:
+    return Layer(nn.LSTM, 3, 7, bidirectional=True, batch_first=True)
+
+
+Built = tuple[nn.Module, tuple[Any, ...]]
+DECOMPOSED: dict[str, Callable[[], Built]] = {
+    "layer norm": lambda: (NETS["layer norm"].built(), NETS["layer norm"].inputs()),
+    "group norm": lambda: (NETS["group norm"].built(), NETS["group norm"].inputs()),
+    "attention": lambda: (NETS["encoder with a mask"].built(), NETS["encoder with a mask"].inputs()),
+    "bilstm": lambda: (bilstm(), (torch.rand(1, 5, 3) * 2 - 1,)),
+    "spectrum": lambda: (Spectrum(), (torch.randn(1, 80),)),
+    "state": lambda: (Stateful(), (torch.randn(1, 8),)),
+}
+"""Nets whose cortex_m programs compute something else than `program.run`, or do not exist; and one with a state."""
+
+
+def compiled(core: Core) -> dict[str, Program]:
+    built = {name: make() for name, make in DECOMPOSED.items()}
+    torch.manual_seed(0)
+    return {
+        name: pillion.compile(module.eval(), inputs, target=CORES[core], progress=False)
+        for name, (module, inputs) in built.items()
+    }
+
+
+@pytest.mark.turns(5)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_programs_take_a_third_of_the_instructions_in_the_memory_of_the_project(runtime: Runtime) -> None:
+    figures = json.loads(RESULTS.read_text("utf-8"))["delegate"]
+    for one in rows(["ds_cnn", "resnet8", "deep_autoencoder"], runtime):
+        assert not one.answer.complaint, str(one)
+        instructions = max(one.answer.instructions)
+        most = max(MOST_OF_PEER * one.peer_instructions, MOST_OF_PROJECT * one.project_instructions)
+        assert instructions <= most, str(one)
+        assert one.share <= MOST_OF_PEER or (one.model, one.core) == ("deep_autoencoder", "m33"), str(one)
+        recorded = figures[one.model][CORES[one.core]]
+        assert instructions == pytest.approx(recorded["instructions"], rel=0.005), str(one)
+        assert one.answer.planned <= one.arena_bytes + MORE_MEMORY, str(one)
+
+
+@pytest.mark.turns(5)
+@pytest.mark.parametrize("core", CORES)
+def test_norms_attention_recurrence_and_spectra_are_those_of_the_program(core: Core, tmp_path: Path) -> None:
+    programs = compiled(core)
+    elf = firmware(tmp_path, list(programs.values()), core, RUNTIMES[0])
+    for name, program in programs.items():
+        samples = 1 if program.graph.states else 2  # the runtime keeps states from sample to sample
+        answer = answer_of(program, elf, core, RUNTIMES[0], samples)
+        assert not answer.complaint, name
+        memory = program.memory
+        assert answer.planned <= memory.arena_bytes + memory.state_bytes + MORE_MEMORY, name
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_a_runtime_without_the_delegate_or_with_other_kernels_says_so(core: Core, tmp_path: Path) -> None:
+    net, other = nn.Sequential(nn.Linear(8, 8)), nn.Sequential(nn.Conv2d(3, 8, 3))
+    program, owner = (
+        pillion.compile(module.eval(), inputs, target=CORES[core], progress=False)
+        for module, inputs in ((net, (torch.randn(1, 8),)), (other, (torch.randn(1, 3, 8, 8),)))
+    )
+    fed = random_samples(program.graph, 1, seed=3)
+    pte = program.pte(kernels="pillion")
+    plain = judged(pte, program.graph.outputs, fed, core, RUNTIMES[0])
+    assert "PillionBackend is not registered" in plain.complaint
+    elf = firmware(tmp_path, [owner], core, RUNTIMES[0])
+    lacking = judged(pte, program.graph.outputs, fed, core, RUNTIMES[0], image=elf)
+    assert "PillionBackend: the firmware lacks a kernel of the image" in lacking.complaint
+    at = pte.index(b"PLM1") + 300
+    broken = pte[:at] + bytes([pte[at] ^ 1]) + pte[at + 1 :]
+    damaged = judged(broken, program.graph.outputs, fed, core, RUNTIMES[0], image=elf)
+    assert "PillionBackend: the image is damaged" in damaged.complaint
