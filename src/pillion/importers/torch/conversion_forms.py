@@ -20,6 +20,7 @@ from pillion.importers.torch.fx_nodes import (
     constant_of,
     conversion_name,
     is_constant,
+    is_tensor,
     replace,
     shape_of,
     source_line,
@@ -134,26 +135,32 @@ def _require_activation(quantize: Node) -> None:
         raise refuse_conversion(quantize, "an activation with a scale per channel")
     if quantize.args[5] not in (torch.int8, torch.uint8):
         raise refuse_conversion(quantize, f"an activation of {quantize.args[5]}")
-    computing = [user for user in quantize.users if not conversion_name(user)]
+    is_output = quantize.args[5] is torch.int8
+    computing = [u for u in quantize.users if not conversion_name(u) and not (is_output and u.op == "output")]
     if computing:
         names = ", ".join(f"`{user.name}`" for user in computing)
         raise refuse_conversion(
             quantize,
             f"{names} takes the integers themselves",
-            "a dequantize follows each quantize, at the program's outputs, too (--io-dtype int8 makes these int8)",
+            "a dequantize follows each quantize, but for outputs of int8",
         )
 
 
 def _require_own_parameters(dequantize: Node) -> None:
     """Raises if an activation is not dequantized as it was quantized."""
     source: Any = dequantize.args[0]
-    if conversion_name(source) != "quantize_per_tensor":
+    if source.op == "placeholder" and is_tensor(source, torch.int8):
+        first = next(iter(source.users))
+        if any(user.args[1:3] != first.args[1:3] for user in source.users):
+            raise refuse_conversion(dequantize, f"`{source.name}` is not read with one scale")
+        dequantize.args = (*dequantize.args[:3], *FULL)
+    elif conversion_name(source) != "quantize_per_tensor":
         raise refuse_conversion(
             dequantize,
-            f"`{source.name}` gives integers",
-            "a quantize precedes each dequantize, at the program's inputs, too (--io-dtype int8 makes these int8)",
+            f"`{source.name}` gives {str(source.meta['val'].dtype).removeprefix('torch.')}",
+            "a quantize precedes each dequantize, but for inputs of int8",
         )
-    if dequantize.args[1:] != source.args[1:]:
+    elif dequantize.args[1:] != source.args[1:]:
         raise refuse_conversion(dequantize, f"other parameters than those of `{source.name}`")
 
 
@@ -162,7 +169,8 @@ def _use_int8(quantize: Node) -> None:
     source, scale, zero_point, low, high, dtype = quantize.args
     offset = UINT8_OFFSET if dtype is torch.uint8 else 0
     parameters: Any = (scale, zero_point - offset, *FULL)  # type: ignore[operator]  # a number
-    for dequantize in list(quantize.users):
+    readers = [user for user in quantize.users if user.op != "output"]
+    for dequantize in readers:
         dequantize.args = (quantize, *parameters)
     if (low - offset, high - offset, torch.int8) != FULL:  # type: ignore[operator]  # numbers
         bounds = [float(scale) * (bound - zero_point) for bound in (low, high)]  # type: ignore[operator, arg-type]  # numbers
@@ -170,7 +178,7 @@ def _use_int8(quantize: Node) -> None:
         reals = call(quantize, PER_TENSOR.dequantize, integers, *parameters)
         source = call(quantize, aten.clamp.default, reals, *bounds)
     quantize.args = (source, *parameters)
-    for node in (quantize, *quantize.users):
+    for node in (quantize, *readers):
         node.meta["val"] = call_value(node)
 
 

@@ -97,7 +97,7 @@ class _Importer:
         dtype = input_dtype(node)
         value = Value(
             self.builder.names.fresh(c_identifier(node.name)),
-            TensorType(tuple(shape[a] for a in order), dtype, UNIT_SCALE if dtype in BYTES else None),
+            TensorType(tuple(shape[a] for a in order), dtype, _input_quant(node) if dtype in BYTES else None),
         )
         self.inputs.append(value)
         return LayoutValue(value, order)
@@ -190,6 +190,13 @@ def no_row_error(node: Node) -> PillionError:
         here=f"{node.name} ({source_line(node)})",
         help="write it with supported operators, or open an issue with the model's source line",
     )
+
+
+def _input_quant(node: Node) -> PerTensor:
+    """Returns the scale and zero point with which an input of integers is dequantized."""
+    reader = next(iter(node.users), None)
+    is_quantized = conversion_name(reader) == "dequantize_per_tensor"
+    return PerTensor(float(reader.args[1]), int(reader.args[2])) if is_quantized else UNIT_SCALE  # type: ignore[union-attr, arg-type]  # numbers
 
 
 def _as_python_number(value: Any) -> Any:

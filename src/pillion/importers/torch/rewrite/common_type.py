@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import aten, call, constant, constant_of, fake_result, replace
+from pillion.importers.torch.fx_nodes import (
+    aten,
+    call,
+    constant,
+    constant_of,
+    conversion_name,
+    fake_result,
+    replace,
+)
 
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 NARROW = frozenset({torch.int16, torch.int8})
@@ -27,9 +35,9 @@ def int8_to_real(x: Tensor) -> Tensor:
 
 
 def widen_inputs(module: GraphModule) -> None:
-    """Widens all int8 and int16 inputs."""
+    """Widens all int8 and int16 inputs but those that a dequantize reads."""
     for node in module.graph.find_nodes(op="placeholder"):
-        if node.users and dtype_of(node) in NARROW:
+        if not all(map(conversion_name, node.users)) and dtype_of(node) in NARROW:
             with module.graph.inserting_after(node):
                 wide = module.graph.call_function(widen_to_int32, (node,))
             wide.meta["val"] = fake_result(node)
