@@ -15,6 +15,7 @@ from pillion.emitters.c.lower import CProgram
 from pillion.emitters.c.npu_segments import npu_header, segment_reference_files, segment_steps
 from pillion.emitters.image.kernel_abi import kernel_abi
 from pillion.emitters.image.kernel_set import kernel_set_files, write_kernel_set
+from pillion.emitters.image.reader import ProgramImage
 from pillion.emitters.image.writer import image_bytes
 from pillion.host_io.atomic_files import Content
 from pillion.ir.types import Array
@@ -24,20 +25,26 @@ FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-ffp
 CHECKED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def kernel_numbers(programs: Iterable[CProgram]) -> list[int]:
+def kernel_numbers(programs: Iterable[CProgram | ProgramImage]) -> list[int]:
     """Returns the numbers of the kernels that programs call."""
-    return sorted({kernel_abi().number(routine.name) for p in programs for routine in p.routines})
+    abi, numbers = kernel_abi(), set[int]()
+    for p in programs:
+        numbers.update(p.kernels if isinstance(p, ProgramImage) else (abi.number(r.name) for r in p.routines))
+    return sorted(numbers)
 
 
-def build_driver(folder: Path, programs: Sequence[CProgram], flags: Sequence[str] = CHECKED) -> Path:
+def build_driver(
+    folder: Path, programs: Sequence[CProgram | ProgramImage], flags: Sequence[str] = CHECKED
+) -> Path:
     """Returns the driver with a set of the kernels of these programs, as an executable for this computer. The references of a single
     program's NPU segments are linked, too."""
     files: dict[str, Content] = {}
     inner: list[CProgram] = []
-    if len(programs) == 1 and segment_steps(programs[0]):
-        files, inner = segment_reference_files(programs[0])
-        files |= npu_header(programs[0])
-        name, more = programs[0].graph.name, ", workspace" * bool(programs[0].workspaces)
+    first = programs[0]
+    if len(programs) == 1 and isinstance(first, CProgram) and segment_steps(first):
+        files, inner = segment_reference_files(first)
+        files |= npu_header(first)
+        name, more = first.graph.name, ", workspace" * bool(first.workspaces)
         cases = [
             f"case {n}: {name}_npu_segment_{n}(inputs, outputs{more}); break;" for n in range(len(inner))
         ]

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pillion inside ExecuTorch's flow; needs the extra `executorch`. `PillionQuantizer` annotates for a target; what
-`convert_pt2e` then returns goes to `pillion.compile`."""
+"""Annotates models in torchao's flow as `pillion.compile` quantizes them."""
 
 from __future__ import annotations
-
-from importlib.util import find_spec
 
 import pillion.importers.torch.quantize  # noqa: F401  # it imports torchao without that library's messages
 
@@ -22,16 +19,6 @@ from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.rewrite.layer_biases import LAYERS
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 from pillion.targets import find_target
-
-__all__ = ["PillionQuantizer"]
-
-if find_spec("executorch") is None:
-    raise PillionError(
-        "ExecuTorch is not installed",
-        rule="pillion.executorch belongs to the extra `executorch`",
-        here="import pillion.executorch",
-        help="pip install 'pillion[executorch]'",
-    )
 
 
 class PillionQuantizer(Quantizer):

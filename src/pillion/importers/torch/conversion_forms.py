@@ -42,15 +42,23 @@ MOVES = (aten.reshape.default, aten.permute.default)
 """Moves, in canonical form, that weights pass through."""
 
 
-def refuse_conversion(node: Node, actual: str, rule: str = "") -> PillionError:
+class ConversionError(PillionError):
+    """A quantize or dequantize node without int8 form."""
+
+    node: Node
+
+
+def refuse_conversion(node: Node, actual: str, rule: str = "") -> ConversionError:
     """Returns the error for a conversion that has no int8 form."""
-    return PillionError(
+    error = ConversionError(
         "the converted program has a quantization without int8 form",
         rule=rule
         or "int8 or uint8 per tensor, int8 weights per channel with zero points of 0, int32 biases; all scales are constants",
         here=f"`{node.name}`: {actual}" + (f"  ({line})" if (line := source_line(node)) else ""),
         help="configure the quantizer for static, symmetric int8 weights, or compile the float model with --quantize",
     )
+    error.node = node
+    return error
 
 
 def canonicalize_conversions(module: GraphModule) -> None:

@@ -36,7 +36,9 @@ CallLowering = Callable[[Node], Node | None]
 
 RANDOM = torch.Tag.nondeterministic_seeded
 
-KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn")
+SOURCE_NODE = "pillion_source_node"
+"""Metadata key of the node's name in the program that the graph was made from."""
+KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", SOURCE_NODE)
 """Metadata that a replacement node inherits."""
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')

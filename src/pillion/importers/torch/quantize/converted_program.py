@@ -4,6 +4,7 @@ each tensor is quantized; nothing is calibrated."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -100,6 +101,13 @@ def read_converted(model: nn.Module | ExportedProgram, inputs: tuple[Tensor, ...
         check_examples(model, inputs)
     exported = model if isinstance(model, ExportedProgram) else export(model, inputs)
     module = exported.module(check_guards=False)
+    canonicalize_converted(module)
+    refuse_float_nodes(module, name)
+    return module
+
+
+def canonicalize_converted(module: GraphModule) -> None:
+    """Rewrites a captured converted program in the form of `QuantizedProgram`."""
     canonicalize_conversions(module)
     rewrite_for_quantization(module)
     move_constants(module)
@@ -107,8 +115,6 @@ def read_converted(model: nn.Module | ExportedProgram, inputs: tuple[Tensor, ...
     rescale_pools(module)
     module.graph.eliminate_dead_code()
     module.recompile()
-    _refuse_float_nodes(module, name)
-    return module
 
 
 def _quantize_before_moves(module: GraphModule) -> None:
@@ -136,17 +142,25 @@ def _is_real(node: Node) -> bool:
     return conversion_name(node).startswith("dequantize")
 
 
-def _refuse_float_nodes(module: GraphModule, name: str) -> None:
-    """Raises if calls have no int8 form, with the node and the reason."""
+def float_nodes(module: GraphModule) -> Iterator[tuple[Node, str]]:
+    """Yields the calls of a canonical program that have no int8 form, each with the reason."""
     constants = constant_nodes(module.graph)
-    computing = [n for n in calls(module.graph) if n not in constants and not conversion_name(n)]
-    writes = [node for node in computing if is_write(node)]
+    for node in calls(module.graph):
+        if node not in constants and not conversion_name(node):
+            reason = "it writes into a tensor that others see" if is_write(node) else _float_reason(node)
+            if reason:
+                yield node, reason
+
+
+def refuse_float_nodes(module: GraphModule, name: str) -> None:
+    """Raises if calls have no int8 form, with the node and the reason."""
+    found = list(float_nodes(module))
+    writes = [node for node, _ in found if is_write(node)]
     if writes:
         raise refused_writes([source_line(node) for node in writes], operator_name(writes[0]))
     left = [
         f"{operator_name(node)} `{node.name}`{f' ({line})' if (line := source_line(node)) else ''}: {reason}"
-        for node in computing
-        if (reason := _float_reason(node))
+        for node, reason in found
     ]
     if left:
         raise PillionError(

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pillion's partitioner in ExecuTorch's flow: what it takes runs as a program image, the rest in ExecuTorch's operators."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._pytree import tree_leaves
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+import pillion
+from image_programs import build_driver, run_image
+from importers.pt2e_flows import QUANTIZERS, converted, net_of, xnnpack
+from importers.test_converted_programs import only
+from pillion.boards.toolchain import HOST_COMPILER
+from pillion.emitters.image.reader import read_image
+from pillion.errors import PillionError
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(HOST_COMPILER.find() is None, reason="missing: a C compiler"),
+]
+pytest.importorskip("executorch")
+
+from executorch.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower  # noqa: E402
+from executorch.exir.delegate import executorch_call_delegate  # noqa: E402
+
+from pillion.executorch import PillionPartitioner, PillionQuantizer  # noqa: E402
+from pillion.executorch.backend import compile_partition  # noqa: E402
+
+TARGET = "cortex-m3"
+Inputs = tuple[Tensor, ...]
+
+
+def lowered(module: Any, x: Inputs, *partitioners: Any) -> EdgeProgramManager:
+    return to_edge_transform_and_lower(torch.export.export(module, x), partitioner=list(partitioners))
+
+
+class Runs(Interpreter):
+    """Runs a lowered program: each payload of ours in the driver of program images, or in the reference."""
+
+    def __init__(self, edge: EdgeProgramManager, folder: Path | None) -> None:
+        super().__init__(copy.deepcopy(edge.exported_program().module()))
+        self.folder = folder
+
+    def run_node(self, node: Node) -> Any:
+        if node.target is not executorch_call_delegate:
+            return super().run_node(node)
+        delegate, *inputs = self.fetch_args_kwargs_from_env(node)[0]
+        arrays = [x.detach().numpy() for x in inputs]
+        if self.folder is None:
+            program, _ = compile_partition(delegate.original_module, TARGET, {})
+            return tuple(torch.from_numpy(y) for y in program.run(*arrays))
+        self.folder.mkdir(exist_ok=True)
+        file = self.folder / f"{node.name}.plm"
+        file.write_bytes(delegate.processed_bytes)
+        image = read_image(file)
+        raw, outputs = run_image(build_driver(self.folder, [image], ("-w",)), file, [arrays]), []
+        for one in image.outputs:
+            array = np.frombuffer(raw[: one.bytes], one.dtype.numpy).reshape(one.shape)
+            outputs.append(torch.from_numpy(array.copy()))
+            raw = raw[one.bytes :]
+        return tuple(outputs)
+
+
+def payloads(edge: EdgeProgramManager) -> int:
+    return sum(n.target is executorch_call_delegate for n in edge.exported_program().graph.nodes)
+
+
+class Skip(nn.Module):
+    """Two layers with an operator between them that stays in float, and a sum around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, 6, 1), nn.Conv2d(6, 6, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.b(torch.relu(self.a(x))))
+        return y + self.c(torch.fmod(y, y.amax(1, keepdim=True) + 1.0))
+
+
+class Functions(nn.Module):
+    """Operators that ExecuTorch would decompose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.n = nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.n(F.hardswish(F.silu(self.a(x))))
+        return F.softmax(F.gelu(y) + F.hardsigmoid(y), -1)
+
+
+class Ends(nn.Module):
+    """Two inputs and two outputs, one of them of float operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(7, 5)
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        z = self.a(x) + self.a(y)
+        return torch.sigmoid(z), z
+
+
+def ours(net: nn.Module, *shapes: tuple[int, ...]) -> tuple[GraphModule, Inputs]:
+    x = tuple(map(torch.randn, shapes))
+    return converted(net.eval(), x, PillionQuantizer(TARGET)), x
+
+
+def theirs(net: str, quantizer: str) -> tuple[GraphModule, Inputs]:
+    module, x = net_of(net)
+    return converted(module, x, QUANTIZERS[quantizer]()), x
+
+
+WHOLE: dict[str, Callable[[], tuple[GraphModule, Inputs]]] = {
+    "branches": lambda: ours(net_of("branches")[0], (1, 3, 9, 7)),
+    "branches, neutron": lambda: theirs("branches", "neutron"),
+    "mean, xnnpack": lambda: theirs("mean", "xnnpack"),
+    "pooled, x86": lambda: theirs("pooled", "x86"),
+    "perceptron": lambda: ours(net_of("perceptron")[0], (2, 13)),
+    "functions": lambda: ours(Functions(), (2, 5, 8)),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_is_taken(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module, x = WHOLE[name]()
+    partitioner = PillionPartitioner(TARGET)
+    edge = lowered(module, x, partitioner)
+    assert (payloads(edge), partitioner.float_ops) == (1, [])
+    made = only(Runs(edge, tmp_path).run(*x))
+    assert np.array_equal(made.numpy(), pillion.compile(module, x, target=TARGET).run(*x)[0])
+    edge.to_executorch()
+
+
+class Softmax(nn.Sequential):
+    """XNNPACK has no int8 form of softmax."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 5), nn.Softmax(-1))
+
+
+PARTS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...], int, str]] = {
+    "skip": (Skip, ((1, 3, 5, 6),), 2, "fmod"),
+    "softmax": (Softmax, ((2, 6),), 1, "softmax"),
+    "ends": (Ends, ((2, 7), (2, 7)), 1, "sigmoid"),
+}
+"""Nets that XNNPACK quantizes in part, the number of delegates, and the operator that is left."""
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_rest_stays(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    make, shapes, count, left = PARTS[name]
+    x = tuple(map(torch.randn, shapes))
+    module = converted(make().eval(), x, xnnpack())
+    partitioner = PillionPartitioner(TARGET)
+    edge = lowered(module, x, partitioner)
+    assert payloads(edge) == count
+    assert [left in op.op for op in partitioner.float_ops] == [True]
+    assert "its " in partitioner.float_ops[0].reason
+    assert partitioner.float_ops[0].source
+    results = (Runs(edge, tmp_path).run(*x), Runs(edge, None).run(*x), module(*x))
+    for image, reference, float_result in zip(*map(tree_leaves, results), strict=True):
+        assert torch.equal(image, reference)
+        assert torch.allclose(image, float_result, atol=0.2)
+    edge.to_executorch()
+
+
+class Counter(nn.Module):
+    """A buffer that each run changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.register_buffer("sums", torch.zeros(2, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.a(x))
+        self.sums.add_(y)
+        return self.a(self.sums + 0.0)
+
+
+class Tokens(nn.Module):
+    """An input of int64, whose rows of a table feed a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.e, self.a = nn.Embedding(16, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.a(self.e(x)))
+
+
+def test_state_stays_in_buffers(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    x = (torch.randn(2, 4),)
+    module = converted(Counter().eval(), x, PillionQuantizer(TARGET))
+    module.sums.zero_()
+    partitioner = PillionPartitioner(TARGET)
+    edge = lowered(module, x, partitioner)
+    assert payloads(edge) >= 1
+    image, reference = Runs(edge, tmp_path), Runs(edge, None)
+    for _ in range(3):
+        assert torch.equal(only(image.run(*x)), only(reference.run(*x)))
+        assert torch.allclose(only(reference.run(*x)), only(module(*x)), atol=0.2)
+    edge.to_executorch()
+
+
+def test_types_that_images_have_not() -> None:
+    x = (torch.randint(0, 16, (2, 3)),)
+    exported = torch.export.export(Tokens().eval(), x)
+    prepared = prepare_pt2e(exported.module(), PillionQuantizer(TARGET))
+    prepared(*x)
+    partitioner = PillionPartitioner(TARGET)
+    edge = lowered(convert_pt2e(prepared), x, partitioner)
+    assert payloads(edge) == 1
+    assert "its operand `x` is of type int64" in str(partitioner.float_ops[0])
+
+
+def test_images_in_channels_last() -> None:
+    net, x = net_of("pooled")
+    module = converted(net, x, xnnpack())
+    x = tuple(t.to(memory_format=torch.channels_last) for t in x)
+    partitioner = PillionPartitioner(TARGET)
+    assert payloads(lowered(module, x, partitioner)) == 0
+    assert "`x` is in memory as channels last" in str(partitioner.float_ops[0])
+
+
+def test_another_partitioner_takes_the_rest() -> None:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    x = (torch.randn(2, 6),)
+    edge = lowered(
+        converted(Softmax().eval(), x, xnnpack()), x, PillionPartitioner(TARGET), XnnpackPartitioner()
+    )
+    module = edge.exported_program().graph_module
+    backends = [getattr(module, n.target).backend_id for n in module.graph.find_nodes(op="get_attr")]
+    assert backends == ["PillionBackend", "XnnpackBackend"]
+    edge.to_executorch()
+
+
+def with_values_unknown() -> Any:
+    module, x = theirs("perceptron", "xnnpack")
+    return to_edge(torch.export.export(module, x)).to_backend(PillionPartitioner(TARGET))
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    "NPU": (
+        lambda: PillionPartitioner("imxrt700"),
+        ("no code for an NPU", "PillionPartitioner('cortex-m33')"),
+    ),
+    "options": (lambda: PillionPartitioner(TARGET, io_dtype="int8", max_ram="9K"), ("here  io",)),
+    "target": (lambda: PillionPartitioner("cortex-m99"), ("cortex-m99",)),
+    "no values": (with_values_unknown, ("to_edge_transform_and_lower(", "no values")),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str) -> None:
+    make, words = REFUSED[name]
+    with pytest.raises(PillionError) as refused:
+        make()
+    assert all(word in str(refused.value) for word in words), refused.value
