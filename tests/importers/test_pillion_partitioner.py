@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,14 @@ pytestmark = [
 ]
 pytest.importorskip("executorch")
 
+from executorch.devtools import Inspector  # noqa: E402
+from executorch.devtools.etdump import schema_flatcc as etdump  # noqa: E402
+from executorch.devtools.etdump.serialize import serialize_to_etdump_flatcc  # noqa: E402
 from executorch.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower  # noqa: E402
 from executorch.exir.delegate import executorch_call_delegate  # noqa: E402
+from executorch.export import ExportRecipe, export  # noqa: E402
 
-from pillion.executorch import PillionPartitioner, PillionQuantizer  # noqa: E402
+from pillion.executorch import PillionPartitioner, PillionQuantizer, PillionRecipeType  # noqa: E402
 from pillion.executorch.backend import compile_partition  # noqa: E402
 
 TARGET = "cortex-m3"
@@ -251,6 +256,49 @@ def test_another_partitioner_takes_the_rest() -> None:
     edge.to_executorch()
 
 
+@pytest.mark.parametrize("optimize", ["speed", "size"])
+def test_recipe(optimize: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(13, 9), nn.Softmax(-1)).eval(), (torch.randn(2, 13),)
+    recipe = ExportRecipe.get_recipe(PillionRecipeType.INT8, target=TARGET, optimize=optimize)
+    session = export(net, [x, (-x[0],)], recipe)
+    edge = session.get_edge_program_manager()
+    assert payloads(edge) == 1
+    assert b"PillionBackend" in bytes(session.get_executorch_program_manager().buffer)
+    assert torch.allclose(only(Runs(edge, tmp_path).run(*x)), net(*x), atol=0.02)
+
+
+def event(instruction: int, step: int) -> etdump.Event:
+    """What a delegate logs of a step of its program."""
+    profile = etdump.ProfileEvent("", 0, instruction, step, "", b"", 1000 * step, 1000 * step + 500)
+    return etdump.Event(profile, None, None)
+
+
+def test_inspector_shows_the_operators_of_a_delegate(tmp_path: Path) -> None:
+    """Events of a program's steps, as delegates log them, belong to the model's operators and modules."""
+    module, x = ours(net_of("branches")[0], (1, 3, 9, 7))
+    exported = torch.export.export(module, x)
+    partitioner = PillionPartitioner(TARGET)
+    edge = to_edge_transform_and_lower(exported, partitioner=[partitioner], generate_etrecord=True)
+    program = edge.to_executorch()
+    ((instruction, delegate),) = program.delegate_map["forward"].items()
+    assert delegate["name"] == "PillionBackend"
+    steps = list(delegate["delegate_map"])
+    events = [event(instruction, step) for step in steps]
+    log = etdump.ETDumpFlatCC(0, [etdump.RunData("forward", 0, [], events)])
+    record = tmp_path / "etrecord.bin"
+    program.get_etrecord().save(record)
+    logged = serialize_to_etdump_flatcc(log)
+    inspector = Inspector(etdump_data=struct.pack("<I", len(logged)) + logged, etrecord=str(record))
+    shown = [one for block in inspector.event_blocks for one in block.events]
+    assert [one.delegate_debug_identifier for one in shown] == steps
+    assert all(one.delegate_backend_name == "PillionBackend" for one in shown)
+    lines = "".join(str(text) for one in shown for text in one.stack_traces.values())
+    assert all(f"self.{part}(" in lines for part in "adcf"), "all layers of the net"
+    operators = " ".join(kind for one in shown for kind in one.op_types)
+    assert all(kind in operators for kind in ("convolution", "linear", "max_pool2d", "add", "cat"))
+
+
 def with_values_unknown() -> Any:
     module, x = theirs("perceptron", "xnnpack")
     return to_edge(torch.export.export(module, x)).to_backend(PillionPartitioner(TARGET))
@@ -263,6 +311,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "options": (lambda: PillionPartitioner(TARGET, io_dtype="int8", max_ram="9K"), ("here  io",)),
     "target": (lambda: PillionPartitioner("cortex-m99"), ("cortex-m99",)),
+    "recipe": (
+        lambda: ExportRecipe.get_recipe(PillionRecipeType.INT8),
+        ("the recipe has no target", 'target="cortex-m55"'),
+    ),
     "no values": (with_values_unknown, ("to_edge_transform_and_lower(", "no values")),
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pillion inside ExecuTorch's flow; needs the extra `executorch`. `PillionQuantizer` annotates for a target, and
-`PillionPartitioner` compiles what it can of a converted program to delegates."""
+"""Pillion inside ExecuTorch's flow; needs the extra `executorch`. `PillionQuantizer` annotates for a target,
+`PillionPartitioner` compiles what it can of a converted program to delegates, and `PillionRecipeType` names a recipe of
+ExecuTorch's `export` with both."""
 
 from importlib.util import find_spec
 
@@ -17,5 +18,6 @@ if find_spec("executorch") is None:
 from pillion.executorch.backend import PillionBackend
 from pillion.executorch.partitioner import PillionPartitioner
 from pillion.executorch.quantizer import PillionQuantizer
+from pillion.executorch.recipe import PillionRecipeType
 
-__all__ = ["PillionBackend", "PillionPartitioner", "PillionQuantizer"]
+__all__ = ["PillionBackend", "PillionPartitioner", "PillionQuantizer", "PillionRecipeType"]
