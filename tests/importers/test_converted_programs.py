@@ -195,6 +195,39 @@ def plain(net: str = "perceptron", **options: Any) -> tuple[GraphModule, tuple[T
     return converted(module, x, xnnpack(**options)), x
 
 
+class Gates(nn.Module):
+    """Activations directly behind layers: one of an image, one of rows without bias."""
+
+    def __init__(self, activation: nn.Module) -> None:
+        super().__init__()
+        self.a, self.b, self.f = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 1), nn.Linear(8, 6, bias=False)
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.a(x))
+        y = y * self.activation(self.b(y))
+        return self.activation(self.f(y.mean((2, 3))))
+
+
+@pytest.mark.parametrize(
+    ("activation", "quantizer", "steps"),
+    [(nn.Hardsigmoid, "cortex_m", 0), (nn.Sigmoid, "neutron", 2), (nn.Tanh, "neutron", 2)],
+)
+def test_activations_that_are_quantized_behind_them_alone(
+    activation: type[nn.Module], quantizer: str, steps: int
+) -> None:
+    """A hard sigmoid is folded into its layer; the range before the others is where they do not saturate."""
+    pytest.importorskip("executorch")
+    torch.manual_seed(0)
+    x = (torch.randn(1, 3, 9, 7),)
+    module = converted(Gates(activation()).eval(), x, QUANTIZERS[quantizer]())
+    program = pillion.compile(module, x, target="cortex-m55")
+    (last,) = module.graph.output_node().all_input_nodes
+    with torch.no_grad():
+        difference = np.abs(program.run(*x)[0] - only(module(*x)).numpy()).max()
+    assert difference <= (steps + 0.01) * last.args[1]
+
+
 def unconverted() -> tuple[GraphModule, tuple[Tensor, ...]]:
     net, x = net_of("perceptron")
     return prepare_pt2e(torch.export.export(net, x).module(), xnnpack()), x
@@ -282,6 +315,28 @@ def asymmetric_weights() -> tuple[GraphModule, tuple[Tensor, ...]]:
             node.args = (*node.args[:2], 3, *node.args[3:])
     module.recompile()
     return module, x
+
+
+FACTORY = """
+import torch
+from importers.pt2e_flows import converted, net_of, xnnpack
+
+x = net_of("perceptron")[1]
+
+def net():
+    return converted(net_of("perceptron")[0], x, xnnpack()), x
+"""
+
+
+def test_factory_of_a_converted_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("executorch")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flow.py").write_text(FACTORY)
+    done = CliRunner().invoke(app, ["compile", "-m", "flow.py:net", "-t", "cortex-m55", "-o", "net.plm"])
+    assert done.exit_code == 0, done.output
+    module, x = flow("perceptron", "xnnpack")
+    program = pillion.compile(module, x, target="cortex-m55", name="net")
+    assert (tmp_path / "net.plm").stat().st_size == len(program.image())
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {

@@ -189,6 +189,8 @@ def _require_quantize(request: Request) -> None:
     if is_converted_pt2(request.model):
         return
     if not request.quantize:
+        if _gives_converted(request.model):
+            return
         raise PillionError(
             f"`{request.model}` computes in float",
             rule="programs are int8",
@@ -197,6 +199,17 @@ def _require_quantize(request: Request) -> None:
         )
     if request.options.quantize.calibrate is None:
         warn("no --calibrate: ranges come from the example input alone, and accuracy suffers")
+
+
+def _gives_converted(model: str) -> bool:
+    """Whether a model is a `file.py:factory` that returns a program which torch's pt2e flow has quantized already."""
+    path, _, factory = model.rpartition(":")
+    if not factory or suffix_of(path) != ".py" or not Path(path).is_file():
+        return False
+    from pillion.importers.torch.capture import build_model
+    from pillion.importers.torch.quantize.converted_program import is_converted
+
+    return is_converted(build_model(model)[0])
 
 
 NOISY_LOGGERS = ("torchao", "torch.utils._pytree", "torch.export")

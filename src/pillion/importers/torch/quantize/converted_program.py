@@ -35,6 +35,7 @@ from pillion.importers.torch.fx_nodes import (
     single_user,
     source_line,
 )
+from pillion.importers.torch.layer_activations import quantize_before_activations
 from pillion.importers.torch.quantize.annotate import PICKS, handles_reals, operands_of
 from pillion.importers.torch.quantize.quantized_program import PER_TENSOR
 from pillion.importers.torch.rewrite.functionalize import is_write, refused_writes
@@ -111,6 +112,7 @@ def canonicalize_converted(module: GraphModule) -> None:
     canonicalize_conversions(module)
     rewrite_for_quantization(module)
     move_constants(module)
+    quantize_before_activations(module)
     _quantize_before_moves(module)
     rescale_pools(module)
     module.graph.eliminate_dead_code()
