@@ -113,7 +113,15 @@ ALLOWED["report"] |= {"compiled_program", "overlap"}
 ALLOWED["program_files"] = set(ALLOWED) - {"importers.torch", "zoo", "data"}
 ALLOWED["program"] = {"compiled_program", "program_files", "report", "run"}
 ALLOWED["npu_settings"] = GROUND | {"program", "targets"}
-ALLOWED["executorch"] = {"compile_options", "compiler", "errors", "importers.torch", "ir", "program", "targets"}
+ALLOWED["executorch"] = {
+    "compile_options",
+    "compiler",
+    "errors",
+    "importers.torch",
+    "ir",
+    "program",
+    "targets",
+}
 ALLOWED["compiler"] = set(ALLOWED)
 ALLOWED["evaluation"] = set(ALLOWED)
 ALLOWED["sweep"] = set(ALLOWED)

@@ -325,3 +325,13 @@ def test_refusals(name: str) -> None:
     with pytest.raises(PillionError) as refused:
         make()
     assert all(word in str(refused.value) for word in words), refused.value
+
+
+def test_examples_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "executorch.md"
+    section = guide.read_text("utf-8").partition("## Inside `to_edge")[2].partition("\n## ")[0]
+    for code in section.split("```python\n")[1:]:
+        exec(code.partition("```")[0], {})
+        assert b"PillionBackend" in (tmp_path / "net.pte").read_bytes()
+        (tmp_path / "net.pte").unlink()
