@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import pillion
+from emitters.test_image_delegate import executed
 from image_programs import build_driver, run_image
 from importers.pt2e_flows import QUANTIZERS, converted, net_of, xnnpack
 from importers.test_converted_programs import only
@@ -167,9 +168,8 @@ PARTS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...], int
 @pytest.mark.parametrize("name", PARTS)
 def test_the_rest_stays(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    make, shapes, count, left = PARTS[name]
-    x = tuple(map(torch.randn, shapes))
-    module = converted(make().eval(), x, xnnpack())
+    count, left = PARTS[name][2:]
+    module, x = part(name)
     partitioner = PillionPartitioner(TARGET)
     edge = lowered(module, x, partitioner)
     assert payloads(edge) == count
@@ -181,6 +181,33 @@ def test_the_rest_stays(name: str, tmp_path: Path) -> None:
         assert torch.equal(image, reference)
         assert torch.allclose(image, float_result, atol=0.2)
     edge.to_executorch()
+
+
+def part(name: str) -> tuple[GraphModule, Inputs]:
+    x = tuple(map(torch.randn, PARTS[name][1]))
+    return converted(PARTS[name][0]().eval(), x, xnnpack()), x
+
+
+@pytest.mark.slow
+def test_in_the_runtime(library: Path) -> None:
+    """ExecuTorch's own runtime runs delegates of ours next to its portable kernels, with the bytes of `compile`."""
+    torch.manual_seed(0)
+    nets = {name: make() for name, make in WHOLE.items()} | {name: part(name) for name in PARTS}
+    edges = {name: lowered(module, x, PillionPartitioner(TARGET)) for name, (module, x) in nets.items()}
+    jobs = [
+        (bytes(edges[name].to_executorch().buffer), [[t.detach().numpy() for t in x]])
+        for name, (_, x) in nets.items()
+    ]
+    outputs, said = executed(library, jobs)
+    for (name, (module, x)), made in zip(nets.items(), outputs, strict=True):
+        assert isinstance(made, bytes), f"{name}: {made} {said}"
+        if name in WHOLE:
+            assert made == pillion.compile(module, x, target=TARGET).run(*x)[0].tobytes(), name
+        else:
+            expected = tree_leaves(Runs(edges[name], None).run(*x))
+            got = np.frombuffer(made, np.float32)
+            want = np.concatenate([y.detach().numpy().ravel() for y in expected])
+            assert np.abs(got - want).max() <= np.spacing(np.abs(want).max()), name
 
 
 class Counter(nn.Module):
