@@ -26,6 +26,7 @@ from importers.test_converted_programs import only
 from pillion.boards.toolchain import HOST_COMPILER
 from pillion.emitters.image.reader import read_image
 from pillion.errors import PillionError
+from pillion.importers.torch.edge_program import is_channels_last
 
 pytestmark = [
     pytest.mark.torch,
@@ -62,10 +63,10 @@ class Runs(Interpreter):
         if node.target is not executorch_call_delegate:
             return super().run_node(node)
         delegate, *inputs = self.fetch_args_kwargs_from_env(node)[0]
-        arrays = [x.detach().numpy() for x in inputs]
+        arrays = [as_stored(x.detach()).numpy() for x in inputs]
         if self.folder is None:
             program, _ = compile_partition(delegate.original_module, TARGET, {})
-            return tuple(torch.from_numpy(y) for y in program.run(*arrays))
+            return like(node, [torch.from_numpy(y) for y in program.run(*arrays)])
         self.folder.mkdir(exist_ok=True)
         file = self.folder / f"{node.name}.plm"
         file.write_bytes(delegate.processed_bytes)
@@ -75,7 +76,18 @@ class Runs(Interpreter):
             array = np.frombuffer(raw[: one.bytes], one.dtype.numpy).reshape(one.shape)
             outputs.append(torch.from_numpy(array.copy()))
             raw = raw[one.bytes :]
-        return tuple(outputs)
+        return like(node, outputs)
+
+
+def as_stored(x: Tensor) -> Tensor:
+    """The tensor in the order of its bytes."""
+    return x.permute(0, 2, 3, 1) if is_channels_last(x) else x
+
+
+def like(node: Node, outputs: list[Tensor]) -> tuple[Tensor, ...]:
+    """Outputs in the order of bytes as the call gives them."""
+    pairs = zip(outputs, node.meta["val"], strict=True)
+    return tuple(y.permute(0, 3, 1, 2) if is_channels_last(value) else y for y, value in pairs)
 
 
 def payloads(edge: EdgeProgramManager) -> int:
@@ -261,13 +273,25 @@ def test_types_that_images_have_not() -> None:
     assert "its operand `x` is of type int64" in str(partitioner.float_ops[0])
 
 
-def test_images_in_channels_last() -> None:
-    net, x = net_of("pooled")
-    module = converted(net, x, xnnpack())
-    x = tuple(t.to(memory_format=torch.channels_last) for t in x)
+@pytest.mark.parametrize("name", ["branches", "pooled", "padded"])
+def test_images_in_channels_last(name: str, tmp_path: Path) -> None:
+    """As ExecuTorch's own Cortex-M flow wants them: the same numbers, in the order in which they lie in memory."""
+    net, x = net_of(name)
+    module = converted(net, x, QUANTIZERS["cortex_m"]())
+    last = tuple(t.to(memory_format=torch.channels_last) for t in x)
     partitioner = PillionPartitioner(TARGET)
-    assert payloads(lowered(module, x, partitioner)) == 0
-    assert "`x` is in memory as channels last" in str(partitioner.float_ops[0])
+    edge = lowered(module, last, partitioner)
+    assert (payloads(edge), partitioner.float_ops) == (1, [])
+    made = only(Runs(edge, tmp_path).run(*last)).numpy()
+    assert np.array_equal(made, pillion.compile(module, x, target=TARGET).run(*x)[0])
+    edge.to_executorch()
+
+
+def test_axes_in_another_order() -> None:
+    module, x = theirs("perceptron", "xnnpack")
+    partitioner = PillionPartitioner(TARGET)
+    assert payloads(lowered(module, (x[0].t().contiguous().t(),), partitioner)) == 0
+    assert "the axes of `x` have another order in memory" in str(partitioner.float_ops[0])
 
 
 def test_another_partitioner_takes_the_rest() -> None:

@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 
 from pillion.compile_options import CompileOptions
 from pillion.compiler import compile_graph, in_arithmetic
-from pillion.importers.torch.edge_program import aten_module
+from pillion.importers.torch.edge_program import aten_module, use_memory_order
 from pillion.importers.torch.fx_nodes import SOURCE_NODE
 from pillion.importers.torch.quantize.converted_program import canonicalize_converted, refuse_float_nodes
 from pillion.importers.torch.to_graph import import_program
@@ -53,6 +53,7 @@ def compile_partition(
 ) -> tuple[Program, dict[int, str]]:
     """Returns the program of a partition, and the name of the partition's node that each of its steps computes."""
     module = aten_module(exported)
+    use_memory_order(module)
     canonicalize_converted(module)
     refuse_float_nodes(module, "partition")
     chosen = CompileOptions().with_keywords(options)

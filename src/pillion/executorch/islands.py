@@ -19,7 +19,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from pillion.errors import PillionError
 from pillion.importers.torch.conversion_forms import ConversionError
-from pillion.importers.torch.edge_program import aten_module, part_of
+from pillion.importers.torch.edge_program import aten_module, is_channels_last, part_of
 from pillion.importers.torch.export import quiet_torch
 from pillion.importers.torch.fx_nodes import (
     SOURCE_NODE,
@@ -60,16 +60,21 @@ def divide(exported: ExportedProgram, tensors: Mapping[str, Any]) -> Division:
     parts = []
     for part in _proposed_parts(exported, reasons):
         computing = [n for n in part if not conversion_name(aten[n.name]) and n is _owner(n)]
-        odd = next((n for n in _border(exported, part) if not fake_result(n).is_contiguous()), None)
+        odd = next((n for n in _border(exported, part) if _has_other_order(fake_result(n))), None)
         if computing and odd is None:
             parts.append(part)
         elif odd is not None:
-            reasons |= {n.name: f"`{odd.name}` is in memory as channels last" for n in computing}
+            reasons |= {n.name: f"the axes of `{odd.name}` have another order in memory" for n in computing}
     return Division(parts, [_float_op(aten[name], why) for name, why in reasons.items() if why])
 
 
 _IN_MODULES = (torch._ops.OpOverload, BuiltinFunctionType)
 """Operators, and the function that takes one of several results. All else is not a call of aten's."""
+
+
+def _has_other_order(value: Tensor) -> bool:
+    """Whether the axes of a tensor lie in memory neither in their order nor as channels last."""
+    return not value.is_contiguous() and not is_channels_last(value)
 
 
 def _owner(node: Node) -> Node:

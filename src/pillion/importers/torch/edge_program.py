@@ -12,12 +12,15 @@ from torch import Tensor
 from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
 
 from pillion.errors import PillionError
 from pillion.importers.torch.export import quiet_torch
-from pillion.importers.torch.fx_nodes import SOURCE_NODE, aten, calls, constant_of
+from pillion.importers.torch.fx_nodes import SOURCE_NODE, aten, call, calls, constant_of, fake_result
 
 COPY = "_copy"
+TO_CHANNELS_LAST, TO_CHANNELS_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
+"""Orders of axes."""
 DIM_ORDER_CASTS = {"_clone_dim_order": aten.clone.default, "_to_dim_order_copy": aten._to_copy.default}
 """The edge dialect's copies into another axis order, which say nothing about values."""
 
@@ -67,6 +70,38 @@ def _use_aten(node: Node) -> None:
     elif operator.namespace == "aten" and viewed is not None and name != "lift_fresh_copy":
         operator = getattr(viewed, operator._overloadname)
     node.target = operator
+
+
+def is_channels_last(value: Any) -> bool:
+    """Whether an image lies in memory as channels last."""
+    return (
+        isinstance(value, Tensor)
+        and value.dim() == 4
+        and not value.is_contiguous()
+        and value.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def use_memory_order(module: GraphModule) -> None:
+    """Gives inputs and outputs that lie in memory as channels last the shape that they have there."""
+    first = next(node for node in module.graph.nodes if node.op not in ("placeholder", "get_attr"))
+    for node in module.graph.find_nodes(op="placeholder"):
+        if is_channels_last(value := fake_result(node)):
+            node.meta["val"] = value.permute(TO_CHANNELS_LAST)
+            image = call(first, aten.permute.default, node, TO_CHANNELS_FIRST)
+            image.meta["val"] = value
+            node.replace_all_uses_with(image, lambda user, image=image: user is not image)
+    output = module.graph.output_node()
+
+    def as_stored(node: Node) -> Node:
+        return (
+            call(output, aten.permute.default, node, TO_CHANNELS_LAST)
+            if is_channels_last(fake_result(node))
+            else node
+        )
+
+    output.args = map_arg(output.args, as_stored)
+    module.recompile()
 
 
 def part_of(module: GraphModule, is_kept: Callable[[Node], bool], state: Collection[str] = ()) -> GraphModule:
