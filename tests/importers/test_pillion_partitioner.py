@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import pillion
-from emitters.test_image_delegate import executed
+from emitters.test_image_delegate import executed, library  # noqa: F401  (a fixture)
 from image_programs import build_driver, run_image
 from importers.pt2e_flows import QUANTIZERS, converted, net_of, xnnpack
 from importers.test_converted_programs import only
@@ -201,7 +201,7 @@ def part(name: str) -> tuple[GraphModule, Inputs]:
 
 
 @pytest.mark.slow
-def test_in_the_runtime(library: Path) -> None:
+def test_in_the_runtime(library: Path) -> None:  # noqa: F811  (a fixture)
     """ExecuTorch's own runtime runs delegates of ours next to its portable kernels, with the bytes of `compile`."""
     torch.manual_seed(0)
     nets = {name: make() for name, make in WHOLE.items()} | {name: part(name) for name in PARTS}
