@@ -76,6 +76,14 @@ typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_k16_s8_mve_par
 void pillion_conv2d_im2col_k16_s8_mve(const pillion_conv2d_im2col_k16_s8_mve_params *p, const int8_t *x, int8_t *y,
                                       void *scratch);
 
+/* Both of 16-bit inputs and results without zero points; windows are made of bytes all the same. Constants as of pillion_mve_dot16,
+ * see kernels/mve/dot.h. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_mve_params;
+void pillion_conv2d_1x1_s16_mve(const pillion_conv2d_1x1_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_mve_params;
+void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p, const int16_t *x, int16_t *y,
+                                   void *scratch);
+
 /* Convolution by 3x3, stride 1 or 2 along rows, over planes of 16 channels; out_c >= 8, out_w >= 2.
  * Scratch: scratch_rows rows of the planes. */
 typedef struct {
@@ -162,6 +170,13 @@ typedef struct {
                                            multipliers, int8 shifts; at the end filled up with zeros */
 } pillion_linear_s8_mve_params;
 void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same of 16-bit inputs and results without zero points, in pieces of 8. */
+typedef struct {
+    int32_t rows, in_features, out_features, chunks, low, high;
+    const int32_t *constants; /* of eight outputs, even ones first: bias, int8 weights[chunks][8][8], factors */
+} pillion_linear_s16_mve_params;
+void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* The same for sums that are rounded once, as LiteRT's are. */
 typedef struct {

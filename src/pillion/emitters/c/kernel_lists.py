@@ -26,7 +26,7 @@ FAMILIES = {
     "portable": ("conv", "detections", "layers16", "magnitude", "transpose_conv"),
     "scalar": ("conv", "depthwise"),
     "dsp": ("conv", "depthwise", "linear"),
-    "mve": ("conv",),
+    "mve": ("conv", "layers16"),
     "host": ("conv",),
 }
 """Folder → its modules with kernels."""
