@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from layers16_ops import EDGE, conv2d, linear
+from layers16_ops import EDGE, conv2d, depthwise, linear
 
 from kernels import rig
 from kernels.op_cases import (
@@ -66,6 +67,29 @@ def vectors() -> Iterator[Op]:
     yield linear(1, 2**15 + 3, 9, seed=1)
 
 
+def depthwise_3x3() -> Iterator[Op]:
+    """Images around the units of the loops, every padding, several filters for a channel, several bands of rows."""
+    for i, (h, w) in enumerate(product((1, 2, 3, 4, 6, 9), (4, 5, 7, 8, 13))):
+        channels = (1, 3, 8, 9, 16, 21)[i % 6]
+        yield depthwise((1 + i % 2, h, w, channels), (3, 3), i, padding=BORDER)
+        around = (i % 4, 2 - i % 2, 2 + i % 2, 1 + i % 3)
+        yield depthwise((1, h, w + 4, channels), (3, 3), i, 1 + i // 3 % 2, padding=around, stride=(2, 2))
+    yield depthwise((1, 5, 7, 4), (3, 3), 1, 3, padding=BORDER)
+    yield depthwise((1, 40, 41, 22), (3, 3), 1, padding=BORDER)
+    yield depthwise((1, 150, 60, 2), (3, 3), 1, padding=BORDER)
+    yield depthwise((2, 61, 90, 2), (3, 3), 1, padding=BORDER, stride=(2, 2))
+
+
+def depthwise_of_any_window() -> Iterator[Op]:
+    """Other windows and narrow images, with strides and dilations."""
+    for i, kernel in enumerate(((5, 5), (1, 7), (2, 2), (3, 1), (4, 3), (3, 3))):
+        for j, channels in enumerate((1, 7, 8, 9, 16, 19)):
+            around = (kernel[0] // 2, kernel[1] - 1, kernel[0] - 1, kernel[1] // 2)
+            steps: dict[str, Any] = {"stride": (1 + j % 2, 1 + i % 3), "dilation": (1 + i % 2, 1 + j % 2)}
+            size = (9 + i, 3 if kernel == (3, 3) else 11)
+            yield depthwise((1 + j % 2, *size, channels), kernel, i + j, padding=around, **steps)
+
+
 def check(target: rig.Target, ops: Sequence[Op]) -> None:
     """All with random and with extreme numbers, in the memory of their operand where that may be."""
     rng, runs = np.random.default_rng(0), []
@@ -80,7 +104,7 @@ def check(target: rig.Target, ops: Sequence[Op]) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("made", [pixels, windows, vectors])
+@pytest.mark.parametrize("made", [pixels, windows, vectors, depthwise_3x3, depthwise_of_any_window])
 def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))
 
@@ -90,6 +114,7 @@ def at_the_edge(largest: int) -> list[Op]:
     return [
         conv2d((1, 1, 3, 500), 9, seed=1, largest=largest),
         conv2d((1, 5, 5, 57), 9, (3, 3), seed=1, padding=BORDER, largest=largest),
+        depthwise((1, 6, 9, 9), (3, 3), 1, padding=BORDER, largest=largest),
         linear(1, 515, 9, seed=1, largest=largest),
         linear(3, 515, 9, seed=1, largest=largest),
     ]

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import fixed_point, short_circuit
+from pillion.emitters.c.kernel_conditions import fixed_point, is_within, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import IN_32_BITS, Layer, channels_16
 from pillion.emitters.c.mve import pack
-from pillion.emitters.c.mve.conv import one_pixel
+from pillion.emitters.c.mve.conv import in_place_if, one_pixel
 from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d
+from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.linear import Linear
 
 INPUTS = 8
@@ -68,6 +71,61 @@ def several_rows(op: Linear) -> Verdict:
     return Verdict("rows", op.rows > 1, "at least 2", str(op.rows))
 
 
+PLANE_BYTES = 8192
+"""The target size of the plane of a channel."""
+
+
+def depthwise_verdicts(op: DepthwiseConv2d) -> Iterator[Verdict]:
+    """Checks the conditions of pillion_depthwise_3x3_s16_mve: offsets of gathered columns have 16 bits."""
+    yield pack.kernel_has_sizes(op, "kernel", "3x3", (3, 3))
+    yield pack.kernel_has_sizes(op, "dilation", "1x1", (1, 1))
+    yield pack.kernel_has_sizes(op, "stride", "1x1 or 2x2", (1, 1), (2, 2))
+    yield is_within("out_w", op.y.shape[2], least=4)
+    yield is_within("pixels", 7 * op.stride[0] * pack.pixel_bytes(op), most=2**16 - 1, unit="bytes apart")
+
+
+def band_sizes(op: DepthwiseConv2d) -> dict[str, int]:
+    """Returns the bytes of a row of the plane, and the rows of outputs that are made from a plane."""
+    pitch, stride = 2 * (op.y.shape[2] + 2), op.stride[0]
+    return {"pitch": pitch, "band": min(op.y.shape[1], max(PLANE_BYTES // (stride * stride * pitch) - 2, 3))}
+
+
+def plane_bytes(op: DepthwiseConv2d) -> int:
+    """Returns the scratch bytes of a plane: at stride 2 each row in two halves."""
+    sizes, stride = band_sizes(op), op.stride[0]
+    return ((sizes["band"] - 1) * stride + 3) * stride * sizes["pitch"]
+
+
+def depthwise_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of the depthwise kernel."""
+    channels = channels_16(op)
+    numbers = np.stack([channels.bias, channels.multipliers], axis=1).astype(np.int32)
+    arrays = {"kernels": np.ascontiguousarray(channels.weights), "numbers": numbers}
+    return {**band_sizes(op), "stride": op.stride[0], "filters": op.depth_multiplier, **arrays}
+
+
+def has_one_filter(op: DepthwiseConv2d) -> Verdict:
+    """Checks whether each channel has one filter."""
+    return Verdict("filters", op.depth_multiplier == 1, "1", str(op.depth_multiplier))
+
+
+def any_depthwise_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of the depthwise kernel for any window."""
+    g = pack.group_channels(channels_16(op), range(INPUTS), 1)
+    numbers = [array[:, first::2] for first in (0, 1) for array in (g.bias, g.multipliers)]
+    weights = np.ascontiguousarray(g.weights.swapaxes(1, 2)).reshape(-1)
+    return {"weights": weights, "numbers": pack.join_groups(*numbers)}
+
+
+def has_one_band(op: Convolution) -> bool:
+    """Whether a result may overwrite the image: it is gathered channel by channel, all rows at once."""
+    return (
+        isinstance(op, DepthwiseConv2d)
+        and op.depth_multiplier == 1
+        and band_sizes(op)["band"] == op.y.shape[1]
+    )
+
+
 LINEAR = MVE.routine("linear_s16")
 POINTWISE: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES, "call_cost": CallCost(200.0, channel=4.5)}
 IM2COL: dict[str, Any] = {
@@ -100,6 +158,23 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(IN_32_BITS, pack.is_ungrouped),),
         name="conv2d_im2col_16",
         **IM2COL,
+    ),
+    MVE.kernel(
+        DepthwiseConv2d,
+        "depthwise_3x3_s16",
+        depthwise_params,
+        requires=(short_circuit(IN_32_BITS, depthwise_verdicts),),
+        name="depthwise_3x3_16",
+        scratch_bytes=plane_bytes,
+        in_place=in_place_if(has_one_band),
+    ),
+    MVE.kernel(
+        DepthwiseConv2d,
+        "depthwise_any_s16",
+        any_depthwise_params,
+        requires=(short_circuit(IN_32_BITS, has_one_filter),),
+        name="depthwise_any_16",
+        overread_bytes=OVERREAD_BYTES,
     ),
     MVE.kernel(
         Linear,
