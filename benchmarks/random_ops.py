@@ -102,7 +102,7 @@ def random_ops(count: int, seed: int, kinds: Sequence[type[Op]] = KINDS) -> Iter
 
 def random_layers_16(count: int, seed: int) -> Iterator[Op]:
     """Yields layers among random ops with 16-bit operands and results in the place of bytes, without zero points; of
-    convolutions those by windows of one pixel, too, and of images of one pixel."""
+    convolutions those by windows of one pixel, too, and of images of one pixel, of depthwise ones those by 3x3."""
     for op in random_ops(count, seed, LAYERS):
         if not isinstance(op, LAYERS) or op.x.dtype is not DType.INT8 or not op.weights.is_constant:
             continue
@@ -113,6 +113,10 @@ def random_layers_16(count: int, seed: int) -> Iterator[Op]:
             first = np.ascontiguousarray(op.weights.constant[:, :1, :1])
             fields["weights"] = constant_value("w", first, op.weights.type.quant)
             forms += [fields, fields | {"x": in_16_bits(op.x.like("x", shape=(1, 1, 1, op.in_channels)))}]
+        if isinstance(op, DepthwiseConv2d):
+            square = np.resize(op.weights.constant, (1, 3, 3, op.out_channels))
+            fields["weights"] = constant_value("w", square, op.weights.type.quant)
+            forms += [fields | {"padding": (1, 1, 1, 1), "stride": (size, size)} for size in (1, 2)]
         for form in forms:
             with suppress(PillionError):
                 yield make_op(type(op), in_16_bits(op.y), **form)

@@ -22,7 +22,7 @@ from kernels.op_cases import (
     reference,
     refusals,
 )
-from kernels.rig import M55
+from kernels.rig import M4, M33, M55
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
@@ -30,7 +30,11 @@ from pillion.ir.op import Op
 
 pytestmark = pytest.mark.qemu
 
-TARGETS = [pytest.param(M55, id="m55")]
+TARGETS = [
+    pytest.param(M4, marks=pytest.mark.nightly, id="m4"),
+    pytest.param(M33, id="m33"),
+    pytest.param(M55, id="m55"),
+]
 BORDER = (1, 1, 1, 1)
 
 

@@ -25,7 +25,7 @@ FAMILIES = {
     ),
     "portable": ("conv", "detections", "layers16", "magnitude", "transpose_conv"),
     "scalar": ("conv", "depthwise"),
-    "dsp": ("conv", "depthwise", "linear"),
+    "dsp": ("conv", "depthwise", "linear", "layers16"),
     "mve": ("conv", "layers16"),
     "host": ("conv",),
 }

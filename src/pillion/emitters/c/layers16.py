@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, OutputChannels
@@ -10,7 +12,7 @@ from pillion.emitters.c.kernel_conditions import Check, is_within, short_circuit
 from pillion.emitters.c.portable.layers16 import LAYER_16
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Convolution, largest_16_bit_sum
+from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sum
 from pillion.ops.linear import Linear
 
 Layer = Convolution | Linear
@@ -50,3 +52,34 @@ def channels_16(op: Layer) -> OutputChannels:
     bias = np.asarray(op.bias.constant, np.int32)
     no_shifts = np.zeros_like(bias)
     return OutputChannels(weight_rows(op), bias, factors.astype(np.int32), no_shifts, 0, 0, op.low, op.high)
+
+
+PLANE_BYTES = 8192
+"""The target size of the plane of a channel."""
+
+
+def is_3x3(op: DepthwiseConv2d) -> Iterator[Verdict]:
+    """Checks whether a window is 3x3, at stride 1 or 2 both ways, and a row has the four outputs that are made together."""
+    yield is_within("out_w", op.y.shape[2], least=4)
+    for field, wanted, allowed in (
+        ("kernel", "3x3", ((3, 3),)),
+        ("dilation", "1x1", ((1, 1),)),
+        ("stride", "1x1 or 2x2", ((1, 1), (2, 2))),
+    ):
+        sizes = getattr(op, field)
+        yield Verdict(field, sizes in allowed, wanted, "x".join(map(str, sizes)))
+
+
+def has_one_filter(op: DepthwiseConv2d) -> Verdict:
+    """Checks whether each channel has one filter."""
+    return Verdict("filters", op.depth_multiplier == 1, "1", str(op.depth_multiplier))
+
+
+def rows_of_plane(op: DepthwiseConv2d, row_bytes: int) -> int:
+    """Returns the rows of outputs that are made from a plane with such rows."""
+    return min(op.y.shape[1], max(PLANE_BYTES // (op.stride[0] * row_bytes) - 2, 3))
+
+
+def plane_bytes(op: DepthwiseConv2d, rows: int, row_bytes: int) -> int:
+    """Returns the bytes of the rows under some rows of outputs."""
+    return ((rows - 1) * op.stride[0] + 3) * row_bytes

@@ -12,7 +12,15 @@ from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import fixed_point, is_within, short_circuit
 from pillion.emitters.c.kernel_library import MVE
-from pillion.emitters.c.layers16 import IN_32_BITS, Layer, channels_16
+from pillion.emitters.c.layers16 import (
+    IN_32_BITS,
+    Layer,
+    channels_16,
+    has_one_filter,
+    is_3x3,
+    plane_bytes,
+    rows_of_plane,
+)
 from pillion.emitters.c.mve import pack
 from pillion.emitters.c.mve.conv import in_place_if, one_pixel
 from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
@@ -71,42 +79,30 @@ def several_rows(op: Linear) -> Verdict:
     return Verdict("rows", op.rows > 1, "at least 2", str(op.rows))
 
 
-PLANE_BYTES = 8192
-"""The target size of the plane of a channel."""
-
-
 def depthwise_verdicts(op: DepthwiseConv2d) -> Iterator[Verdict]:
     """Checks the conditions of pillion_depthwise_3x3_s16_mve: offsets of gathered columns have 16 bits."""
-    yield pack.kernel_has_sizes(op, "kernel", "3x3", (3, 3))
-    yield pack.kernel_has_sizes(op, "dilation", "1x1", (1, 1))
-    yield pack.kernel_has_sizes(op, "stride", "1x1 or 2x2", (1, 1), (2, 2))
-    yield is_within("out_w", op.y.shape[2], least=4)
+    yield from is_3x3(op)
     yield is_within("pixels", 7 * op.stride[0] * pack.pixel_bytes(op), most=2**16 - 1, unit="bytes apart")
 
 
 def band_sizes(op: DepthwiseConv2d) -> dict[str, int]:
-    """Returns the bytes of a row of the plane, and the rows of outputs that are made from a plane."""
-    pitch, stride = 2 * (op.y.shape[2] + 2), op.stride[0]
-    return {"pitch": pitch, "band": min(op.y.shape[1], max(PLANE_BYTES // (stride * stride * pitch) - 2, 3))}
+    """Returns the bytes of a row of the plane, of which there are two to a row of the image at stride 2, and its bands."""
+    pitch = 2 * (op.y.shape[2] + 2)
+    return {"pitch": pitch, "band": rows_of_plane(op, op.stride[0] * pitch)}
 
 
-def plane_bytes(op: DepthwiseConv2d) -> int:
-    """Returns the scratch bytes of a plane: at stride 2 each row in two halves."""
+def scratch_of_plane(op: DepthwiseConv2d) -> int:
+    """Returns the scratch bytes of a plane."""
     sizes, stride = band_sizes(op), op.stride[0]
-    return ((sizes["band"] - 1) * stride + 3) * stride * sizes["pitch"]
+    return plane_bytes(op, sizes["band"], stride * sizes["pitch"])
 
 
 def depthwise_params(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of the depthwise kernel."""
     channels = channels_16(op)
     numbers = np.stack([channels.bias, channels.multipliers], axis=1).astype(np.int32)
-    arrays = {"kernels": np.ascontiguousarray(channels.weights), "numbers": numbers}
+    arrays: Params = {"kernels": np.ascontiguousarray(channels.weights), "numbers": numbers}
     return {**band_sizes(op), "stride": op.stride[0], "filters": op.depth_multiplier, **arrays}
-
-
-def has_one_filter(op: DepthwiseConv2d) -> Verdict:
-    """Checks whether each channel has one filter."""
-    return Verdict("filters", op.depth_multiplier == 1, "1", str(op.depth_multiplier))
 
 
 def any_depthwise_params(op: DepthwiseConv2d) -> Params:
@@ -165,7 +161,7 @@ KERNELS: tuple[Kernel, ...] = (
         depthwise_params,
         requires=(short_circuit(IN_32_BITS, depthwise_verdicts),),
         name="depthwise_3x3_16",
-        scratch_bytes=plane_bytes,
+        scratch_bytes=scratch_of_plane,
         in_place=in_place_if(has_one_band),
     ),
     MVE.kernel(
