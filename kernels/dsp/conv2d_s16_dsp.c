@@ -93,6 +93,15 @@ static inline void interleave(const int16_t *from, int32_t *to, int32_t fours) {
                    : "cc", "memory");
 }
 
+static inline void copy(int16_t *to, const int16_t *from, int32_t count) {
+    for (; count > 1; count -= 2, to += 2, from += 2) {
+        memcpy(to, from, 4);
+    }
+    if (count > 0) {
+        *to = *from;
+    }
+}
+
 /* The window of an output pixel: in one piece for each kernel row where it lies inside the image and rows are fours, else by a row in
  * scratch, with zeros outside and at its end. */
 static void lay_out(const params *p, const int16_t *image, int32_t top, int32_t left, int32_t *blocks, int16_t *window) {
@@ -107,13 +116,19 @@ static void lay_out(const params *p, const int16_t *image, int32_t top, int32_t 
         return;
     }
     int16_t *to = window;
+    const int32_t step = p->dilation_w, first = left < 0 ? (step - 1 - left) / step : 0;
+    const int32_t end = p->in_w > left ? (p->in_w - left + step - 1) / step : 0, last = end < p->kernel_w ? end : p->kernel_w;
     memset(window, 0, (size_t)(8 * p->steps));
-    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+    for (int32_t ky = 0; ky < p->kernel_h; ky++, to += count) {
         const int32_t row = top + ky * p->dilation_h;
-        for (int32_t kx = 0; kx < p->kernel_w; kx++, to += in_c) {
-            const int32_t column = left + kx * p->dilation_w;
-            if ((uint32_t)row < (uint32_t)p->in_h && (uint32_t)column < (uint32_t)p->in_w) {
-                memcpy(to, image + (row * p->in_w + column) * in_c, 2 * (size_t)in_c);
+        if ((uint32_t)row < (uint32_t)p->in_h && first < last) {
+            const int16_t *x = image + (row * p->in_w + left + first * step) * in_c;
+            if (step == 1) {
+                copy(to + first * in_c, x, (last - first) * in_c);
+                continue;
+            }
+            for (int32_t kx = first; kx < last; kx++, x += step * in_c) {
+                copy(to + kx * in_c, x, in_c);
             }
         }
     }

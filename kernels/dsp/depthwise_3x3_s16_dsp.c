@@ -89,12 +89,12 @@ PILLION_FIELDS_AT(loop, 0, x, x_end, y, pixel, pitch, bias, factor, x_skip, x_ro
 OUTPUTS(all_columns, ROW, "8")
 OUTPUTS(half_columns, SPLIT_ROW, "16")
 
-/* Some rows of outputs of a channel, in fours of columns; not none. */
-static void fours_of_columns(const params *p, const int16_t *plane, int16_t *y, int32_t pixel, int32_t rows, int32_t fours,
-                             const int32_t *numbers) {
+/* Rows of outputs of a channel, in fours of columns; not none. Columns and rows of y are so many bytes apart. */
+static void fours_of_columns(const params *p, const int16_t *plane, int16_t *y, int32_t y_column, int32_t y_row, int32_t rows,
+                             int32_t fours, const int32_t *numbers) {
     const int32_t s = p->stride, row = s * p->pitch, width = 8 * s * fours;
-    const loop now = {plane, plane + width / 2, y, pixel, p->pitch, numbers[0], numbers[1], row - width, row,
-                      pixel * (p->out_w - 4 * fours), rows};
+    const loop now = {plane, plane + width / 2, y, y_column, p->pitch, numbers[0], numbers[1], row - width, row,
+                      y_row - y_column * 4 * fours, rows};
     if (s == 1) {
         all_columns(&now, numbers + 2);
     } else {
@@ -102,33 +102,29 @@ static void fours_of_columns(const params *p, const int16_t *plane, int16_t *y, 
     }
 }
 
-/* Rows of outputs of a channel. Outputs behind the end of a row are overwritten by the next one; those of the last row go through a buffer. */
-static void outputs(const params *p, const int16_t *plane, int16_t *y, int32_t pixel, int32_t rows, const int32_t *numbers) {
-    const int32_t whole = p->out_w / 4, rest = p->out_w % 4, before = rest ? rows - 1 : rows;
-    if (before > 0) {
-        fours_of_columns(p, plane, y, pixel, before, (p->out_w + 3) / 4, numbers);
+/* All rows of outputs of a channel; columns beyond the last four go through a buffer. */
+static void outputs(const params *p, const int16_t *plane, int16_t *y, int32_t rows, const int32_t *numbers, int16_t *buffer) {
+    const int32_t fours = p->out_w / 4, rest = p->out_w % 4;
+    if (fours) {
+        fours_of_columns(p, plane, y, 2 * p->y_column, 2 * p->y_row, rows, fours, numbers);
     }
     if (rest) {
-        const int16_t *const last = plane + (p->stride * p->pitch / 2) * before;
-        int16_t *const to = y + pixel / 2 * p->out_w * before;
-        int16_t few[4];
-        if (whole) {
-            fours_of_columns(p, last, to, pixel, 1, whole, numbers);
-        }
-        fours_of_columns(p, last + 4 * p->stride * whole, few, 2, 1, 1, numbers);
-        for (int32_t i = 0; i < rest; i++) {
-            to[pixel / 2 * (4 * whole + i)] = few[i];
+        fours_of_columns(p, plane + 4 * p->stride * fours, buffer, 2, 8, rows, 1, numbers);
+        for (int16_t *to = y + 4 * fours * p->y_column; rows > 0; rows--, to += p->y_row, buffer += 4) {
+            for (int32_t i = 0; i < rest; i++) {
+                to[i * p->y_column] = buffer[i];
+            }
         }
     }
 }
 
 /* A channel of the rows from image row `top` on; what lies outside the image stays as it is. */
 static void gather(const params *p, const int16_t *image, int32_t top, int32_t rows, int16_t *plane) {
-    const int32_t room = p->pitch / 2 - p->pad_left, columns = room < p->in_w ? room : p->in_w, step = p->channels;
+    const int32_t room = p->pitch / 2 - p->pad_left, columns = room < p->in_w ? room : p->in_w, step = p->x_column;
     const int32_t first = top < 0 ? 0 : top, end = top + rows < p->in_h ? top + rows : p->in_h;
-    const int16_t *from = image + first * p->in_w * step;
+    const int16_t *from = image + first * p->x_row;
     int16_t *to = plane + (first - top) * (p->pitch / 2) + p->pad_left;
-    for (int32_t row = first; row < end; row++, from += p->in_w * step, to += p->pitch / 2) {
+    for (int32_t row = first; row < end; row++, from += p->x_row, to += p->pitch / 2) {
         const int16_t *x = from;
         int32_t i = 0;
         for (; i < columns - 3; i += 4, x += 4 * step) {
@@ -141,20 +137,21 @@ static void gather(const params *p, const int16_t *image, int32_t top, int32_t r
 }
 
 void pillion_depthwise_3x3_s16_dsp(const params *p, const int16_t *x, int16_t *y, void *scratch) {
-    const int32_t s = p->stride, filters = p->filters, out_c = p->channels * filters, row_elements = p->out_w * out_c;
+    const int32_t s = p->stride, filters = p->filters, results = p->out_h * p->out_w * p->channels * filters;
+    int16_t *const plane = (int16_t *)scratch + 4 * p->band;
     for (int32_t n = 0; n < p->batch; n++, x += p->in_h * p->in_w * p->channels) {
         for (int32_t row = 0; row < p->out_h; row += p->band) {
             const int32_t left = p->out_h - row, rows = left < p->band ? left : p->band, plane_rows = (rows - 1) * s + 3;
-            int16_t *const out = y + (n * p->out_h + row) * row_elements;
-            memset(scratch, 0, (size_t)(plane_rows * p->pitch));
+            int16_t *const out = y + n * results + row * p->y_row;
+            memset(plane, 0, (size_t)(plane_rows * p->pitch));
             for (int32_t c = 0; c < p->channels; c++) {
-                gather(p, x + c, row * s - p->pad_top, plane_rows, scratch);
+                gather(p, x + c, row * s - p->pad_top, plane_rows, plane);
                 for (int32_t f = c * filters; f < (c + 1) * filters; f++) {
-                    outputs(p, scratch, out + f, 2 * out_c, rows, p->numbers + 8 * f);
+                    outputs(p, plane, out + f, rows, p->numbers + 8 * f, scratch);
                 }
             }
         }
     }
-    pillion_dsp_clamp_16(y, p->batch * p->out_h * row_elements, p->low, p->high);
+    pillion_dsp_clamp_16(y, p->batch * results, p->low, p->high);
 }
 #endif

@@ -157,18 +157,18 @@ static columns columns_of(const params *p, int32_t top, int32_t rows, int32_t ph
     const int32_t column = phase + skipped * s - p->pad_left, seen = (p->in_w - column + s - 1) / s;
     const int32_t room = p->out_w + (s == 1 ? 2 : 1 - phase) - skipped, count = seen < room ? seen : room;
     const int32_t inside = count > 0 ? (p->in_h - top < rows ? p->in_h - top : rows) - above : 0;
-    const columns c = {((top + above) * p->in_w + column) * p->channels, inside, count, 2 * s * p->channels,
-                       2 * p->in_w * p->channels, s * p->pitch, ((above * s + phase) * p->pitch >> 1) + skipped};
+    const columns c = {(top + above) * p->x_row + column * p->x_column, inside, count, 2 * s * p->x_column,
+                       2 * p->x_row, s * p->pitch, ((above * s + phase) * p->pitch >> 1) + skipped};
     return c;
 }
 
 /* All channels of some rows of outputs from `row` on. */
 static void band(const params *p, const int16_t *image, int16_t *y, int32_t row, int32_t rows, int16_t *plane) {
-    const int32_t s = p->stride, filters = p->filters, pixel = 2 * p->channels * filters, unit = s == 1 ? 3 : 2;
+    const int32_t s = p->stride, filters = p->filters, pixel = 2 * p->y_column, unit = s == 1 ? 3 : 2;
     const int32_t top = row * s - p->pad_top, plane_rows = (rows - 1) * s + 3, out_w = p->out_w;
     const columns phases[2] = {columns_of(p, top, plane_rows, 0), columns_of(p, top, plane_rows, 1)};
     const uint16x8_t lanes = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)phases[0].step);
-    state now = {p->numbers, p->kernels, plane, y, pixel * out_w, p->pitch, out_w, pixel, rows / unit, rows % unit,
+    state now = {p->numbers, p->kernels, plane, y, 2 * p->y_row, p->pitch, out_w, pixel, rows / unit, rows % unit,
                  {0, pixel, 2 * pixel, 3 * pixel}};
     pillion_mve_fill((int8_t *)plane, 0, plane_rows * s * p->pitch);
     for (int32_t c = p->channels; c > 0; c--, image++) {
@@ -189,15 +189,15 @@ static void band(const params *p, const int16_t *image, int16_t *y, int32_t row,
 }
 
 void pillion_depthwise_3x3_s16_mve(const params *p, const int16_t *x, int16_t *y, void *scratch) {
-    const int32_t out_row = p->out_w * p->channels * p->filters;
+    const int32_t results = p->out_h * p->out_w * p->channels * p->filters;
     for (int32_t n = 0; n < p->batch; n++) {
         for (int32_t row = 0; row < p->out_h; row += p->band) {
             const int32_t left = p->out_h - row;
-            band(p, x + n * p->in_h * p->in_w * p->channels, y + (n * p->out_h + row) * out_row, row,
+            band(p, x + n * p->in_h * p->in_w * p->channels, y + n * results + row * p->y_row, row,
                  left < p->band ? left : p->band, scratch);
         }
     }
-    pillion_mve_clamp_16(y, p->batch * p->out_h * out_row, p->low, p->high);
+    pillion_mve_clamp_16(y, p->batch * results, p->low, p->high);
 }
 
 #endif

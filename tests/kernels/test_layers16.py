@@ -73,7 +73,7 @@ def vectors() -> Iterator[Op]:
 
 def depthwise_3x3() -> Iterator[Op]:
     """Images around the units of the loops, every padding, several filters for a channel, several bands of rows."""
-    for i, (h, w) in enumerate(product((1, 2, 3, 4, 6, 9), (4, 5, 7, 8, 13))):
+    for i, (h, w) in enumerate(product((1, 2, 3, 5, 8, 25), (4, 5, 7, 8, 13))):
         channels = (1, 3, 8, 9, 16, 21)[i % 6]
         yield depthwise((1 + i % 2, h, w, channels), (3, 3), i, padding=BORDER)
         around = (i % 4, 2 - i % 2, 2 + i % 2, 1 + i % 3)
@@ -81,6 +81,8 @@ def depthwise_3x3() -> Iterator[Op]:
     yield depthwise((1, 5, 7, 4), (3, 3), 1, 3, padding=BORDER)
     yield depthwise((1, 40, 41, 22), (3, 3), 1, padding=BORDER)
     yield depthwise((1, 150, 60, 2), (3, 3), 1, padding=BORDER)
+    yield depthwise((1, 13, 3, 5), (3, 3), 1, padding=BORDER, stride=(2, 2))
+    yield depthwise((2, 9, 1, 5), (3, 3), 2, padding=(0, 1, 2, 1))
     yield depthwise((2, 61, 90, 2), (3, 3), 1, padding=BORDER, stride=(2, 2))
 
 

@@ -86,11 +86,12 @@ typedef struct {
 void pillion_linear_s16_dsp(const pillion_linear_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Depthwise convolution by 3x3 of 16-bit inputs, one channel at a time; y may be x where there is one filter for each channel, and one band.
- * Scratch: the plane of a band of rows of outputs. */
+ * Scratch: four outputs of each row of a band of outputs, and the plane under them, whose rows are words. */
 typedef struct {
     int32_t batch, in_h, in_w, channels, filters, out_h, out_w;
     int32_t stride, pad_top, pad_left, low, high;
-    int32_t band, pitch;    /* rows of outputs; bytes of a row of the plane, in words */
+    int32_t x_row, x_column, y_row, y_column; /* steps, in elements; rows and columns may be exchanged */
+    int32_t band, pitch;    /* rows of outputs; bytes of a row of the plane */
     const int32_t *numbers; /* [outputs] of bias, factor, of each row of the kernel int16 weights 0 1 1 2 */
 } pillion_depthwise_3x3_s16_dsp_params;
 void pillion_depthwise_3x3_s16_dsp(const pillion_depthwise_3x3_s16_dsp_params *p, const int16_t *x, int16_t *y,

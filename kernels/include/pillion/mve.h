@@ -166,6 +166,7 @@ void pillion_depthwise_3x3_wide_s8_mve(const pillion_depthwise_3x3_wide_s8_mve_p
 typedef struct {
     int32_t batch, in_h, in_w, channels, filters, out_h, out_w;
     int32_t stride, pad_top, pad_left, low, high;
+    int32_t x_row, x_column, y_row, y_column; /* steps, in elements; rows and columns may be exchanged */
     int32_t band, pitch;    /* rows of outputs; bytes of a row of the plane */
     const int8_t *kernels;  /* [outputs][9] */
     const int32_t *numbers; /* [outputs] of bias, factor; results are sum * factor / 2^31 */

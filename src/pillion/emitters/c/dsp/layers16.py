@@ -16,12 +16,13 @@ from pillion.emitters.c.layers16 import (
     Layer,
     channels_16,
     has_one_filter,
+    in_place,
     is_3x3,
+    kernels_3x3,
     plane_bytes,
-    rows_of_plane,
+    plane_params,
     weight_rows,
 )
-from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.linear import Linear
@@ -109,19 +110,23 @@ def few_rows(op: Linear) -> Verdict:
     return is_within("rows", op.rows, most=MOST_ROWS)
 
 
-def band_sizes(op: DepthwiseConv2d) -> dict[str, int]:
-    """Returns the bytes of a row of the plane, with what four outputs read, and the rows of outputs that are made from it."""
-    pitch = 2 * (-(-op.y.shape[2] // 4) * 4 * op.stride[1] + 2)
-    return {"pitch": pitch, "band": rows_of_plane(op, pitch)}
+def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
+    """Returns the sizes of a convolution by planes, whose rows have what fours of outputs read."""
+    return plane_params(op, lambda width: 2 * (-(-width // 4) * 4 * op.stride[1] + 2), 1)
+
+
+def scratch_of_planes(op: DepthwiseConv2d) -> int:
+    """Returns the scratch bytes of a plane, and four outputs for each row of them."""
+    sizes = plane_of(op)
+    return 8 * sizes["band"] + plane_bytes(op, sizes, 1)
 
 
 def depthwise_params(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of the depthwise kernel."""
-    pairs = weight_rows(op).reshape(-1, 3, 3)[:, :, [0, 1, 1, 2]].astype(np.int16)
+    pairs = np.ascontiguousarray(kernels_3x3(op)[:, :, [0, 1, 1, 2]].astype(np.int16))
     columns = [np.asarray(op.bias.constant, np.int32), upper_word_factors(op)]
-    numbers = np.column_stack([*columns, np.ascontiguousarray(pairs).reshape(-1, 12).view(np.int32)])
-    sizes = {"stride": op.stride[0], "filters": op.depth_multiplier}
-    return {**band_sizes(op), **sizes, "numbers": numbers.astype(np.int32).reshape(-1)}
+    numbers = np.column_stack([*columns, pairs.reshape(-1, 12).view(np.int32)])
+    return {**plane_of(op), "numbers": numbers.astype(np.int32).reshape(-1)}
 
 
 def any_depthwise_params(op: DepthwiseConv2d) -> Params:
@@ -132,12 +137,6 @@ def any_depthwise_params(op: DepthwiseConv2d) -> Params:
     weights = np.pad(weight_rows(op), (behind, (0, 0))).reshape(-1, 4, weight_rows(op).shape[1])
     ordered = np.ascontiguousarray(weights.swapaxes(1, 2)).astype(np.int16)
     return {"weights": ordered.reshape(-1), "numbers": numbers.reshape(-1)}
-
-
-def in_place(op: DepthwiseConv2d) -> tuple[Value, ...]:
-    """Returns the image, if the result may overwrite it: all rows of a channel are gathered at once."""
-    fits = op.depth_multiplier == 1 and band_sizes(op)["band"] == op.y.shape[1]
-    return (op.x,) if fits and op.y.type.size_bytes <= op.x.type.size_bytes else ()
 
 
 WINDOWS: dict[str, Any] = {"scratch_bytes": lambda op: 8 * (PIXELS + 1) * steps_of(op), "work": work}
@@ -166,8 +165,8 @@ KERNELS: tuple[Kernel, ...] = (
         depthwise_params,
         requires=(short_circuit(IN_32_BITS, is_3x3),),
         name="depthwise_3x3_16",
-        scratch_bytes=lambda op: plane_bytes(op, band_sizes(op)["band"], band_sizes(op)["pitch"]),
-        in_place=in_place,
+        scratch_bytes=scratch_of_planes,
+        in_place=lambda op: in_place(op, plane_of(op)["band"]),
     ),
     DSP.kernel(
         DepthwiseConv2d,

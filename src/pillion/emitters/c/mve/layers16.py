@@ -17,15 +17,17 @@ from pillion.emitters.c.layers16 import (
     Layer,
     channels_16,
     has_one_filter,
+    in_place,
     is_3x3,
+    kernels_3x3,
     plane_bytes,
-    rows_of_plane,
+    plane_params,
 )
 from pillion.emitters.c.mve import pack
-from pillion.emitters.c.mve.conv import in_place_if, one_pixel
+from pillion.emitters.c.mve.conv import one_pixel
 from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.linear import Linear
 
 INPUTS = 8
@@ -79,30 +81,23 @@ def several_rows(op: Linear) -> Verdict:
     return Verdict("rows", op.rows > 1, "at least 2", str(op.rows))
 
 
+def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
+    """Returns the sizes of a convolution by planes, in which each row of the image has one row for each phase of its columns."""
+    return plane_params(op, lambda width: 2 * (width + 2), op.stride[0])
+
+
 def depthwise_verdicts(op: DepthwiseConv2d) -> Iterator[Verdict]:
     """Checks the conditions of pillion_depthwise_3x3_s16_mve: offsets of gathered columns have 16 bits."""
     yield from is_3x3(op)
-    yield is_within("pixels", 7 * op.stride[0] * pack.pixel_bytes(op), most=2**16 - 1, unit="bytes apart")
-
-
-def band_sizes(op: DepthwiseConv2d) -> dict[str, int]:
-    """Returns the bytes of a row of the plane, of which there are two to a row of the image at stride 2, and its bands."""
-    pitch = 2 * (op.y.shape[2] + 2)
-    return {"pitch": pitch, "band": rows_of_plane(op, op.stride[0] * pitch)}
-
-
-def scratch_of_plane(op: DepthwiseConv2d) -> int:
-    """Returns the scratch bytes of a plane."""
-    sizes, stride = band_sizes(op), op.stride[0]
-    return plane_bytes(op, sizes["band"], stride * sizes["pitch"])
+    reach = 7 * op.stride[0] * 2 * plane_of(op)["x_column"]
+    yield is_within("columns", reach, most=2**16 - 1, unit="bytes apart")
 
 
 def depthwise_params(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of the depthwise kernel."""
     channels = channels_16(op)
     numbers = np.stack([channels.bias, channels.multipliers], axis=1).astype(np.int32)
-    arrays: Params = {"kernels": np.ascontiguousarray(channels.weights), "numbers": numbers}
-    return {**band_sizes(op), "stride": op.stride[0], "filters": op.depth_multiplier, **arrays}
+    return {**plane_of(op), "kernels": kernels_3x3(op).reshape(-1), "numbers": numbers.reshape(-1)}
 
 
 def any_depthwise_params(op: DepthwiseConv2d) -> Params:
@@ -111,15 +106,6 @@ def any_depthwise_params(op: DepthwiseConv2d) -> Params:
     numbers = [array[:, first::2] for first in (0, 1) for array in (g.bias, g.multipliers)]
     weights = np.ascontiguousarray(g.weights.swapaxes(1, 2)).reshape(-1)
     return {"weights": weights, "numbers": pack.join_groups(*numbers)}
-
-
-def has_one_band(op: Convolution) -> bool:
-    """Whether a result may overwrite the image: it is gathered channel by channel, all rows at once."""
-    return (
-        isinstance(op, DepthwiseConv2d)
-        and op.depth_multiplier == 1
-        and band_sizes(op)["band"] == op.y.shape[1]
-    )
 
 
 LINEAR = MVE.routine("linear_s16")
@@ -161,8 +147,8 @@ KERNELS: tuple[Kernel, ...] = (
         depthwise_params,
         requires=(short_circuit(IN_32_BITS, depthwise_verdicts),),
         name="depthwise_3x3_16",
-        scratch_bytes=scratch_of_plane,
-        in_place=in_place_if(has_one_band),
+        scratch_bytes=lambda op: plane_bytes(op, plane_of(op), op.stride[0]),
+        in_place=lambda op: in_place(op, plane_of(op)["band"]),
     ),
     MVE.kernel(
         DepthwiseConv2d,
