@@ -7,6 +7,7 @@ import itertools
 import random
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,16 @@ from fuzz.recipes import recipe_of
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, Shape, TensorType, Value
-from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d, EmbeddingBag, Gather, Quantize, Reshape
-from pillion.ops.example_values import random_like
+from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant_value
+from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d, EmbeddingBag, Gather, Linear, Quantize, Reshape
+from pillion.ops.example_values import in_16_bits, make_op, random_like
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 96, 128, 160, 257)
 FEWEST, MOST = 16, 100_000
 """The elements of operands and results."""
 MOST_MACS = 4_000_000
+LAYERS = (Conv2d, DepthwiseConv2d, Linear)
+BOUNDS_16 = {"low": -(2**15), "high": 2**15 - 1}
 KINDS = (*(kind for kind in ALL_OPS if kind is not Reshape), *[Conv2d] * 8, *[DepthwiseConv2d] * 6)
 """Kinds by how often they are drawn; convolutions have many kernels."""
 
@@ -95,6 +98,28 @@ def random_ops(count: int, seed: int, kinds: Sequence[type[Op]] = KINDS) -> Iter
     seeds = itertools.count(seed * 10_000_019)
     for kind in itertools.islice(itertools.cycle(kinds), count):
         yield next(op for one in seeds if (op := random_op(one, kind)) is not None)
+
+
+def random_layers_16(count: int, seed: int) -> Iterator[Op]:
+    """Yields layers among random ops with 16-bit operands and results in the place of bytes, without zero points; of
+    convolutions those by windows of one pixel, too, and of images of one pixel, of depthwise ones those by 3x3."""
+    for op in random_ops(count, seed, LAYERS):
+        if not isinstance(op, LAYERS) or op.x.dtype is not DType.INT8 or not op.weights.is_constant:
+            continue
+        fields = {"x": in_16_bits(op.x), "weights": op.weights, "bias": op.bias, **BOUNDS_16}
+        attributes = {name: value for name, value in op.attributes.items() if name not in BOUNDS_16}
+        forms = [fields | attributes]
+        if isinstance(op, Conv2d) and op.groups == 1:
+            first = np.ascontiguousarray(op.weights.constant[:, :1, :1])
+            fields["weights"] = constant_value("w", first, op.weights.type.quant)
+            forms += [fields, fields | {"x": in_16_bits(op.x.like("x", shape=(1, 1, 1, op.in_channels)))}]
+        if isinstance(op, DepthwiseConv2d):
+            square = np.resize(op.weights.constant, (1, 3, 3, op.out_channels))
+            fields["weights"] = constant_value("w", square, op.weights.type.quant)
+            forms += [fields | {"padding": (1, 1, 1, 1), "stride": (size, size)} for size in (1, 2)]
+        for form in forms:
+            with suppress(PillionError):
+                yield make_op(type(op), in_16_bits(op.y), **form)
 
 
 def random_data(op: Op, rng: np.random.Generator) -> tuple[Array, ...]:

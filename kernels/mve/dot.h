@@ -68,7 +68,16 @@ typedef struct {
 typedef void (*pillion_mve_products)(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
-/* The same for at most 16 inputs, at least four pixels, out_c a multiple of 4, y aligned to 4; `loop` and `chunks` are not
+/* The same of 16-bit inputs in pieces of 8, for 16-bit results without a zero point, y = saturate(round(sum * factor / 2^31)).
+ * `out_c` is in bytes. Constants, for each group of eight channels:
+ *     int32 factor even[4], odd[4]
+ *     int32 bias even[4];  int8 weights[chunks][even 4][8]
+ *     int32 bias odd[4];   int8 weights[chunks][odd 4][8]
+ */
+void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot16_any(pillion_mve_pairs *s);
+
+/* The same of bytes for at most 16 inputs, at least four pixels, out_c a multiple of 4, y aligned to 4; `loop` and `chunks` are not
  * used, and signs is not PILLION_MVE_FACTORS_FIX. Constants, for each group of four channels, in the order 0 2 1 3:
  *     int32 bias, multiplier, shift;  int8 weights[16]
  */

@@ -39,26 +39,28 @@ PILLION_AT(pillion_mve_pairs, kept_one, 156);
     "vmov " b "[2], " b "[0], r8, r12\n"     \
     "vmov " b "[3], " b "[1], r10, lr\n"
 
-/* 16 weights of four channels with q0 of the first and q1 of the second pixel. */
-#define MULTIPLY(first, second)              \
-    "vldrw.u32 q2, [r5], #16\n"              \
-    "vmladava.s8 r0, " first ", q2\n"        \
-    "vldrw.u32 q3, [r5], #16\n"              \
-    "vmladava.s8 r8, " second ", q2\n"       \
-    "vmladava.s8 r2, " first ", q3\n"        \
-    "vldrw.u32 q2, [r5], #16\n"              \
-    "vmladava.s8 r10, " second ", q3\n"      \
-    "vmladava.s8 r4, " first ", q2\n"        \
-    "vldrw.u32 q3, [r5], #16\n"              \
-    "vmladava.s8 r12, " second ", q2\n"      \
-    "vmladava.s8 r6, " first ", q3\n"        \
-    "vmladava.s8 lr, " second ", q3\n"
+/* 16 weights of four channels, or 8 that are widened, with q0 of the first and q1 of the second pixel. */
+#define MULTIPLY_BY(load, step, multiply, first, second) \
+    load " q2, [r5], " step "\n"             \
+    multiply " r0, " first ", q2\n"          \
+    load " q3, [r5], " step "\n"             \
+    multiply " r8, " second ", q2\n"         \
+    multiply " r2, " first ", q3\n"          \
+    load " q2, [r5], " step "\n"             \
+    multiply " r10, " second ", q3\n"        \
+    multiply " r4, " first ", q2\n"          \
+    load " q3, [r5], " step "\n"             \
+    multiply " r12, " second ", q2\n"        \
+    multiply " r6, " first ", q3\n"          \
+    multiply " lr, " second ", q3\n"
+#define MULTIPLY(first, second) MULTIPLY_BY("vldrw.u32", "#16", "vmladava.s8", first, second)
 
-/* 16 inputs of both pixels. */
-#define PIECE                          \
+/* 16 bytes of inputs of both pixels. */
+#define PIECE_OF(load, step, multiply)  \
     "vldrb.u8 q0, [r1], #16\n"         \
     "vldrb.u8 q1, [r3], #16\n"         \
-    MULTIPLY("q0", "q1")
+    MULTIPLY_BY(load, step, multiply, "q0", "q1")
+#define PIECE PIECE_OF("vldrw.u32", "#16", "vmladava.s8")
 
 /* Sums of even channels in q4 and q5, of odd ones in q0 and q1; results in q4 and q5. VQRDMLASH is the shift by a product, and
  * adds the zero point. */
@@ -94,6 +96,11 @@ PILLION_AT(pillion_mve_pairs, kept_one, 156);
 /* Leaves the state loaded, y at the next pair. */
 #define REQUANTIZE_AND_STORE LOAD_STATE REQUANTIZE STORE("r0")
 
+/* Results of a group in a pixel of y. */
+#ifndef GROUP_Y_BYTES
+#define GROUP_Y_BYTES "8"
+#endif
+
 /* After the last pair of a row: to the next row, or to the first row of the next group of channels, else on.
  * `next_x1` moves r3 by r2. */
 #define NEXT_ROW_OR_GROUP(next_x1, pair, group, end) \
@@ -121,8 +128,8 @@ PILLION_AT(pillion_mve_pairs, kept_one, 156);
     "str r2, [r11, #56]\n"             \
     "add r4, r11, #84\n"               \
     "ldm r4, {r0, r1, r3, r6}\n"       \
-    "adds r0, #8\n"                    \
-    "adds r6, #8\n"                    \
+    "adds r0, #" GROUP_Y_BYTES "\n"    \
+    "adds r6, #" GROUP_Y_BYTES "\n"    \
     "stm r4, {r0, r1, r3, r6}\n"       \
     "ldr r2, [r11, #8]\n"              \
     STORE_PLACES                       \
@@ -132,5 +139,54 @@ PILLION_AT(pillion_mve_pairs, kept_one, 156);
 #define DOT_CLOBBERS                                                                                            \
     "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", \
         "q7", "cc", "memory"
+
+/* A loop for any number of pieces, which are 6 loads and 8 multiplies. It is entered in its middle (r9) where their number is
+ * no multiple of UNROLL, which are a round. */
+#define UNROLL 12
+#define PIECE_BYTES 56 /* of code */
+#define DOT_LOOP(load_group, piece, finish)                                                        \
+    static __attribute__((noinline)) void pairs(pillion_mve_pairs *s) {                         \
+        register pillion_mve_pairs *r0 __asm__("r0") = s;                                       \
+        __asm__ volatile(                                                                       \
+            "push {r7, r11}\n"                                                                  \
+            "mov r11, r0\n"                                                                     \
+            "ldr r2, [r11, #52]\n" /* bytes of code to skip */                                  \
+            "adr.w r0, 2f\n"                                                                    \
+            "add r0, r2\n"                                                                      \
+            "adds r0, #1\n"                                                                     \
+            "str r0, [r11, #36]\n"                                                              \
+            "adr.w r0, 3f\n"                                                                    \
+            "add r0, r2\n"                                                                      \
+            "adds r0, #1\n"                                                                     \
+            "str r0, [r11, #52]\n"                                                              \
+            "0:\n" LOAD_STATE load_group                                                        \
+            "1:\n" LOAD_BIAS                                                                    \
+            "bx r9\n"                                                                           \
+            ".p2align 2\n"                                                                      \
+            "2:\n" PILLION_REPEAT("2b", UNROLL, PIECE_BYTES, piece)                             \
+            "subs r7, #1\n"                                                                     \
+            "bne.w 2b\n" MOVE_SUMS("q4", "q5") LOAD_PLACES                                      \
+            "ldrd r7, r9, [r11, #48]\n" LOAD_BIAS                                               \
+            "bx r9\n"                                                                           \
+            ".p2align 2\n"                                                                      \
+            "3:\n" PILLION_REPEAT("3b", UNROLL, PIECE_BYTES, piece)                             \
+            "subs r7, #1\n"                                                                     \
+            "bne.w 3b\n" MOVE_SUMS("q0", "q1") finish                                           \
+            "add r1, r8\n"                                                                      \
+            "add r3, r8\n" STORE_PLACES                                                         \
+            "cmp r0, r6\n"                                                                      \
+            "bne.w 1b\n" NEXT_ROW_OR_GROUP("add r3, r2\n", "1b", "0b", "9f")                   \
+            "9:\n"                                                                              \
+            "pop {r7, r11}\n"                                                                   \
+            : "+r"(r0)                                                                          \
+            :                                                                                   \
+            : DOT_CLOBBERS);                                                                    \
+    }                                                                                           \
+    static inline void any_chunks(pillion_mve_pairs *s) {                                       \
+        const int32_t chunks = s->loops;                                                        \
+        s->loops = s->loops_again = (chunks + UNROLL - 1) / UNROLL;                             \
+        s->odd_entry = (s->loops * UNROLL - chunks) * PIECE_BYTES;                              \
+        pairs(s);                                                                               \
+    }
 
 #endif

@@ -18,7 +18,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, constant_value
 from pillion.ir.verdict import all_ok
 from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d
-from pillion.ops.example_values import make_op, value
+from pillion.ops.example_values import in_16_bits, make_op, value
 
 KERNELS = [
     pytest.param(isa, k, id=f"{isa.value}-{k.name}")
@@ -43,6 +43,10 @@ def convolutions() -> Iterator[Op]:
                 whole = value("x", (1, side, side, channels), 0.1, 3)
                 yield make_op(cls, value("y", (), 0.4), x=whole, weights=weights, bias=bias)
                 around = (side // 2,) * 4
+                bounds = {"low": -(2**15), "high": 2**15 - 1}
+                y, wide, wide_whole = map(in_16_bits, (value("y", (), 0.4), x, whole))
+                yield make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
+                yield make_op(cls, y, x=wide_whole, weights=weights, bias=bias, **bounds)
                 yield make_op(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)
                 yield make_op(
                     cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around, stride=(2, 2)

@@ -187,6 +187,26 @@ def test_every_ratio_of_scales_that_is_taken(target: rig.Target) -> None:
     check_runs(target, runs)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_without_zero_points(target: rig.Target) -> None:
+    """Nothing but one half is added to them; every second one has ties."""
+    runs = []
+    for number, count in enumerate((2, 3, 4, 5, 8, 33, 2**15 + 3)):
+        for ratio in (2.0**-3, 0.7, 1.0, 1.9):
+            a, b, y = (
+                Value(name, TensorType(shape, INT16, PerTensor(scale)))
+                for name, shape, scale in (
+                    ("a", (3, count), 2.0**-9),
+                    ("b", (count,), 2.0**-8),
+                    ("y", (), ratio / 64),
+                )
+            )
+            op = make_op(WideAdd, y, a=a, b=b, sign=1 - number % 2 * 2)
+            runs.append(Run(op, data(op, number)))
+            assert kernel_of(target, op) is not None
+    check_runs(target, runs)
+
+
 def test_sums_of_any_ratio_have_the_portable_kernel() -> None:
     """Steps of the result that are far finer than the operands', or coarser, and operands that repeat elsewhere than in rows."""
     coarse = wide_sum((5,), (5,), (INT16, INT16, INT8), 2, (1.0, 1.0, 1.0))

@@ -67,6 +67,45 @@ void pillion_conv2d_winograd_s8_dsp(const pillion_conv2d_winograd_s8_dsp_params 
 typedef pillion_conv2d_s8_dsp_params pillion_conv2d_thin_s8_dsp_params;
 void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Convolution of 16-bit inputs without zero points, with any kernel, stride, dilation and padding. Scratch: inputs of five windows, and
+ * one more. */
+typedef struct {
+    PILLION_WINDOW_FIELDS
+    int32_t dilation_h, dilation_w, out_c, low, high;
+    int32_t steps;         /* inputs of a window, in fours */
+    int32_t whole_rows;    /* not 0: columns are not dilated */
+    const int32_t *stream; /* [out_c] of bias, int8 weights[steps][4] in the order 0 2 1 3, factor: the ratio of scales * 2^32 */
+} pillion_conv2d_s16_dsp_params;
+void pillion_conv2d_s16_dsp(const pillion_conv2d_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* Fully connected, of one vector of inputs at a time. Scratch: a vector in fours of inputs. */
+typedef struct {
+    int32_t rows, in_features, out_features, steps, low, high;
+    const int32_t *stream; /* of each four outputs bias[4], int8 weights[steps][4][4] as above, factor[4]; filled up with zeros */
+} pillion_linear_s16_dsp_params;
+void pillion_linear_s16_dsp(const pillion_linear_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* Depthwise convolution by 3x3 of 16-bit inputs, one channel at a time; y may be x where there is one filter for each channel, and one band.
+ * Scratch: four outputs of each row of a band of outputs, and the plane under them, whose rows are words. */
+typedef struct {
+    int32_t batch, in_h, in_w, channels, filters, out_h, out_w;
+    int32_t stride, pad_top, pad_left, low, high;
+    int32_t x_row, x_column, y_row, y_column; /* steps, in elements; rows and columns may be exchanged */
+    int32_t band, pitch;    /* rows of outputs; bytes of a row of the plane */
+    const int32_t *numbers; /* [outputs] of bias, factor, of each row of the kernel int16 weights 0 1 1 2 */
+} pillion_depthwise_3x3_s16_dsp_params;
+void pillion_depthwise_3x3_s16_dsp(const pillion_depthwise_3x3_s16_dsp_params *p, const int16_t *x, int16_t *y,
+                                   void *scratch);
+
+/* The same for any window, four channels at a time, one filter for each. May read 6 bytes beyond x. */
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
+    const int16_t *weights; /* [channels / 4][kernel_h][kernel_w][4], filled up with zeros */
+    const int32_t *numbers; /* [channels / 4] of bias[4], factor[4] */
+} pillion_depthwise_any_s16_dsp_params;
+void pillion_depthwise_any_s16_dsp(const pillion_depthwise_any_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Depthwise convolution, any padding; output channel = input channel * (out_c / in_c) + m. y may be x where the image is
  * the only one and y is not larger. The loops take four outputs of a row together: where the height is better for that
  * than the width, the layer is transposed, which means that whatever is called h here is the image's w, and w its h. */

@@ -76,6 +76,14 @@ typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_k16_s8_mve_par
 void pillion_conv2d_im2col_k16_s8_mve(const pillion_conv2d_im2col_k16_s8_mve_params *p, const int8_t *x, int8_t *y,
                                       void *scratch);
 
+/* Both of 16-bit inputs and results without zero points; windows are made of bytes all the same. Constants as of pillion_mve_dot16,
+ * see kernels/mve/dot.h. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_mve_params;
+void pillion_conv2d_1x1_s16_mve(const pillion_conv2d_1x1_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_mve_params;
+void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p, const int16_t *x, int16_t *y,
+                                   void *scratch);
+
 /* Convolution by 3x3, stride 1 or 2 along rows, over planes of 16 channels; out_c >= 8, out_w >= 2.
  * Scratch: scratch_rows rows of the planes. */
 typedef struct {
@@ -153,6 +161,28 @@ typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_mve_pa
 void pillion_depthwise_3x3_wide_s8_mve(const pillion_depthwise_3x3_wide_s8_mve_params *p, const int8_t *x, int8_t *y,
                                        void *scratch);
 
+/* Depthwise convolution by 3x3 of 16-bit inputs, one channel at a time; y may be x where there is one filter for each channel, and one band.
+ * Scratch: the plane of a band of rows of outputs. */
+typedef struct {
+    int32_t batch, in_h, in_w, channels, filters, out_h, out_w;
+    int32_t stride, pad_top, pad_left, low, high;
+    int32_t x_row, x_column, y_row, y_column; /* steps, in elements; rows and columns may be exchanged */
+    int32_t band, pitch;    /* rows of outputs; bytes of a row of the plane */
+    const int8_t *kernels;  /* [outputs][9] */
+    const int32_t *numbers; /* [outputs] of bias, factor; results are sum * factor / 2^31 */
+} pillion_depthwise_3x3_s16_mve_params;
+void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y,
+                                   void *scratch);
+
+/* The same for any window, eight channels at a time, one filter for each. May read 14 bytes beyond x. */
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
+    const int8_t *weights;  /* [channels / 8][kernel_h][kernel_w][8], filled up with zeros */
+    const int32_t *numbers; /* [channels / 8] of bias, factor of even channels, then of odd ones */
+} pillion_depthwise_any_s16_mve_params;
+void pillion_depthwise_any_s16_mve(const pillion_depthwise_any_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Fully connected. Reads up to 15 bytes beyond x. */
 typedef struct {
     int32_t rows, in_features, out_features;
@@ -162,6 +192,13 @@ typedef struct {
                                            multipliers, int8 shifts; at the end filled up with zeros */
 } pillion_linear_s8_mve_params;
 void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same of 16-bit inputs and results without zero points, in pieces of 8. */
+typedef struct {
+    int32_t rows, in_features, out_features, chunks, low, high;
+    const int32_t *constants; /* of eight outputs, even ones first: bias, int8 weights[chunks][8][8], factors */
+} pillion_linear_s16_mve_params;
+void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* The same for sums that are rounded once, as LiteRT's are. */
 typedef struct {

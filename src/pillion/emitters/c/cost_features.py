@@ -57,7 +57,6 @@ from pillion.ops.pool import Pool
 from pillion.ops.reduce import Reduction
 from pillion.ops.resize import Resize
 
-FULL_RANGE = (-128, 127)
 SHORT_RUN = 16
 """Shorter runs are copied byte by byte."""
 
@@ -77,7 +76,7 @@ def _sizes(op: Op) -> Features:
     }
     found["channels"] = y.shape[-1] if y.shape else 1
     bounds = getattr(op, "low", None), getattr(op, "high", None)
-    if isinstance(bounds[0], int) and bounds != FULL_RANGE:
+    if isinstance(bounds[0], int) and bounds != y.dtype.bounds:
         found["clamped"] = results
     if op.macs and results:
         found["macs"] = op.macs

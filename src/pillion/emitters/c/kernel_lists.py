@@ -25,8 +25,8 @@ FAMILIES = {
     ),
     "portable": ("conv", "detections", "layers16", "magnitude", "transpose_conv"),
     "scalar": ("conv", "depthwise"),
-    "dsp": ("conv", "depthwise", "linear"),
-    "mve": ("conv",),
+    "dsp": ("conv", "depthwise", "linear", "layers16"),
+    "mve": ("conv", "layers16"),
     "host": ("conv",),
 }
 """Folder → its modules with kernels."""

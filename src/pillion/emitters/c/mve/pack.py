@@ -83,9 +83,9 @@ def group_channels(
     )
 
 
-def chunks_of(weights: Int8Array) -> Int8Array:
-    """Returns weights [groups, rows, inputs] as [groups, chunks, rows, 16]."""
-    return weights.reshape(*weights.shape[:2], -1, 16).swapaxes(1, 2)
+def chunks_of(weights: Int8Array, unit: int = 16) -> Int8Array:
+    """Returns weights [groups, rows, inputs] as [groups, chunks, rows, unit]."""
+    return weights.reshape(*weights.shape[:2], -1, unit).swapaxes(1, 2)
 
 
 def join_groups(*parts: Int8Array | Int32Array) -> Int32Array:
@@ -143,9 +143,8 @@ def linear_params(rows: int, channels: OutputChannels) -> Params:
     }
 
 
-def pointwise_verdicts(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_conv2d_1x1_s8_mve is exact. Windows may not reach beyond the image
-    on any side."""
+def pixels_are_windows(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether every window is a pixel of the image; it may not reach beyond it on any side."""
     reach = [
         (out - 1) * step < size
         for out, step, size in zip(op.y.shape[1:3], op.stride, op.x.shape[1:3], strict=True)
@@ -155,8 +154,12 @@ def pointwise_verdicts(op: Convolution) -> tuple[Verdict, ...]:
         kernel_has_sizes(op, "kernel", "1x1", (1, 1)),
         is_ungrouped(op),
         Verdict("padding", inside, "none", "none" if inside else "some"),
-        check_right_shifts(op),
     )
+
+
+def pointwise_verdicts(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_conv2d_1x1_s8_mve is exact."""
+    return (*pixels_are_windows(op), check_right_shifts(op))
 
 
 def pointwise_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
@@ -187,28 +190,36 @@ def _merged_pixel_rows(op: Convolution) -> tuple[int, int, int]:
 
 def pointwise_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel of 1x1 windows."""
-    return _pack_pointwise_params(op, pack_dot)
+    return {**pointwise_sizes(op), **_pack_channels(op, pack_dot)}
 
 
 def pointwise_16_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel of 1x1 windows with at most 16 input channels."""
-    return _pack_pointwise_params(op, pack_dot16)
+    return {**pointwise_sizes(op), **_pack_channels(op, pack_dot16)}
 
 
-def _pack_pointwise_params(op: Convolution, pack: Callable[[OutputChannels], Int32Array]) -> Params:
+def _pack_channels(op: Convolution, pack: Callable[[OutputChannels], Int32Array]) -> Params:
     channels = channels_of(op)
-    image = op.x.shape[1] * op.x.shape[2]
+    return {"signs": negative_sum_mode(channels, pack is pack_dot), "constants": pack(channels)}
+
+
+def pixel_bytes(op: Convolution) -> int:
+    """Returns the bytes of a pixel of the image."""
+    return op.in_channels * op.x.dtype.size_bytes
+
+
+def pointwise_sizes(op: Convolution) -> dict[str, int]:
+    """Returns the sizes of a convolution by windows of one pixel."""
     images, rows, pixels = _merged_pixel_rows(op)
+    pixel = pixel_bytes(op)
     return {
         "images": images,
-        "image_bytes": image * op.in_channels,
+        "image_bytes": op.x.shape[1] * op.x.shape[2] * pixel,
         "rows": rows,
-        "row_bytes": op.stride[0] * op.x.shape[2] * op.in_channels,
+        "row_bytes": op.stride[0] * op.x.shape[2] * pixel,
         "pixels": pixels,
-        "pixel_bytes": op.stride[1] * op.in_channels,
-        "chunks": vector_count(op.in_channels),
-        "signs": negative_sum_mode(channels, pack is pack_dot),
-        "constants": pack(channels),
+        "pixel_bytes": op.stride[1] * pixel,
+        "chunks": vector_count(pixel),
     }
 
 
@@ -235,7 +246,7 @@ def im2col_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
 def im2col_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel that gathers windows."""
     return {
-        **_im2col_sizes(op),
+        **im2col_sizes(op),
         "signs": negative_sum_mode(channels_of(op)),
         "constants": pack_dot(channels_of(op)),
     }
@@ -244,31 +255,33 @@ def im2col_params(op: Convolution) -> Params:
 def im2col_16_params(op: Convolution) -> Params:
     """Returns the parameters of the kernel that gathers windows of at most 16 inputs."""
     signs = negative_sum_mode(channels_of(op), dot=False)
-    return {**_im2col_sizes(op), "signs": signs, "constants": pack_dot16(channels_of(op))}
+    return {**im2col_sizes(op), "signs": signs, "constants": pack_dot16(channels_of(op))}
 
 
-def _im2col_sizes(op: Convolution) -> dict[str, int]:
+def im2col_sizes(op: Convolution) -> dict[str, int]:
+    """Returns the sizes of a convolution by gathered windows."""
     kernel_h, kernel_w = op.kernel
-    runs, run_bytes = (1, kernel_w * op.in_channels) if op.dilation[1] == 1 else (kernel_w, op.in_channels)
+    pixel = pixel_bytes(op)
+    runs, run_bytes = (1, kernel_w * pixel) if op.dilation[1] == 1 else (kernel_w, pixel)
     ring_rows = (kernel_h - 1) * op.dilation[0] + 1
     columns = (op.y.shape[2] - 1) * op.stride[1] + (kernel_w - 1) * op.dilation[1] + 1
     copied = max(min(columns - op.padding[1], op.x.shape[2]), 0)
     patch_bytes = 16 * vector_count((kernel_h * runs - 1) * run_bytes + 16 * vector_count(run_bytes))
     return {
-        "in_row_bytes": op.x.shape[2] * op.in_channels,
+        "in_row_bytes": op.x.shape[2] * pixel,
         "end_top": op.y.shape[1] * op.stride[0] - op.padding[0],
         "ring_rows": ring_rows,
-        "ring_row_bytes": columns * op.in_channels,
-        "ring_bytes": 16 * vector_count(ring_rows * columns * op.in_channels) + 16,
-        "left_bytes": min(op.padding[1], columns) * op.in_channels,
-        "copy_bytes": copied * op.in_channels,
-        "column_bytes": op.stride[1] * op.in_channels,
+        "ring_row_bytes": columns * pixel,
+        "ring_bytes": 16 * vector_count(ring_rows * columns * pixel) + 16,
+        "left_bytes": min(op.padding[1], columns) * pixel,
+        "copy_bytes": copied * pixel,
+        "column_bytes": op.stride[1] * pixel,
         "runs": runs,
-        "run_step": op.dilation[1] * op.in_channels,
+        "run_step": op.dilation[1] * pixel,
         "run_bytes": run_bytes,
         "block": windows_per_block(op, patch_bytes),
         "patch_bytes": patch_bytes,
-        "chunks": vector_count(kernel_h * kernel_w * op.in_channels),
+        "chunks": vector_count(kernel_h * kernel_w * pixel),
     }
 
 
@@ -285,7 +298,7 @@ def windows_per_block(op: Convolution, patch_bytes: int) -> int:
 
 def im2col_scratch_bytes(op: Convolution) -> int:
     """Returns the scratch bytes of the kernels that gather windows: a ring of rows, then the gathered windows."""
-    w = _im2col_sizes(op)
+    w = im2col_sizes(op)
     return w["ring_bytes"] + w["block"] * w["patch_bytes"]
 
 
@@ -299,7 +312,7 @@ def work_of_sums(op: Convolution, pairs: int, work: tuple[float, ...]) -> float:
     """Estimates the instructions of sums; `work` has those for eight channels, a pair of pixels of these, and 16
     inputs of such a pair."""
     eights, pair, piece = work
-    pieces = vector_count(op.kernel[0] * op.kernel[1] * op.in_channels)
+    pieces = vector_count(op.kernel[0] * op.kernel[1] * pixel_bytes(op))
     return -(-op.out_channels // 8) * (eights + pairs * (pair + pieces * piece))
 
 
@@ -308,7 +321,7 @@ def im2col_work(op: Convolution) -> float:
     image, *sums, row, pixel = IM2COL_WORK
     out_h, out_w = op.y.shape[1:3]
     runs, run_bytes = (
-        (1, op.kernel[1] * op.in_channels) if op.dilation[1] == 1 else (op.kernel[1], op.in_channels)
+        (1, op.kernel[1] * pixel_bytes(op)) if op.dilation[1] == 1 else (op.kernel[1], pixel_bytes(op))
     )
     gathered = op.kernel[0] * runs * vector_count(run_bytes) * out_h * (row + pixel * out_w)
     return op.x.shape[0] * (image + work_of_sums(op, -(-out_h * out_w // 2), tuple(sums)) + gathered)

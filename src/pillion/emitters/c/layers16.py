@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers with 16-bit operands as the vector kernels see them: sums of 32 bits, each rounded by one multiplication."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from pillion.emitters.c.accumulators import Int8Array, OutputChannels
+from pillion.emitters.c.kernel_conditions import Check, is_within, short_circuit
+from pillion.emitters.c.portable.layers16 import LAYER_16
+from pillion.ir import numerics
+from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict
+from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sum
+from pillion.ops.linear import Linear
+
+Layer = Convolution | Linear
+MOST_RIGHT = 31
+"""The largest right shift of a multiplier of 15 bits that one rounding multiplication makes."""
+
+
+def weight_rows(op: Layer) -> Int8Array:
+    """Returns the weights of each output channel."""
+    rows = op.weights.constant if isinstance(op, Linear) else op.weights_per_output
+    return np.asarray(rows, np.int8)
+
+
+def sums_have_32_bits(op: Layer) -> Verdict:
+    """Checks whether sums and partial sums fit 32 bits for all operands."""
+    largest = largest_16_bit_sum(op, weight_rows(op))
+    return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
+
+
+def rounds_in_one_step(op: Layer) -> Verdict:
+    """Checks whether all ratios of scales lie between 2^-17 and 1/2."""
+    multipliers, rights = numerics.to_15_bits(*op.multipliers)
+    live = rights[multipliers > 0]
+    least, most = (int(live.min()), int(live.max())) if live.size else (MOST_RIGHT, MOST_RIGHT)
+    fits = is_within("right_shift", least, 16).ok and most <= MOST_RIGHT
+    return Verdict("right_shift", fits, f"16 to {MOST_RIGHT}", f"{least} to {most}")
+
+
+IN_32_BITS: Check[Layer] = short_circuit(*LAYER_16, sums_have_32_bits, rounds_in_one_step)
+"""A layer has constant weights, sums of 32 bits, and ratios that a rounding multiplication of 32 bits takes exactly."""
+
+
+def channels_16(op: Layer) -> OutputChannels:
+    """Returns the channels of a layer; a sum times its multiplier over 2^31, rounded half up, is the result."""
+    multipliers, rights = numerics.to_15_bits(*op.multipliers)
+    factors = np.where(multipliers > 0, multipliers << np.clip(MOST_RIGHT - rights, 0, 15), 0)
+    bias = np.asarray(op.bias.constant, np.int32)
+    no_shifts = np.zeros_like(bias)
+    return OutputChannels(weight_rows(op), bias, factors.astype(np.int32), no_shifts, 0, 0, op.low, op.high)
+
+
+def has_one_filter(op: DepthwiseConv2d) -> Verdict:
+    """Checks whether each channel has one filter."""
+    return Verdict("filters", op.depth_multiplier == 1, "1", str(op.depth_multiplier))
+
+
+PLANE_BYTES = 8192
+"""The target size of the plane of a channel."""
+
+
+def is_3x3(op: DepthwiseConv2d) -> Iterator[Verdict]:
+    """Checks whether a window is 3x3, at stride 1 or 2 both ways, and a row has the four outputs that are made together."""
+    for field, wanted, allowed in (
+        ("kernel", "3x3", ((3, 3),)),
+        ("dilation", "1x1", ((1, 1),)),
+        ("stride", "1x1 or 2x2", ((1, 1), (2, 2))),
+    ):
+        sizes = getattr(op, field)
+        yield Verdict(field, sizes in allowed, wanted, "x".join(map(str, sizes)))
+    yield is_within("row", max(op.y.shape[1:3]), least=4)
+
+
+def is_turned(op: DepthwiseConv2d) -> bool:
+    """Whether rows and columns are exchanged, because fewer fours of outputs lie along them."""
+    height, width = op.y.shape[1:3]
+    is_shorter = -(-height // 4) * width < -(-width // 4) * height
+    return height >= 4 and (is_shorter or width < 4)
+
+
+def plane_params(op: DepthwiseConv2d, pitch: Callable[[int], int], row_bytes: int) -> dict[str, int]:
+    """Returns the sizes of a depthwise convolution over planes of channels. A row of the plane has the bytes `pitch` of
+    a width, and for each row of the image there are `row_bytes` such bytes."""
+    sizes: dict[str, int] = {}
+    for name, value in (("x", op.x), ("y", op.y)):
+        steps = (value.shape[2] * value.shape[3], value.shape[3])
+        axes = zip(("h", "w"), value.shape[1:3][:: -1 if is_turned(op) else 1], strict=True)
+        sizes |= {f"{'in' if name == 'x' else 'out'}_{axis}": size for axis, size in axes}
+        sizes |= dict(
+            zip((f"{name}_row", f"{name}_column"), steps[:: -1 if is_turned(op) else 1], strict=True)
+        )
+    pads = dict(zip(("pad_top", "pad_left"), op.padding[:2][:: -1 if is_turned(op) else 1], strict=True))
+    stride, row = op.stride[0], pitch(sizes["out_w"])
+    band = min(sizes["out_h"], max(PLANE_BYTES // (stride * row_bytes * row) - 2, 3))
+    return {**sizes, **pads, "stride": stride, "filters": op.depth_multiplier, "pitch": row, "band": band}
+
+
+def plane_bytes(op: DepthwiseConv2d, sizes: dict[str, int], row_bytes: int) -> int:
+    """Returns the bytes of the plane of a band of outputs."""
+    return ((sizes["band"] - 1) * op.stride[0] + 3) * row_bytes * sizes["pitch"]
+
+
+def kernels_3x3(op: DepthwiseConv2d) -> Int8Array:
+    """Returns the weights as [outputs, rows, columns]."""
+    kernels = weight_rows(op).reshape(-1, 3, 3)
+    return np.ascontiguousarray(kernels.swapaxes(1, 2) if is_turned(op) else kernels)
+
+
+def in_place(op: DepthwiseConv2d, band: int) -> tuple[Value, ...]:
+    """Returns the image, if the result may overwrite it: its channels are gathered one by one, all rows at once."""
+    fits = op.depth_multiplier == 1 and band == op.y.shape[2 if is_turned(op) else 1]
+    return (op.x,) if fits and op.y.type.size_bytes <= op.x.type.size_bytes else ()

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Helium kernels of layers with 16-bit operands and results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.c.accumulators import Int32Array
+from pillion.emitters.c.kernel import CallCost, Kernel, Params
+from pillion.emitters.c.kernel_conditions import fixed_point, is_within, short_circuit
+from pillion.emitters.c.kernel_library import MVE
+from pillion.emitters.c.layers16 import (
+    IN_32_BITS,
+    Layer,
+    channels_16,
+    has_one_filter,
+    in_place,
+    is_3x3,
+    kernels_3x3,
+    plane_bytes,
+    plane_params,
+)
+from pillion.emitters.c.mve import pack
+from pillion.emitters.c.mve.conv import one_pixel
+from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
+from pillion.ir.verdict import Verdict
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.linear import Linear
+
+INPUTS = 8
+"""The inputs of a vector."""
+FIXED: dict[str, int] = {"signs": 0}
+DOT = ("dot16",)
+
+
+def pack_dot(op: Layer) -> Int32Array:
+    """Packs weights, biases and factors into the stream of pillion_mve_dot16 (kernels/mve/dot.h)."""
+    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
+    halves = ((g.bias[:, half], g.weights[:, half]) for half in (slice(0, 4), slice(4, 8)))
+    parts = [p for bias, weights in halves for p in (bias, pack.chunks_of(weights, INPUTS))]
+    return pack.join_groups(g.multipliers, *parts)
+
+
+def pack_linear(op: Layer) -> Int32Array:
+    """Packs the same for one vector of inputs."""
+    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS)
+    return pack.join_groups(g.bias, pack.chunks_of(g.weights, INPUTS), g.multipliers)
+
+
+def pointwise_params(op: Conv2d) -> Params:
+    """Returns the parameters of a convolution whose windows are pixels."""
+    return {**pack.pointwise_sizes(op), **FIXED, "constants": pack_dot(op)}
+
+
+def im2col_params(op: Conv2d) -> Params:
+    """Returns the parameters of a convolution by gathered windows."""
+    return {**pack.im2col_sizes(op), **FIXED, "constants": pack_dot(op)}
+
+
+def linear_params(op: Layer) -> Params:
+    """Returns the parameters of a fully connected layer, or of a convolution of one pixel."""
+    out_features, in_features = channels_16(op).weights.shape
+    sizes = {"in_features": in_features, "out_features": out_features}
+    rows = op.rows if isinstance(op, Linear) else 1
+    return {"rows": rows, **sizes, "chunks": -(-in_features // INPUTS), "constants": pack_linear(op)}
+
+
+def rows_params(op: Linear) -> Params:
+    """Returns the parameters of a fully connected layer of several vectors, as a convolution of pixels."""
+    sizes = {"images": 1, "image_bytes": 0, "rows": 1, "row_bytes": 0, "pixels": op.rows}
+    width = op.in_features * op.x.dtype.size_bytes
+    more = {"pixel_bytes": width, "out_c": op.out_features, "chunks": pack.vector_count(width)}
+    return {**sizes, **more, **FIXED, "constants": pack_dot(op)}
+
+
+def several_rows(op: Linear) -> Verdict:
+    """Checks whether a layer has several vectors of inputs, which share loads of weights."""
+    return Verdict("rows", op.rows > 1, "at least 2", str(op.rows))
+
+
+def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
+    """Returns the sizes of a convolution by planes, in which each row of the image has one row for each phase of its columns."""
+    return plane_params(op, lambda width: 2 * (width + 2), op.stride[0])
+
+
+def depthwise_verdicts(op: DepthwiseConv2d) -> Iterator[Verdict]:
+    """Checks the conditions of pillion_depthwise_3x3_s16_mve: offsets of gathered columns have 16 bits."""
+    yield from is_3x3(op)
+    reach = 7 * op.stride[0] * 2 * plane_of(op)["x_column"]
+    yield is_within("columns", reach, most=2**16 - 1, unit="bytes apart")
+
+
+def depthwise_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of the depthwise kernel."""
+    channels = channels_16(op)
+    numbers = np.stack([channels.bias, channels.multipliers], axis=1).astype(np.int32)
+    return {**plane_of(op), "kernels": kernels_3x3(op).reshape(-1), "numbers": numbers.reshape(-1)}
+
+
+def any_depthwise_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of the depthwise kernel for any window."""
+    g = pack.group_channels(channels_16(op), range(INPUTS), 1)
+    numbers = [array[:, first::2] for first in (0, 1) for array in (g.bias, g.multipliers)]
+    weights = np.ascontiguousarray(g.weights.swapaxes(1, 2)).reshape(-1)
+    return {"weights": weights, "numbers": pack.join_groups(*numbers)}
+
+
+LINEAR = MVE.routine("linear_s16")
+POINTWISE: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES, "call_cost": CallCost(200.0, channel=4.5)}
+IM2COL: dict[str, Any] = {
+    "scratch_bytes": pack.im2col_scratch_bytes,
+    "call_cost": CallCost(150.0, reread=0.45),
+}
+ROWS = MVE.routine("conv2d_1x1_s16", "pointwise", *DOT)
+
+KERNELS: tuple[Kernel, ...] = (
+    MVE.kernel(
+        Conv2d,
+        LINEAR,
+        linear_params,
+        requires=(short_circuit(IN_32_BITS, one_pixel),),
+        name="conv2d_pixel_16",
+        overread_bytes=OVERREAD_BYTES,
+    ),
+    MVE.kernel(
+        Conv2d,
+        ROWS,
+        pointwise_params,
+        requires=(short_circuit(IN_32_BITS, pack.pixels_are_windows),),
+        name="conv2d_1x1_16",
+        **POINTWISE,
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_im2col_s16", "im2col", *DOT),
+        im2col_params,
+        requires=(short_circuit(IN_32_BITS, pack.is_ungrouped),),
+        name="conv2d_im2col_16",
+        **IM2COL,
+    ),
+    MVE.kernel(
+        DepthwiseConv2d,
+        "depthwise_3x3_s16",
+        depthwise_params,
+        requires=(short_circuit(IN_32_BITS, depthwise_verdicts),),
+        name="depthwise_3x3_16",
+        scratch_bytes=lambda op: plane_bytes(op, plane_of(op), op.stride[0]),
+        in_place=lambda op: in_place(op, plane_of(op)["band"]),
+    ),
+    MVE.kernel(
+        DepthwiseConv2d,
+        "depthwise_any_s16",
+        any_depthwise_params,
+        requires=(short_circuit(IN_32_BITS, has_one_filter),),
+        name="depthwise_any_16",
+        overread_bytes=OVERREAD_BYTES,
+    ),
+    MVE.kernel(
+        Linear,
+        ROWS,
+        rows_params,
+        requires=(short_circuit(fixed_point, IN_32_BITS, several_rows),),
+        name="linear_rows_16",
+        **POINTWISE,
+    ),
+    MVE.kernel(
+        Linear,
+        LINEAR,
+        linear_params,
+        requires=(short_circuit(fixed_point, IN_32_BITS),),
+        name="linear_16",
+        overread_bytes=OVERREAD_BYTES,
+    ),
+)

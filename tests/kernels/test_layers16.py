@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers with 16-bit operands on the emulated cores against the reference, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from layers16_ops import EDGE, conv2d, depthwise, linear
+
+from kernels import rig
+from kernels.op_cases import (
+    CMSIS_NN,
+    Run,
+    case_of,
+    check_runs,
+    kernel_of,
+    random_operands,
+    reference,
+    refusals,
+)
+from kernels.rig import M4, M33, M55
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+
+pytestmark = pytest.mark.qemu
+
+TARGETS = [
+    pytest.param(M4, marks=pytest.mark.nightly, id="m4"),
+    pytest.param(M33, id="m33"),
+    pytest.param(M55, id="m55"),
+]
+BORDER = (1, 1, 1, 1)
+
+
+def pixels() -> Iterator[Op]:
+    """Every number of channels and of pixels around the units of the loops, strides, and one image past 2^15 elements."""
+    for i, channels in enumerate((*range(1, 18), 24, 31, 33, 100)):
+        yield conv2d((1, 1 + i % 3, 1 + i % 5, channels), 1 + (7 * i) % 19, seed=i)
+        yield conv2d((1 + i % 2, 3, 4 + i % 5, 1 + (5 * i) % 13), channels, seed=i, stride=(1 + i % 2, 2))
+    yield conv2d((1, 1, 2**15 // 24 + 5, 25), 26, seed=1)
+
+
+def windows() -> Iterator[Op]:
+    """Windows of many sizes, with strides, dilations and padding."""
+    for i, kernel in enumerate(((3, 3), (1, 5), (5, 1), (2, 3), (4, 4), (3, 1))):
+        for j, channels in enumerate((1, 3, 4, 8, 17)):
+            n = 5 * i + j
+            fields: dict[str, Any] = {
+                "stride": (1 + n % 2, 1 + n // 2 % 3),
+                "dilation": (1 + n // 3 % 2, 1 + j % 2),
+            }
+            around = (n % 2, n // 2 % 3, 2 - n % 3, n % 3)
+            yield conv2d(
+                (1 + n % 2, 11, 9 + n % 4, channels), 1 + (3 * n) % 20, kernel, n, padding=around, **fields
+            )
+    yield conv2d((1, 4, 6, 5), 8, (4, 6), seed=2)
+    yield conv2d((1, 37, 41, 24), 8, (3, 3), seed=1, padding=BORDER)
+
+
+def vectors() -> Iterator[Op]:
+    """Every number of features around the units of the loops; one vector past 2^15 elements."""
+    for i, features in enumerate((*range(1, 18), 23, 32, 33, 64, 127, 640)):
+        for rows in (1, 2 + i % 4):
+            yield linear(rows, features, 1 + (5 * i) % 37, seed=i)
+    yield linear(1, 2**15 + 3, 9, seed=1)
+
+
+def depthwise_3x3() -> Iterator[Op]:
+    """Images around the units of the loops, every padding, several filters for a channel, several bands of rows."""
+    for i, (h, w) in enumerate(product((1, 2, 3, 5, 8, 25), (4, 5, 7, 8, 13))):
+        channels = (1, 3, 8, 9, 16, 21)[i % 6]
+        yield depthwise((1 + i % 2, h, w, channels), (3, 3), i, padding=BORDER)
+        around = (i % 4, 2 - i % 2, 2 + i % 2, 1 + i % 3)
+        yield depthwise((1, h, w + 4, channels), (3, 3), i, 1 + i // 3 % 2, padding=around, stride=(2, 2))
+    yield depthwise((1, 5, 7, 4), (3, 3), 1, 3, padding=BORDER)
+    yield depthwise((1, 40, 41, 22), (3, 3), 1, padding=BORDER)
+    yield depthwise((1, 150, 60, 2), (3, 3), 1, padding=BORDER)
+    yield depthwise((1, 13, 3, 5), (3, 3), 1, padding=BORDER, stride=(2, 2))
+    yield depthwise((2, 9, 1, 5), (3, 3), 2, padding=(0, 1, 2, 1))
+    yield depthwise((2, 61, 90, 2), (3, 3), 1, padding=BORDER, stride=(2, 2))
+
+
+def depthwise_of_any_window() -> Iterator[Op]:
+    """Other windows and narrow images, with strides and dilations."""
+    for i, kernel in enumerate(((5, 5), (1, 7), (2, 2), (3, 1), (4, 3), (3, 3))):
+        for j, channels in enumerate((1, 7, 8, 9, 16, 19)):
+            around = (kernel[0] // 2, kernel[1] - 1, kernel[0] - 1, kernel[1] // 2)
+            steps: dict[str, Any] = {"stride": (1 + j % 2, 1 + i % 3), "dilation": (1 + i % 2, 1 + j % 2)}
+            size = (9 + i, 3 if kernel == (3, 3) else 11)
+            yield depthwise((1 + j % 2, *size, channels), kernel, i + j, padding=around, **steps)
+
+
+def check(target: rig.Target, ops: Sequence[Op]) -> None:
+    """All with random and with extreme numbers, in the memory of their operand where that may be."""
+    rng, runs = np.random.default_rng(0), []
+    for op in ops:
+        kernel = kernel_of(target, op)
+        assert kernel is not None, (op, refusals(target, op))
+        in_place = bool(kernel.in_place(op))
+        runs += [
+            Run(op, random_operands(op, rng, extreme), extreme and in_place) for extreme in (False, True)
+        ]
+    check_runs(target, runs)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("made", [pixels, windows, vectors, depthwise_3x3, depthwise_of_any_window])
+def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
+    check(target, list(made()))
+
+
+def at_the_edge(largest: int) -> list[Op]:
+    """Layers whose first sum reaches a number with inputs of -2^15."""
+    return [
+        conv2d((1, 1, 3, 500), 9, seed=1, largest=largest),
+        conv2d((1, 5, 5, 57), 9, (3, 3), seed=1, padding=BORDER, largest=largest),
+        depthwise((1, 6, 9, 9), (3, 3), 1, padding=BORDER, largest=largest),
+        linear(1, 515, 9, seed=1, largest=largest),
+        linear(3, 515, 9, seed=1, largest=largest),
+    ]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_up_to_the_edge_of_32_bits(target: rig.Target) -> None:
+    """One more has the portable kernel, with sums of 64 bits."""
+    runs = [
+        Run(op, (np.full(op.activations[0].shape, number, np.int16),))
+        for op in at_the_edge(EDGE)
+        for number in (-(2**15), 2**15 - 1)
+    ]
+    check_runs(target, runs)
+    portable = list(at_the_edge(EDGE + 1))
+    assert all("sums" in refusals(target, op) for op in portable)
+    isa = Isa(target.folders[-1])
+    chosen = [choose_kernels(Graph("g", op.activations, (op,), op.results), isa)[0].kernel for op in portable]
+    assert all(kernel.isa is Isa.PORTABLE for kernel in chosen)
+    inputs = [(np.full(op.activations[0].shape, -(2**15), np.int16),) for op in portable]
+    cases = [case_of(op, kernel, x) for op, kernel, x in zip(portable, chosen, inputs, strict=True)]
+    rig.check(target, cases, [reference(op, CMSIS_NN, x) for op, x in zip(portable, inputs, strict=True)])
