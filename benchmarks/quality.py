@@ -34,7 +34,7 @@ from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from quality_page import RECORD, ROOT, WAYS, passes
+from quality_page import PRECISION_RECORD, PRECISIONS, RECORD, ROOT, WAYS, passes
 from quality_states import CALIBRATING, END, JUDGING, STATEFUL, Buffered, Cell, run_steps, signal
 from quality_trained import FILES, TRAINED, trained_network
 
@@ -143,12 +143,7 @@ def measure(name: str, folder: Path | None = None) -> dict[str, Any]:
     if name in STATEFUL:
         return measure_states(Cell(STATEFUL[name]).eval(), STATEFUL[name].shape)
     trained = name in TRAINED
-    if trained:
-        net, draw = trained_network(name, folder)
-        data, judged = draw(TRAINED_CALIBRATED, 0), draw(TRAINED_JUDGED, 1)
-    else:
-        net, shape = network(name)
-        data, judged = list(samples(shape, CALIBRATED, 0)), list(samples(shape, JUDGED, 1))
+    net, data, judged = _with_data(name, folder)
     with torch.no_grad():
         real = [outputs(net(x)) for x in judged]
     program = pillion.compile(net, data[0], target="cortex-m55", calibrate=data, progress=False)
@@ -164,6 +159,51 @@ def measure(name: str, folder: Path | None = None) -> dict[str, Any]:
     if trained and real[0][0].dim() == 2 and real[0][0].shape[1] <= MOST_CLASSES:
         figures["same_class"] = {way: same_classes(real, found) for way, found in answers.items()}
     return figures
+
+
+def measure_precision(name: str, folder: Path | None = None) -> dict[str, Any]:
+    """Compiles a network in 8 bits, with the tensors in 16 bits that a wish needs, and with all in 16 bits. Returns for each the decibels and the
+    instructions counted on an emulated Cortex-M55, and how many tensors have 16 bits."""
+    torch.set_num_threads(1)
+    net, data, judged = _with_data(name, folder)
+    with torch.no_grad():
+        real = [outputs(net(x)) for x in judged]
+    figures: dict[str, Any] = {}
+    for way, options in PRECISIONS.items():
+        try:
+            program = pillion.compile(
+                net, data[0], target="cortex-m55", calibrate=data, progress=False, **options
+            )
+        except pillion.PillionError as error:
+            figures[way] = {"refused": error.here}
+            continue
+        found = [
+            tuple(map(torch.from_numpy, program.measure(x, on="host", profile=False, native=True).outputs))
+            for x in judged
+        ]
+        made = [v.dtype.value for op in program.graph.ops for v in op.results]
+        figures[way] = {
+            "db": worst(real, found),
+            "instructions": _counted(program, judged[0]),
+            "wide": made.count("int16"),
+            "of": made.count("int16") + made.count("int8"),
+        }
+    return figures
+
+
+def _counted(program: pillion.Program, x: Tensor) -> int:
+    profile = program.measure(x, on="mps3-an547", profile=True).profile
+    assert profile is not None
+    return int(profile.instructions)
+
+
+def _with_data(name: str, folder: Path | None) -> tuple[nn.Module, list[Tensor], list[Tensor]]:
+    """Gives a network with the inputs that calibrate and those that judge."""
+    if name in TRAINED:
+        net, draw = trained_network(name, folder)
+        return net, draw(TRAINED_CALIBRATED, 0), draw(TRAINED_JUDGED, 1)
+    net, shape = network(name)
+    return net, list(samples(shape, CALIBRATED, 0)), list(samples(shape, JUDGED, 1))
 
 
 def measure_states(cell: Cell, shape: Sequence[int]) -> dict[str, Any]:
@@ -330,16 +370,32 @@ def plain(net: nn.Module, data: Sequence[tuple[Tensor, ...]]) -> Any:
     return lambda *inputs: rounded.run(*inputs)
 
 
+def _record(path: Path, name: str, figures: dict[str, Any]) -> None:
+    record = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**record, name: figures}, indent=2) + "\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints a line for each network, and fails where one does not pass."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="networks; without any, all")
     parser.add_argument("--trained", type=Path, help="folder with the float weights of MLPerf Tiny")
+    parser.add_argument(
+        "--precision",
+        action="store_true",
+        help="measure ours in 8 bits, with as many tensors in 16 as 35 dB need, and with all",
+    )
     parser.add_argument("--update", action="store_true", help="record the figures")
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     failed = []
     for name in asked.names or [one for one in names() if asked.trained or one not in FILES]:
+        if asked.precision:
+            figures = measure_precision(name, asked.trained) if name not in STATEFUL else {}
+            print(f"{name:36} {figures}", flush=True)
+            if asked.update and figures:
+                _record(PRECISION_RECORD, name, figures)
+            continue
         figures = measure(name, asked.trained)
         shown = (f"{way} {figures[way]:5.1f}" if way in figures else f"{way}     –" for way in WAYS)
         print(
@@ -348,8 +404,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         failed += [name] * (not passes(name, figures))
         if asked.update:
-            record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-            RECORD.write_text(json.dumps({**record, name: figures}, indent=2) + "\n")
+            _record(RECORD, name, figures)
     if failed:
         print(f"below the gate: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

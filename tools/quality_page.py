@@ -18,6 +18,13 @@ LEAST_OF_STATES = 25.0
 TRAINED_NAME = ", trained"
 CLASSES_MARGIN = 2 / 60
 """The part of the samples by which the best of the others may agree with float more often."""
+PRECISION_RECORD = ROOT / "benchmarks" / "precision.json"
+PRECISIONS: dict[str, dict[str, str]] = {
+    "int8": {},
+    "mixed": {"min_quality": "35dB"},
+    "int16": {"precision": "int16"},
+}
+"""Ways to compile → their options."""
 WAYS = {"ours": "ours", "cortex_m": "Cortex-M", "xnnpack": "XNNPACK", "plain": "plain"}
 
 INTRO = """# Quality of quantization
@@ -54,6 +61,13 @@ STATES = """## States
 Models that remember, over 240 steps: three signals calibrate, one after the other, and three others judge, each from the first state on. Behind the decibels of all steps: those of the
 last 24. The others quantize one step, whose states are inputs and outputs. Plain keeps states in float, so the gate compares ours with Cortex-M and XNNPACK, and demands 25 dB; models below plain
 are named. Calibrated with one signal, the Kalman filter has 18.4 dB: its states leave the range of that signal. A way without a figure rounds nothing in that model. Weights are drawn at random.
+"""
+
+SIXTEEN_BITS = """## Sixteen bits
+
+Programs whose tensors have 8 bits, 16 bits where [35 dB need them](guide/quantization.md#sixteen-bits), and 16 bits wherever ops have such forms; weights have 8 bits in all.
+Decibels on the samples that judge, which the choice has not seen (it is made by 8 or 16 others, so that it may miss the wish by little or, where those that judge reach farther, by much);
+tensors with 16 bits; instructions on an emulated Cortex-M55, in parts of those in 8 bits.
 """
 
 WHERE = """## What made the difference
@@ -133,8 +147,29 @@ def quality_page(table: Table) -> str:
     others = {name: figures for name, figures in record.items() if name not in trained.keys() | states}
     below = [[name, REASONS[name]] for name, figures in record.items() if needs_reason(name, figures)]
     page = f"{INTRO}\n{TRAINED}\n{_figures(table, trained)}\n{RANDOM}\n{_figures(table, others)}\n"
+    page += f"{SIXTEEN_BITS}\n{_precisions(table)}\n"
     page += f"{STATES}\n{_figures(table, states)}\n{WHERE}"
     return f"{page}\n{BELOW}\n{table(['network', 'why'], below)}" if below else page
+
+
+def _precisions(table: Table) -> str:
+    """The table of programs in 8, in as many as needed, and in 16 bits."""
+    record: dict[str, Any] = json.loads(PRECISION_RECORD.read_text("utf-8"))
+    rows = [
+        [
+            name,
+            f"{one['int8']['db']:.1f}",
+            *(_against_int8(one[way], one["int8"]) for way in ("mixed", "int16")),
+        ]
+        for name, one in record.items()
+    ]
+    return table(["network", "8 bits", "`--min-quality 35dB`", "`--precision int16`"], rows)
+
+
+def _against_int8(one: dict[str, Any], narrow: dict[str, Any]) -> str:
+    if "refused" in one:
+        return "refused: " + one["refused"].split(", ")[1].split(" with")[0]
+    return f"{one['db']:.1f} · {one['wide']} of {one['of']} · {one['instructions'] / narrow['instructions']:.2f} ×"
 
 
 def _figures(table: Table, record: dict[str, Any]) -> str:
