@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from random_ops import random_data, random_layers_16, random_ops
+from random_ops import random_data, random_ops, random_ops_16
 from scipy.optimize import nnls
 
 from kernels import rig
@@ -45,7 +45,7 @@ FIGURES = Path(__file__).with_suffix(".json")
 COSTS_FILE = Path(__file__).resolve().parents[1] / "src" / "pillion" / "emitters" / "c" / TABLE
 TARGETS = {"cortex-m55": rig.M55, "cortex-m33": rig.M33, "cortex-m3": rig.M3, "cortex-m0": rig.M0}
 FITTED, FIT_SEED = 12_000, 1
-FITTED_16 = 900
+FITTED_16 = 2400
 CHECKED, CHECK_SEED = 500, 2
 IN_ONE_RUN = 400
 MOST_ROWS = 150
@@ -104,13 +104,13 @@ def pairs_to_fit(core: str) -> Iterator[tuple[Op, Kernel]]:
         if rows[rarest.name] < MOST_ROWS and rarest is not chosen:
             rows[rarest.name] += 1
             yield op, rarest
-    yield from layers_16(core)
+    yield from ops_16(core)
 
 
-def layers_16(core: str) -> Iterator[tuple[Op, Kernel]]:
-    """Yields layers with 16-bit operands, each with every kernel that takes it."""
+def ops_16(core: str) -> Iterator[tuple[Op, Kernel]]:
+    """Yields ops with 16-bit operands or results, each with every kernel that takes it."""
     rows: dict[str, int] = defaultdict(int)
-    for op in random_layers_16(FITTED_16, FIT_SEED):
+    for op in random_ops_16(FITTED_16, FIT_SEED):
         for k in kernels(CORES[core].isa):
             if k.op is type(op) and rows[k.name] < MOST_ROWS and all_ok(k.check(op, Arithmetic.CMSIS_NN)):
                 rows[k.name] += 1

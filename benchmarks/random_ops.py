@@ -22,7 +22,20 @@ from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant_value
-from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d, EmbeddingBag, Gather, Linear, Quantize, Reshape
+from pillion.ops import (
+    ALL_OPS,
+    AvgPool2d,
+    Clamp,
+    Conv2d,
+    DepthwiseConv2d,
+    EmbeddingBag,
+    Gather,
+    Linear,
+    MaxPool2d,
+    Mean,
+    Quantize,
+    Reshape,
+)
 from pillion.ops.example_values import in_16_bits, make_op, random_like
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 96, 128, 160, 257)
@@ -30,6 +43,7 @@ FEWEST, MOST = 16, 100_000
 """The elements of operands and results."""
 MOST_MACS = 4_000_000
 LAYERS = (Conv2d, DepthwiseConv2d, Linear)
+KINDS_16 = (*LAYERS, Clamp, MaxPool2d, AvgPool2d, Mean, Quantize)
 BOUNDS_16 = {"low": -(2**15), "high": 2**15 - 1}
 KINDS = (*(kind for kind in ALL_OPS if kind is not Reshape), *[Conv2d] * 8, *[DepthwiseConv2d] * 6)
 """Kinds by how often they are drawn; convolutions have many kernels."""
@@ -100,13 +114,16 @@ def random_ops(count: int, seed: int, kinds: Sequence[type[Op]] = KINDS) -> Iter
         yield next(op for one in seeds if (op := random_op(one, kind)) is not None)
 
 
-def random_layers_16(count: int, seed: int) -> Iterator[Op]:
-    """Yields layers among random ops with 16-bit operands and results in the place of bytes, without zero points; of
+def random_ops_16(count: int, seed: int) -> Iterator[Op]:
+    """Yields random ops with 16-bit operands and results in the place of bytes, without zero points; of
     convolutions those by windows of one pixel, too, and of images of one pixel, of depthwise ones those by 3x3."""
-    for op in random_ops(count, seed, LAYERS):
-        if not isinstance(op, LAYERS) or op.x.dtype is not DType.INT8 or not op.weights.is_constant:
+    for op in random_ops(count, seed, KINDS_16):
+        x = op.activations[0]
+        if len(op.activations) > 1 or (x.dtype is not DType.INT8 and not isinstance(op, Quantize)):
             continue
-        fields = {"x": in_16_bits(op.x), "weights": op.weights, "bias": op.bias, **BOUNDS_16}
+        fields: dict[str, Any] = {"x": in_16_bits(x) if x.dtype is DType.INT8 else x}
+        fields |= BOUNDS_16 if "low" in op.attributes else {}
+        fields |= {name: getattr(op, name) for name in ("weights", "bias") if isinstance(op, LAYERS)}
         attributes = {name: value for name, value in op.attributes.items() if name not in BOUNDS_16}
         forms = [fields | attributes]
         if isinstance(op, Conv2d) and op.groups == 1:

@@ -5,30 +5,37 @@
 
 #include "pillion/assembly.h"
 #include "pillion/dsp.h"
+#include "pillion/requantize.h"
+
+#include <string.h>
 
 /* Sums to results: factors are (ratio of scales) * 2^32. */
 #define ROUND_16(sum, factor) "smmulr " sum ", " sum ", " factor "\n" "ssat " sum ", #16, " sum "\n"
 
 #if PILLION_HAS_DSP
-/* y = clamp(y, low, high), two at a time. */
-static inline void pillion_dsp_clamp_16(int16_t *y, int32_t count, int32_t low, int32_t high) {
-    if (low <= INT16_MIN && high >= INT16_MAX) {
-        return;
-    }
+/* y = clamp(x, low, high), two at a time; y may be x. */
+static inline void pillion_dsp_clamp_to(int16_t *y, const int16_t *x, int32_t count, int32_t low, int32_t high) {
     const uint32_t lows = (uint32_t)(low & 0xffff) * 0x10001u, highs = (uint32_t)(high & 0xffff) * 0x10001u;
-    for (int32_t i = 0; i < count; i += 2) {
-        uint32_t two = (uint16_t)y[i], apart;
-        two |= i + 1 < count ? (uint32_t)(uint16_t)y[i + 1] << 16 : 0;
+    for (; count > 1; count -= 2, x += 2, y += 2) {
+        uint32_t two, apart;
+        memcpy(&two, x, 4);
         __asm("ssub16 %1, %0, %2\n"
               "sel %0, %0, %2\n"
               "ssub16 %1, %0, %3\n"
               "sel %0, %3, %0\n"
               : "+r"(two), "=&r"(apart)
               : "r"(lows), "r"(highs));
-        y[i] = (int16_t)two;
-        if (i + 1 < count) {
-            y[i + 1] = (int16_t)(two >> 16);
-        }
+        memcpy(y, &two, 4);
+    }
+    if (count > 0) {
+        *y = (int16_t)pillion_clamp(*x, low, high);
+    }
+}
+
+/* The fused output range, in place; the kernels saturate to 16 bits. */
+static inline void pillion_dsp_clamp_16(int16_t *y, int32_t count, int32_t low, int32_t high) {
+    if (low > INT16_MIN || high < INT16_MAX) {
+        pillion_dsp_clamp_to(y, y, count, low, high);
     }
 }
 #endif

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers16_ops import EDGE, conv2d, depthwise, linear
+from layers16_ops import EDGE, conv2d, depthwise, linear, value
 
 from kernels import rig
 from kernels.op_cases import (
@@ -27,6 +27,9 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ir.types import DType, TensorType, Value
+from pillion.ops import Clamp, Quantize
+from pillion.ops.example_values import make_op
 
 pytestmark = pytest.mark.qemu
 
@@ -113,6 +116,25 @@ def check(target: rig.Target, ops: Sequence[Op]) -> None:
 @pytest.mark.parametrize("made", [pixels, windows, vectors, depthwise_3x3, depthwise_of_any_window])
 def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_clamps_and_numbers_that_become_16_bits(target: rig.Target) -> None:
+    """Of every count around a vector, one past 2^15, in place; halves go to the even neighbour."""
+    runs: list[Run] = []
+    counts = (*range(1, 18), 2**15 + 3)
+    for count in counts:
+        x, full = value("x", (count,)), np.resize(np.arange(-(2**15), 2**15, 7), count).astype(np.int16)
+        for low, high in ((0, 32767), (-32768, 77), (-300, 299)):
+            runs += [
+                Run(make_op(Clamp, x, x=x, low=low, high=high), (full,), place) for place in (False, True)
+            ]
+        if kernel_of(target, op := make_op(Quantize, x, x=Value("r", TensorType(x.shape, DType.FLOAT32)))):
+            reals = np.linspace(-70_000, 70_000, count).round() * np.float32(x.scale / 2)
+            odd = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30], np.float32)
+            runs += [Run(op, (reals.astype(np.float32),)), Run(op, (np.resize(odd, count),), True)]
+    check_runs(target, [run for run in runs if kernel_of(target, run.op)])
+    assert kernel_of(target, runs[0].op)
 
 
 def at_the_edge(largest: int) -> list[Op]:

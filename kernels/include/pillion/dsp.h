@@ -85,6 +85,10 @@ typedef struct {
 } pillion_linear_s16_dsp_params;
 void pillion_linear_s16_dsp(const pillion_linear_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* y = clamp(x, low, high) of 16 bits. y may be x. */
+typedef pillion_clamp_s8_params pillion_clamp_s16_dsp_params;
+void pillion_clamp_s16_dsp(const pillion_clamp_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Depthwise convolution by 3x3 of 16-bit inputs, one channel at a time; y may be x where there is one filter for each channel, and one band.
  * Scratch: four outputs of each row of a band of outputs, and the plane under them, whose rows are words. */
 typedef struct {

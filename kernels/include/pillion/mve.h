@@ -223,6 +223,12 @@ void pillion_lut_s8_mve(const pillion_lut_s8_mve_params *p, const int8_t *x, int
 /* y = clamp(x, low, high). y may be x. */
 typedef pillion_clamp_s8_params pillion_clamp_s8_mve_params;
 void pillion_clamp_s8_mve(const pillion_clamp_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_clamp_s8_params pillion_clamp_s16_mve_params;
+void pillion_clamp_s16_mve(const pillion_clamp_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* Numbers to 16 bits, as pillion_quantize_s16. y may be x. */
+typedef pillion_quantize_s8_params pillion_quantize_s16_mve_params;
+void pillion_quantize_s16_mve(const pillion_quantize_s16_mve_params *p, const float *x, int16_t *y, void *scratch);
 
 /* y = clamp((a * a_factor + b * b_factor + constant) >> 21), by rows of `count` elements. y may be a or b. */
 typedef struct {

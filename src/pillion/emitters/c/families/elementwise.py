@@ -10,6 +10,7 @@ import numpy as np
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import INT8_XY, INT16_XY, has_dtypes, in_arithmetic
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR
+from pillion.emitters.c.portable.layers16 import has_one_scale
 from pillion.emitters.c.table_lookup import TableLookup
 from pillion.emitters.c.walk import few_walk_axes
 from pillion.ir.numerics import Arithmetic
@@ -112,12 +113,20 @@ KERNELS: tuple[Kernel, ...] = (
         library.kernel(Quantize, quantize_routine, quantize_params, requires=requires, in_place="x")
         for library, requires in QUANTIZED.items()
     ),
-    PORTABLE.kernel(
-        Quantize,
-        "quantize_s16",
-        quantize_params,
-        requires=(has_dtypes("y", DType.INT16), TIES_TO_EVEN, finite_reciprocal),
-        name="quantize_16",
+    *(
+        library.kernel(
+            Quantize,
+            "quantize_s16",
+            quantize_params,
+            requires=(has_dtypes("y", DType.INT16), TIES_TO_EVEN, is_exact),
+            in_place="" if library is PORTABLE else "x",
+            name="quantize_16",
+        )
+        for library, is_exact in ((PORTABLE, finite_reciprocal), (MVE, subnormals_quantize_to_zero))
+    ),
+    *(
+        library.kernel(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x", name="clamp_16")
+        for library in (DSP, MVE)
     ),
     PORTABLE.kernel(
         Dequantize,
