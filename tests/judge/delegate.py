@@ -17,7 +17,7 @@ from pathlib import Path
 import pillion
 from fuzz.properties import require_same
 from image_programs import kernel_numbers
-from judge.machine import CORES, FOLDER, RUNTIMES, Answer, Core, judged, missing
+from judge.machine import CORES, FOLDER, IMAGES, RUNTIMES, Answer, Core, judged, missing
 from judge.zoo import RESULTS
 from pillion import zoo
 from pillion.devices import cortex_m
@@ -61,7 +61,9 @@ def firmware(folder: Path, programs: Sequence[Program], core: Core, runtime: Run
     flags = (f"-I{kernels}", f"-I{kernels / 'include'}", "-ffp-contract=off")
     script = FOLDER / "sdk" / "build_image.sh"
     subprocess.run(
-        ["sh", str(script), core, runtime, str(elf), *sources, *flags], check=True, capture_output=True
+        ["sh", str(script), core, IMAGES[runtime], str(elf), *sources, *flags],
+        check=True,
+        capture_output=True,
     )
     return elf
 
