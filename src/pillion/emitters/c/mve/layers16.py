@@ -152,6 +152,7 @@ KERNELS: tuple[Kernel, ...] = (
         depthwise_params,
         requires=(short_circuit(IN_32_BITS, depthwise_verdicts),),
         name="depthwise_3x3_16",
+        call_cost=CallCost(260.0, channel=107.0),
         scratch_bytes=lambda op: plane_bytes(op, plane_of(op), op.stride[0]),
         in_place=lambda op: in_place(op, plane_of(op)["band"]),
     ),
@@ -161,6 +162,7 @@ KERNELS: tuple[Kernel, ...] = (
         any_depthwise_params,
         requires=(short_circuit(IN_32_BITS, has_one_filter),),
         name="depthwise_any_16",
+        call_cost=CallCost(65.0),
         overread_bytes=OVERREAD_BYTES,
     ),
     MVE.kernel(
