@@ -36,42 +36,46 @@ PILLION_FIELDS_AT(loop, 24, blocks, blocks_end, entry, stream_end);
     "smlad r10, r5, lr, r10\n"
 #define STEP "ldr r11, [r12], #4\n" HALF_STEP("sxtb16 lr, r11\n") HALF_STEP("sxtb16 lr, r11, ror #8\n")
 
-PILLION_NAKED static void channels_of_five(PILLION_UNUSED const loop *s, PILLION_UNUSED const int32_t *stream) {
-    __asm volatile("push {r4-r11, lr}\n"
-                   "mov r12, r1\n"
-                   "adr.w r11, 2f\n"
-                   "ldmia r0, {r1-r10}\n"
-                   "add r9, r9, r11\n"
-                   "add r9, r9, #1\n"
-                   "push {r1-r10}\n"
-                   "1:\n"
-                   "ldr r6, [r12], #4\n"
-                   "ldr r0, [sp, #24]\n"
-                   "mov r7, r6\n"
-                   "mov r8, r6\n"
-                   "mov r9, r6\n"
-                   "mov r10, r6\n"
-                   "ldr pc, [sp, #32]\n"
-                   ".balign 4\n"
-                   "2:\n" PILLION_REPEAT("2b", UNROLLED, STEP_BYTES, STEP)
-                   "ldr r1, [sp, #28]\n"
-                   "cmp r0, r1\n"
-                   "bne.w 2b\n"
-                   "ldr r11, [r12], #4\n"
-                   "ldmia.w sp, {r0, r1, r2, r3, r4, r5}\n" /* the first place is 0 */
-                   ROUND_16("r6", "r11") ROUND_16("r7", "r11") ROUND_16("r8", "r11") ROUND_16("r9", "r11") ROUND_16("r10", "r11")
-                   "strh r7, [r0, r2]\n"
-                   "strh r8, [r0, r3]\n"
-                   "strh r9, [r0, r4]\n"
-                   "strh r10, [r0, r5]\n"
-                   "strh r6, [r0], #2\n"
-                   "str r0, [sp]\n"
-                   "ldr r1, [sp, #36]\n"
-                   "cmp r12, r1\n"
-                   "bne.w 1b\n"
-                   "add sp, sp, #40\n"
-                   "pop {r4-r11, pc}\n");
-}
+#define CHANNELS_OF_FIVE(name, saturate)                                                                                                                                                 \
+    PILLION_NAKED static void name(PILLION_UNUSED const loop *s, PILLION_UNUSED const int32_t *stream) {                                                                                 \
+        __asm volatile("push {r4-r11, lr}\n"                                                                                                                                             \
+                       "mov r12, r1\n"                                                                                                                                                   \
+                       "adr.w r11, 2f\n"                                                                                                                                                 \
+                       "ldmia r0, {r1-r10}\n"                                                                                                                                            \
+                       "add r9, r9, r11\n"                                                                                                                                               \
+                       "add r9, r9, #1\n"                                                                                                                                                \
+                       "push {r1-r10}\n"                                                                                                                                                 \
+                       "1:\n"                                                                                                                                                            \
+                       "ldr r6, [r12], #4\n"                                                                                                                                             \
+                       "ldr r0, [sp, #24]\n"                                                                                                                                             \
+                       "mov r7, r6\n"                                                                                                                                                    \
+                       "mov r8, r6\n"                                                                                                                                                    \
+                       "mov r9, r6\n"                                                                                                                                                    \
+                       "mov r10, r6\n"                                                                                                                                                   \
+                       "ldr pc, [sp, #32]\n"                                                                                                                                             \
+                       ".balign 4\n"                                                                                                                                                     \
+                       "2:\n" PILLION_REPEAT("2b", UNROLLED, STEP_BYTES, STEP)                                                                                                           \
+                       "ldr r1, [sp, #28]\n"                                                                                                                                             \
+                       "cmp r0, r1\n"                                                                                                                                                    \
+                       "bne.w 2b\n"                                                                                                                                                      \
+                       "ldr r11, [r12], #4\n"                                                                                                                                            \
+                       "ldmia.w sp, {r0, r1, r2, r3, r4, r5}\n" /* the first place is 0 */                                                                                               \
+                       ROUND_16(saturate, "r6", "r11") ROUND_16(saturate, "r7", "r11") ROUND_16(saturate, "r8", "r11") ROUND_16(saturate, "r9", "r11") ROUND_16(saturate, "r10", "r11")  \
+                       "strh r7, [r0, r2]\n"                                                                                                                                             \
+                       "strh r8, [r0, r3]\n"                                                                                                                                             \
+                       "strh r9, [r0, r4]\n"                                                                                                                                             \
+                       "strh r10, [r0, r5]\n"                                                                                                                                            \
+                       "strh r6, [r0], #2\n"                                                                                                                                             \
+                       "str r0, [sp]\n"                                                                                                                                                  \
+                       "ldr r1, [sp, #36]\n"                                                                                                                                             \
+                       "cmp r12, r1\n"                                                                                                                                                   \
+                       "bne.w 1b\n"                                                                                                                                                      \
+                       "add sp, sp, #40\n"                                                                                                                                               \
+                       "pop {r4-r11, pc}\n");                                                                                                                                            \
+    }
+
+CHANNELS_OF_FIVE(channels_of_five, SIGNED)
+CHANNELS_OF_FIVE(rectified_channels_of_five, RECTIFIED)
 
 /* Fours of inputs of one pixel into blocks, two at a time; not none. */
 #define FOUR                              \
@@ -138,6 +142,7 @@ static void lay_out(const params *p, const int16_t *image, int32_t top, int32_t 
 void pillion_conv2d_s16_dsp(const params *p, const int16_t *x, int16_t *y, void *scratch) {
     int32_t *const blocks = scratch, *const end = blocks + p->steps * (2 * PIXELS);
     const int32_t skipped = (UNROLLED - p->steps % UNROLLED) % UNROLLED, total = p->batch * p->out_h * p->out_w;
+    const int32_t is_rectified = pillion_dsp_is_rectified(p->low, p->high);
     loop s = {y, {0}, blocks, end, (uint32_t)(skipped * STEP_BYTES), p->stream + p->out_c * (p->steps + 2)};
     for (int32_t at = 0; at < total; at += PIXELS) {
         int32_t pixel = at;
@@ -150,8 +155,14 @@ void pillion_conv2d_s16_dsp(const params *p, const int16_t *x, int16_t *y, void 
             s.places[i] = 2 * p->out_c * (pixel - at);
             pixel += pixel < total - 1;
         }
-        channels_of_five(&s, p->stream);
+        if (is_rectified) {
+            rectified_channels_of_five(&s, p->stream);
+        } else {
+            channels_of_five(&s, p->stream);
+        }
     }
-    pillion_dsp_clamp_16(y, total * p->out_c, p->low, p->high);
+    if (!is_rectified) {
+        pillion_dsp_clamp_16(y, total * p->out_c, p->low, p->high);
+    }
 }
 #endif

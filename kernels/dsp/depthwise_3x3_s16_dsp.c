@@ -47,7 +47,7 @@ PILLION_FIELDS_AT(loop, 0, x, x_end, y, pixel, pitch, bias, factor, x_skip, x_ro
     "smlabt r7, r2, " v ", r7\n"
 #define NEXT_ROW "ldr r1, [sp, #16]\n" "add r0, r1\n"
 
-#define OUTPUTS(name, row, step)                                                                       \
+#define OUTPUTS(name, row, step, saturate)                                                                     \
     PILLION_NAKED static void name(PILLION_UNUSED const loop *s, PILLION_UNUSED const int32_t *kernel) { \
         __asm volatile("push {r4-r11, lr}\n"                                                           \
                        "ldmia r0, {r2-r12}\n"                                                          \
@@ -59,7 +59,7 @@ PILLION_FIELDS_AT(loop, 0, x, x_end, y, pixel, pitch, bias, factor, x_skip, x_ro
                        "str r1, [sp]\n"                                                                \
                        "ldr r7, [sp, #20]\n" row("r8", "r9", "r7", "r7", "r7")                         \
                        NEXT_ROW row("r10", "r11", "r4", "r5", "r6") NEXT_ROW row("r12", "lr", "r4", "r5", "r6") \
-                       "ldr r1, [sp, #24]\n" ROUND_16("r4", "r1") ROUND_16("r5", "r1") ROUND_16("r6", "r1") ROUND_16("r7", "r1") \
+                       "ldr r1, [sp, #24]\n" ROUND_16(saturate, "r4", "r1") ROUND_16(saturate, "r5", "r1") ROUND_16(saturate, "r6", "r1") ROUND_16(saturate, "r7", "r1") \
                        "ldrd r0, r1, [sp, #8]\n"                                                       \
                        "strh r4, [r0]\n"                                                               \
                        "strh r5, [r0, r1]\n"                                                           \
@@ -86,8 +86,10 @@ PILLION_FIELDS_AT(loop, 0, x, x_end, y, pixel, pitch, bias, factor, x_skip, x_ro
                        "pop {r4-r11, pc}\n");                                                          \
     }
 
-OUTPUTS(all_columns, ROW, "8")
-OUTPUTS(half_columns, SPLIT_ROW, "16")
+OUTPUTS(all_columns, ROW, "8", SIGNED)
+OUTPUTS(half_columns, SPLIT_ROW, "16", SIGNED)
+OUTPUTS(rectified_all_columns, ROW, "8", RECTIFIED)
+OUTPUTS(rectified_half_columns, SPLIT_ROW, "16", RECTIFIED)
 
 /* Rows of outputs of a channel, in fours of columns; not none. Columns and rows of y are so many bytes apart. */
 static void fours_of_columns(const params *p, const int16_t *plane, int16_t *y, int32_t y_column, int32_t y_row, int32_t rows,
@@ -95,10 +97,10 @@ static void fours_of_columns(const params *p, const int16_t *plane, int16_t *y, 
     const int32_t s = p->stride, row = s * p->pitch, width = 8 * s * fours;
     const loop now = {plane, plane + width / 2, y, y_column, p->pitch, numbers[0], numbers[1], row - width, row,
                       y_row - y_column * 4 * fours, rows};
-    if (s == 1) {
-        all_columns(&now, numbers + 2);
+    if (pillion_dsp_is_rectified(p->low, p->high)) {
+        (s == 1 ? rectified_all_columns : rectified_half_columns)(&now, numbers + 2);
     } else {
-        half_columns(&now, numbers + 2);
+        (s == 1 ? all_columns : half_columns)(&now, numbers + 2);
     }
 }
 
@@ -152,6 +154,8 @@ void pillion_depthwise_3x3_s16_dsp(const params *p, const int16_t *x, int16_t *y
             }
         }
     }
-    pillion_dsp_clamp_16(y, p->batch * results, p->low, p->high);
+    if (!pillion_dsp_is_rectified(p->low, p->high)) {
+        pillion_dsp_clamp_16(y, p->batch * results, p->low, p->high);
+    }
 }
 #endif

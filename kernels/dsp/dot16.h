@@ -9,8 +9,13 @@
 
 #include <string.h>
 
-/* Sums to results: factors are (ratio of scales) * 2^32. */
-#define ROUND_16(sum, factor) "smmulr " sum ", " sum ", " factor "\n" "ssat " sum ", #16, " sum "\n"
+/* Sums to results: factors are (ratio of scales) * 2^32. Unsigned saturation to 15 bits is a clamp from 0 on for free. */
+#define ROUND_16(saturate, sum, factor) "smmulr " sum ", " sum ", " factor "\n" saturate(sum)
+#define SIGNED(sum) "ssat " sum ", #16, " sum "\n"
+#define RECTIFIED(sum) "usat " sum ", #15, " sum "\n"
+static inline int32_t pillion_dsp_is_rectified(int32_t low, int32_t high) {
+    return low == 0 && high == INT16_MAX;
+}
 
 #if PILLION_HAS_DSP
 /* y = clamp(x, low, high), two at a time; y may be x. */
@@ -32,7 +37,7 @@ static inline void pillion_dsp_clamp_to(int16_t *y, const int16_t *x, int32_t co
     }
 }
 
-/* The fused output range, in place; the kernels saturate to 16 bits. */
+/* The fused output range, in place, after saturation to 16 bits. */
 static inline void pillion_dsp_clamp_16(int16_t *y, int32_t count, int32_t low, int32_t high) {
     if (low > INT16_MIN || high < INT16_MAX) {
         pillion_dsp_clamp_to(y, y, count, low, high);

@@ -48,7 +48,7 @@ PILLION_NAKED static void fours_of_outputs(PILLION_UNUSED const loop *s, PILLION
                    "bne.w 2b\n"
                    "ldmia r12!, {r8-r11}\n"
                    "ldrd r0, r1, [sp, #12]\n"
-                   ROUND_16("r4", "r8") ROUND_16("r5", "r9") ROUND_16("r6", "r10") ROUND_16("r7", "r11")
+                   ROUND_16(SIGNED, "r4", "r8") ROUND_16(SIGNED, "r5", "r9") ROUND_16(SIGNED, "r6", "r10") ROUND_16(SIGNED, "r7", "r11")
                    "strh r4, [r0], #2\n"
                    "strh r5, [r0], #2\n"
                    "strh r6, [r0], #2\n"

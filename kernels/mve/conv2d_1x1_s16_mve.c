@@ -11,7 +11,9 @@ void pillion_conv2d_1x1_s16_mve(const pillion_conv2d_1x1_s16_mve_params *p, cons
     bytes.high = INT8_MAX;
     (void)scratch;
     pillion_mve_pointwise(&bytes, (const int8_t *)x, (int8_t *)y, pillion_mve_dot16, pillion_mve_dot16_any);
-    pillion_mve_clamp_16(y, p->images * p->rows * p->pixels * p->out_c, p->low, p->high);
+    if (p->signs == 0) {
+        pillion_mve_clamp_16(y, p->images * p->rows * p->pixels * p->out_c, p->low, p->high);
+    }
 }
 
 #endif

@@ -10,7 +10,9 @@ void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p
     bytes.low = INT8_MIN;
     bytes.high = INT8_MAX;
     pillion_mve_im2col(&bytes, (const int8_t *)x, (int8_t *)y, scratch, pillion_mve_dot16, pillion_mve_dot16_any);
-    pillion_mve_clamp_16(y, p->images * (p->end_top + p->pad_top) / p->stride_h * p->out_w * p->out_c, p->low, p->high);
+    if (p->signs == 0) {
+        pillion_mve_clamp_16(y, p->images * (p->end_top + p->pad_top) / p->stride_h * p->out_w * p->out_c, p->low, p->high);
+    }
 }
 
 #endif

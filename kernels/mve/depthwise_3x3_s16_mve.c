@@ -3,8 +3,8 @@
  *
  * The rows under some rows of outputs are gathered into a plane, with their padding; at stride 2 the even columns of each row, then the odd
  * ones. Lanes are four columns of outputs; every row of the plane is loaded once for the outputs above, at and below it.
- * Registers: r0 plane, r1 y, r2 to r10 the kernel, r11 and r12 to the next rows of y and plane, lr rounds left; q0 q1 q2 sums, q3 a row, q5
- * bias, q6 factor, q7 where four outputs go. The state is on the stack. */
+ * Registers: r0 plane, r1 y, r2 to r10 the kernel, r11 and r12 to the next rows of y and plane, lr rounds left; q0 q1 q2 sums, q3 a row, q4
+ * zeros, q5 bias, q6 factor, q7 where four outputs go. The state is on the stack. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -42,8 +42,10 @@ PILLION_FIELDS_AT(state, 0, numbers, kernel, plane, y, y_pitch, plane_pitch, lef
     "add r0, r12\n"                                \
     "vldrh.s32 q3, [r0]\n" use("r3", "r6", "r9")   \
     "add r0, r12\n"
-#define FINISH(sum)                          \
-    "vqrdmulh.s32 " sum ", " sum ", q6\n"    \
+#define RECTIFY(sum) "vmax.s32 " sum ", " sum ", q4\n"
+#define NO_MORE(sum)
+#define FINISH(sum, more)                    \
+    "vqrdmulh.s32 " sum ", " sum ", q6\n" more(sum) \
     "vqmovnb.s32 " sum ", " sum "\n"         \
     "vstrh.32 " sum ", [r1, q7]\n"           \
     "add r1, r11\n"
@@ -53,16 +55,16 @@ PILLION_FIELDS_AT(state, 0, numbers, kernel, plane, y, y_pitch, plane_pitch, lef
 #define NEXT_A(top, middle, bottom) ADD("q0", bottom) ADD("q1", middle) ADD("q2", top)
 #define NEXT_B(top, middle, bottom) ADD("q1", bottom) ADD("q2", middle) ADD("q0", top)
 #define NEXT_C(top, middle, bottom) ADD("q2", bottom) ADD("q0", middle) ADD("q1", top)
-#define STEP_A BEGIN("q2") ROW(NEXT_A) FINISH("q0")
-#define STEP_B BEGIN("q0") ROW(NEXT_B) FINISH("q1")
-#define STEP_C BEGIN("q1") ROW(NEXT_C) FINISH("q2")
+#define STEP_A(more) BEGIN("q2") ROW(NEXT_A) FINISH("q0", more)
+#define STEP_B(more) BEGIN("q0") ROW(NEXT_B) FINISH("q1", more)
+#define STEP_C(more) BEGIN("q1") ROW(NEXT_C) FINISH("q2", more)
 
 #define MIDDLE_A(top, middle, bottom) ADD("q0", middle)
 #define BETWEEN_A(top, middle, bottom) ADD("q0", bottom) ADD("q1", top)
 #define MIDDLE_B(top, middle, bottom) ADD("q1", middle)
 #define BETWEEN_B(top, middle, bottom) ADD("q1", bottom) ADD("q0", top)
-#define SPLIT_A SPLIT_ROW(MIDDLE_A) BEGIN("q1") SPLIT_ROW(BETWEEN_A) FINISH("q0")
-#define SPLIT_B SPLIT_ROW(MIDDLE_B) BEGIN("q0") SPLIT_ROW(BETWEEN_B) FINISH("q1")
+#define SPLIT_A(more) SPLIT_ROW(MIDDLE_A) BEGIN("q1") SPLIT_ROW(BETWEEN_A) FINISH("q0", more)
+#define SPLIT_B(more) SPLIT_ROW(MIDDLE_B) BEGIN("q0") SPLIT_ROW(BETWEEN_B) FINISH("q1", more)
 
 /* All outputs of a channel: rows above the first outputs, rounds of rows of outputs, and the rest, of which lr says how many. */
 #define OUTPUTS(name, above, round, rest)                              \
@@ -74,6 +76,7 @@ PILLION_FIELDS_AT(state, 0, numbers, kernel, plane, y, y_pitch, plane_pitch, lef
             "ldrd r2, r3, [r1]\n"                                      \
             "vdup.32 q5, r2\n"                                         \
             "vdup.32 q6, r3\n"                                         \
+            "vmov.i32 q4, #0\n"                                        \
             "add r12, r0, #40\n"                                       \
             "vldrw.u32 q7, [r12]\n"                                    \
             "ldrsb r2, [r11]\n"                                        \
@@ -118,8 +121,17 @@ PILLION_FIELDS_AT(state, 0, numbers, kernel, plane, y, y_pitch, plane_pitch, lef
             "pop {r0, r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");  \
     }
 
-OUTPUTS(all_rows, ROW(ABOVE_ALL) BEGIN("q1") ROW(FIRST), STEP_A STEP_B STEP_C, STEP_A "beq 4f\n" STEP_B)
-OUTPUTS(half_rows, SPLIT_ROW(ABOVE_ALL), SPLIT_A SPLIT_B, SPLIT_A)
+#define ALL_ROWS(name, more) \
+    OUTPUTS(name, ROW(ABOVE_ALL) BEGIN("q1") ROW(FIRST), STEP_A(more) STEP_B(more) STEP_C(more), STEP_A(more) "beq 4f\n" STEP_B(more))
+#define HALF_ROWS(name, more) OUTPUTS(name, SPLIT_ROW(ABOVE_ALL), SPLIT_A(more) SPLIT_B(more), SPLIT_A(more))
+ALL_ROWS(all_rows, NO_MORE)
+ALL_ROWS(rectified_all_rows, RECTIFY)
+HALF_ROWS(half_rows, NO_MORE)
+HALF_ROWS(rectified_half_rows, RECTIFY)
+
+static int32_t is_rectified(const params *p) {
+    return p->low == 0 && p->high == INT16_MAX;
+}
 
 /* Columns of a channel, `step` bytes apart: `rows` rows of `count` of them, from a pixel on. */
 typedef struct {
@@ -170,6 +182,8 @@ static void band(const params *p, const int16_t *image, int16_t *y, int32_t row,
     const uint16x8_t lanes = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)phases[0].step);
     state now = {p->numbers, p->kernels, plane, y, 2 * p->y_row, p->pitch, out_w, pixel, rows / unit, rows % unit,
                  {0, pixel, 2 * pixel, 3 * pixel}};
+    void (*const outputs)(state *) = is_rectified(p) ? (s == 1 ? rectified_all_rows : rectified_half_rows)
+                                                     : (s == 1 ? all_rows : half_rows);
     pillion_mve_fill((int8_t *)plane, 0, plane_rows * s * p->pitch);
     for (int32_t c = p->channels; c > 0; c--, image++) {
         for (int32_t phase = 0; phase < s; phase++) {
@@ -179,11 +193,7 @@ static void band(const params *p, const int16_t *image, int16_t *y, int32_t row,
         }
         for (int32_t f = filters; f > 0; f--, now.numbers += 2, now.kernel += 9) {
             now.plane = plane, now.y = y++, now.left = out_w;
-            if (s == 1) {
-                all_rows(&now);
-            } else {
-                half_rows(&now);
-            }
+            outputs(&now);
         }
     }
 }
@@ -197,7 +207,9 @@ void pillion_depthwise_3x3_s16_mve(const params *p, const int16_t *x, int16_t *y
                  left < p->band ? left : p->band, scratch);
         }
     }
-    pillion_mve_clamp_16(y, p->batch * results, p->low, p->high);
+    if (!is_rectified(p)) {
+        pillion_mve_clamp_16(y, p->batch * results, p->low, p->high);
+    }
 }
 
 #endif

@@ -69,7 +69,7 @@ typedef void (*pillion_mve_products)(const pillion_mve_dot_task *d, const int8_t
 void pillion_mve_dot(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
 /* The same of 16-bit inputs in pieces of 8, for 16-bit results without a zero point, y = saturate(round(sum * factor / 2^31)).
- * `out_c` is in bytes. Constants, for each group of eight channels:
+ * `out_c` is in bytes; results below 0 become 0 where `signs` is not 0. Constants, for each group of eight channels:
  *     int32 factor even[4], odd[4]
  *     int32 bias even[4];  int8 weights[chunks][even 4][8]
  *     int32 bias odd[4];   int8 weights[chunks][odd 4][8]

@@ -21,6 +21,11 @@ typedef int16_t pillion_mve_result;
     "vqmovnb.s32 q5, q5\n"             \
     "vqmovnt.s32 q4, q0\n"             \
     "vqmovnt.s32 q5, q1\n"             \
+    "cbz r2, 7f\n"                     \
+    "vmov.i32 q0, #0\n"                \
+    "vmax.s16 q4, q4, q0\n"            \
+    "vmax.s16 q5, q5, q0\n"            \
+    "7:\n"                             \
     "vstrh.16 q4, [r0]\n"              \
     "add r0, r10\n"                    \
     "vstrh.16 q5, [r0]\n"              \

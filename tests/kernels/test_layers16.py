@@ -28,7 +28,7 @@ from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import DType, TensorType, Value
-from pillion.ops import Clamp, Quantize
+from pillion.ops import AvgPool2d, Clamp, MaxPool2d, Quantize
 from pillion.ops.example_values import make_op
 
 pytestmark = pytest.mark.qemu
@@ -135,6 +135,21 @@ def test_clamps_and_numbers_that_become_16_bits(target: rig.Target) -> None:
             runs += [Run(op, (reals.astype(np.float32),)), Run(op, (np.resize(odd, count),), True)]
     check_runs(target, [run for run in runs if kernel_of(target, run.op)])
     assert kernel_of(target, runs[0].op)
+
+
+def test_pools() -> None:
+    """Channels around a vector, windows over borders, batches, sums of more than 16 bits."""
+    ops: list[Op] = []
+    for i, channels in enumerate((1, 7, 8, 9, 16, 19)):
+        for cls, (kernel, stride) in product(
+            (AvgPool2d, MaxPool2d), (((2, 2), (2, 2)), ((3, 3), (2, 1)), ((7, 7), (7, 7)))
+        ):
+            around = (kernel[0] // 2, kernel[1] // 3, kernel[0] // 3, kernel[1] // 2)
+            fields: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": around}
+            bounds = ((-(2**15), 2**15 - 1), (0, 9000))[i % 2]
+            x = value("x", (1 + i % 2, 9, 8, channels))
+            ops.append(make_op(cls, value("y", ()), x=x, low=bounds[0], high=bounds[1], **fields))
+    check(M55, ops)
 
 
 def at_the_edge(largest: int) -> list[Op]:

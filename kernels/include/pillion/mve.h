@@ -226,6 +226,11 @@ void pillion_clamp_s8_mve(const pillion_clamp_s8_mve_params *p, const int8_t *x,
 typedef pillion_clamp_s8_params pillion_clamp_s16_mve_params;
 void pillion_clamp_s16_mve(const pillion_clamp_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* 16-bit pools. May read 14 bytes beyond x. */
+typedef pillion_pool_s16_params pillion_max_pool2d_s16_mve_params, pillion_avg_pool2d_s16_mve_params;
+void pillion_max_pool2d_s16_mve(const pillion_max_pool2d_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+void pillion_avg_pool2d_s16_mve(const pillion_avg_pool2d_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Numbers to 16 bits, as pillion_quantize_s16. y may be x. */
 typedef pillion_quantize_s8_params pillion_quantize_s16_mve_params;
 void pillion_quantize_s16_mve(const pillion_quantize_s16_mve_params *p, const float *x, int16_t *y, void *scratch);

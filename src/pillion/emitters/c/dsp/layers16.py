@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
-from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import field_equals, fixed_point, is_within, short_circuit
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.layers16 import (
@@ -165,6 +165,7 @@ KERNELS: tuple[Kernel, ...] = (
         depthwise_params,
         requires=(short_circuit(IN_32_BITS, is_3x3),),
         name="depthwise_3x3_16",
+        call_cost=CallCost(100.0, channel=154.0),
         scratch_bytes=scratch_of_planes,
         in_place=lambda op: in_place(op, plane_of(op)["band"]),
     ),

@@ -110,10 +110,6 @@ KERNELS: tuple[Kernel, ...] = (
         for library in (PORTABLE, MVE)
     ),
     *(
-        library.kernel(Quantize, quantize_routine, quantize_params, requires=requires, in_place="x")
-        for library, requires in QUANTIZED.items()
-    ),
-    *(
         library.kernel(
             Quantize,
             "quantize_s16",
@@ -123,6 +119,10 @@ KERNELS: tuple[Kernel, ...] = (
             name="quantize_16",
         )
         for library, is_exact in ((PORTABLE, finite_reciprocal), (MVE, subnormals_quantize_to_zero))
+    ),
+    *(
+        library.kernel(Quantize, quantize_routine, quantize_params, requires=requires, in_place="x")
+        for library, requires in QUANTIZED.items()
     ),
     *(
         library.kernel(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x", name="clamp_16")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_XY, is_within
+from pillion.emitters.c.kernel_conditions import INT8_XY, INT16_XY, is_within
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir import numerics
@@ -104,6 +104,10 @@ KERNELS: tuple[Kernel, ...] = (
             *((op, (INT8_XY, narrow_window)) for op in AVERAGES),
             (MaxPool2d, (INT8_XY,)),
         )
+    ),
+    *(
+        MVE.kernel(op, f"{op.kind}_s16", requires=(INT16_XY,), name=f"{op.kind}_16", **LOADS)
+        for op in (AvgPool2d, MaxPool2d)
     ),
     *(MVE.kernel(op, pool_routine, requires=(INT8_XY, small_window), **LOADS) for op in AVERAGES),
     MVE.kernel(MaxPool2d, pool_routine, requires=(INT8_XY,), call_cost=CallCost(60.0), **LOADS),

@@ -32,7 +32,6 @@ from pillion.ops.linear import Linear
 
 INPUTS = 8
 """The inputs of a vector."""
-FIXED: dict[str, int] = {"signs": 0}
 DOT = ("dot16",)
 
 
@@ -44,6 +43,12 @@ def pack_dot(op: Layer) -> Int32Array:
     return pack.join_groups(g.multipliers, *parts)
 
 
+def dot_params(op: Layer) -> Params:
+    """Returns the constants of dot products, and whether results below 0 become 0."""
+    is_rectified = (op.low, op.high) == (0, op.y.dtype.bounds[1])
+    return {"signs": int(is_rectified), "constants": pack_dot(op)}
+
+
 def pack_linear(op: Layer) -> Int32Array:
     """Packs the same for one vector of inputs."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS)
@@ -52,12 +57,12 @@ def pack_linear(op: Layer) -> Int32Array:
 
 def pointwise_params(op: Conv2d) -> Params:
     """Returns the parameters of a convolution whose windows are pixels."""
-    return {**pack.pointwise_sizes(op), **FIXED, "constants": pack_dot(op)}
+    return {**pack.pointwise_sizes(op), **dot_params(op)}
 
 
 def im2col_params(op: Conv2d) -> Params:
     """Returns the parameters of a convolution by gathered windows."""
-    return {**pack.im2col_sizes(op), **FIXED, "constants": pack_dot(op)}
+    return {**pack.im2col_sizes(op), **dot_params(op)}
 
 
 def linear_params(op: Layer) -> Params:
@@ -73,7 +78,7 @@ def rows_params(op: Linear) -> Params:
     sizes = {"images": 1, "image_bytes": 0, "rows": 1, "row_bytes": 0, "pixels": op.rows}
     width = op.in_features * op.x.dtype.size_bytes
     more = {"pixel_bytes": width, "out_c": op.out_features, "chunks": pack.vector_count(width)}
-    return {**sizes, **more, **FIXED, "constants": pack_dot(op)}
+    return {**sizes, **more, **dot_params(op)}
 
 
 def several_rows(op: Linear) -> Verdict:
@@ -147,6 +152,7 @@ KERNELS: tuple[Kernel, ...] = (
         depthwise_params,
         requires=(short_circuit(IN_32_BITS, depthwise_verdicts),),
         name="depthwise_3x3_16",
+        call_cost=CallCost(260.0, channel=107.0),
         scratch_bytes=lambda op: plane_bytes(op, plane_of(op), op.stride[0]),
         in_place=lambda op: in_place(op, plane_of(op)["band"]),
     ),
@@ -156,6 +162,7 @@ KERNELS: tuple[Kernel, ...] = (
         any_depthwise_params,
         requires=(short_circuit(IN_32_BITS, has_one_filter),),
         name="depthwise_any_16",
+        call_cost=CallCost(65.0),
         overread_bytes=OVERREAD_BYTES,
     ),
     MVE.kernel(
