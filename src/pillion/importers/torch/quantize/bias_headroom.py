@@ -7,15 +7,22 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import MinMaxObserver, PerChannelMinMaxObserver
 
-from pillion.importers.torch.fx_nodes import calls, constant_of
+from pillion.importers.torch.fx_nodes import CLAMPS, calls, constant_of, single_user
 from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.rows.quantization import RULES
+from pillion.ir.types import DType
 
 LARGEST = 2.0**30
 """Largest bias: half of int32; the other half is for the products."""
+
+MOST_SUM = 0.98 * 2.0**31
+"""Largest sum of 16-bit products and bias, with room for the rounding of weights."""
+
+LEAST_RATIO = 1.01 * 2.0**-17
+"""Least ratio of scales that one multiplication rounds."""
 
 
 def add_bias_headroom(prepared: GraphModule) -> None:
@@ -27,6 +34,23 @@ def add_bias_headroom(prepared: GraphModule) -> None:
             observers = [observer_of(prepared, node.args[i]) for i in (0, rule.weight)]
             if bias is not None and isinstance(observers[1], (PerChannelMinMaxObserver, MinMaxObserver)):
                 _widen_weight_range(observers[1], observers[0], bias)
+                if getattr(observers[0], "dtype", None) is torch.int16:
+                    held: Any = node.args[rule.weight]
+                    _fit_16_bit_kernels(
+                        observers[1],
+                        observers[0],
+                        _observer_behind(prepared, node),
+                        bias,
+                        constant_of(held.args[0]),
+                    )
+
+
+def _observer_behind(prepared: GraphModule, layer: Node) -> Any:
+    """Returns the observer of a layer's result, which may be clamped."""
+    user = single_user(layer)
+    if user is not None and user.target in CLAMPS:
+        user = single_user(user)
+    return observer_of(prepared, user)
 
 
 def _widen_weight_range(weights: PerChannelMinMaxObserver | MinMaxObserver, x: Any, bias: Tensor) -> None:
@@ -41,3 +65,22 @@ def _widen_weight_range(weights: PerChannelMinMaxObserver | MinMaxObserver, x: A
     weights.max_val = torch.maximum(
         weights.max_val, needed.to(weights.max_val).reshape(weights.max_val.shape)
     )
+
+
+def _fit_16_bit_kernels(
+    observer: PerChannelMinMaxObserver | MinMaxObserver, x: Any, y: Any, bias: Tensor, weights: Tensor | None
+) -> None:
+    """Widens weight ranges for kernels that are several times faster: by at most a factor of two, if sums of 16-bit products
+    then fit 32 bits; and in channels that are so small that the ratio of scales would be below 2^-17."""
+    axis = getattr(observer, "ch_axis", None)
+    if axis is None or weights is None or bias.numel() != weights.shape[axis]:
+        return
+    scales, step = observer.calculate_qparams()[0].double(), float(x.calculate_qparams()[0])
+    magnitudes = weights.detach().double().abs().movedim(axis, 0).flatten(1).sum(1)
+    products = magnitudes * -DType.INT16.bounds[0] + bias.detach().double().abs() / step
+    factor = products / (scales * MOST_SUM)
+    factor = torch.where((factor > 1) & (factor <= 2), factor, 1.0)
+    if y is not None:
+        least = LEAST_RATIO * float(y.calculate_qparams()[0]) / step
+        factor = torch.where(magnitudes > 0, torch.maximum(factor, least / scales), factor)
+    observer.max_val = torch.maximum(observer.max_val, -observer.min_val) * factor.to(observer.max_val)

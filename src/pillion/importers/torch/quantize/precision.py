@@ -17,6 +17,7 @@ from torchao.quantization.pt2e import ObserverBase
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import CLAMPS, module_of
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
+from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC, is_smooth
 from pillion.importers.torch.rows.quantization import RULES, function_of, rule_of
 from pillion.ir.types import DType, PerTensor
@@ -186,7 +187,8 @@ class Widening:
         }
 
     def run(self, computations: Sequence[Computation]) -> None:
-        """Widens tensors and the operands and results that must have their width."""
+        """Widens tensors and the operands and results that must have their width, and the ranges of weights whose biases
+        or sums would not fit 32 bits in these steps."""
         self.shares = {observer_of(self.prepared, c.result) for c in computations if c.makes_shares}
         is_chosen = {c.result: observer_of(self.prepared, c.result) in self.chosen for c in computations}
         is_wide = {
@@ -200,6 +202,7 @@ class Widening:
                 result.target = self.fine_module(observer_of(self.prepared, result))
         for computation in computations:
             self.connect(computation, is_chosen, is_wide[computation.result])
+        add_bias_headroom(self.prepared)
         self.prepared.recompile()
 
     def connect(self, computation: Computation, is_chosen: dict[Node, bool], wide: bool) -> None:

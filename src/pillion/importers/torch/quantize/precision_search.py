@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
-from torchao.quantization.pt2e import ObserverBase
+from torchao.quantization.pt2e import MinMaxObserver, ObserverBase, PerChannelMinMaxObserver
 
 from pillion.errors import PillionError
 from pillion.host_io.progress import stage
@@ -77,6 +77,11 @@ class PrecisionSearch:
         self.outputs = len(prepared.graph.output_node().all_input_nodes)
         self.computations = computations_of(prepared)
         self.candidates = list(widenable_observers(prepared, self.computations))
+        self.weight_ranges = {
+            observer: observer.max_val.clone()
+            for observer in prepared.modules()
+            if isinstance(observer, (PerChannelMinMaxObserver, MinMaxObserver))
+        }
         self.seen, self.judging, self.ranking = seen[:SAMPLES], judging[:SAMPLES], judging[:RANKING]
         with torch.no_grad():
             self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
@@ -136,7 +141,10 @@ class PrecisionSearch:
         return min((ratio for ratio in ratios if ratio is not None), default=inf)
 
     def _widened(self, wide: Collection[Any]) -> GraphModule:
-        """Returns a copy of the graph with some tensors in 16 bits."""
+        """Returns a copy of the graph with some tensors in 16 bits. Trials change the ranges of weights, which all
+        copies share: each begins with those of 8 bits."""
+        for observer, largest in self.weight_ranges.items():
+            observer.max_val = largest.clone()
         module = GraphModule(self.prepared, deepcopy(self.prepared.graph))
         Widening(module, set(wide)).run(computations_of(module))
         return module
