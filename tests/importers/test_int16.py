@@ -147,3 +147,37 @@ def test_samples_of_16_bits_go_in_as_they_are() -> None:
     found = np.asarray(program.run(levels)).astype(np.float64) * answer.scale
     exact = net(samples[0]).detach().numpy()
     assert np.abs(found - exact).max() < 2e-3 * np.abs(exact).max()
+
+
+class Joined(nn.Module):
+    """Moves and joins of tensors with scales of their own, and a pool behind a pad of another value than its least."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.small, self.large = nn.Conv2d(3, 5, 1), nn.Conv2d(3, 4, 3, padding=1)
+        with torch.no_grad():
+            self.large.weight.mul_(50)
+            self.large.weight[1] = 1e-7
+            self.large.bias[1] = 2.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Runs the net."""
+        x = torch.cat([self.small(x), self.large(x)], 1)
+        return nn.functional.max_pool2d(nn.functional.pad(x, (1, 1, 1, 1), value=-0.25), 3, 2)
+
+
+def test_joins_pads_and_channels_that_are_nearly_zero_keep_their_bits() -> None:
+    """A bias that exceeds 32 bits in fine steps would saturate, and one channel would send the layer to a slow kernel."""
+    torch.manual_seed(2)
+    net, samples = Joined().eval(), [torch.randn(1, 3, 9, 7) for _ in range(8)]
+    program = pillion.compile(
+        net, samples[0], calibrate=samples, target="cortex-m55", precision="int16", progress=False
+    )
+    kernels = {step.choice.kernel.name for step in program.lowered.steps}
+    assert not kernels & {"conv2d_16", "depthwise_conv2d_16"}
+    assert DType.INT8 not in {op.results[0].dtype for op in program.graph.ops}
+    for x in samples:
+        exact = net(x).detach().numpy()
+        found = np.asarray(program.run(x.numpy(), on="host"))
+        np.testing.assert_array_equal(found, program.run(x.numpy(), on="reference"))
+        assert np.abs(found - exact).max() < 1e-2 * np.abs(exact).max()

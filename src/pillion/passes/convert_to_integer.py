@@ -122,8 +122,13 @@ class _IntegerConversion:
         quant = next(iter(quants)) if len(quants) == 1 else following.quant if following else None
         if quant is None:
             quant = covering_quant(list(operands.values()))
-        same = {old: self.requantize_value(new, quant, op.source) for old, new in operands.items()}
-        dtype = next(iter(same.values())).dtype
+        widths = (
+            {v.dtype for v in operands.values()}
+            if quant in quants or following is None
+            else {following.dtype}
+        )
+        dtype = DType.INT16 if DType.INT16 in widths else next(iter(operands.values())).dtype
+        same = {old: self.requantize_value(new, quant, op.source, dtype) for old, new in operands.items()}
         integer = self.emit(op, same, TensorType(float_result.shape, dtype, quant))
         self.int8_of[float_result] = integer
         self.ops.append(Dequantize(x=integer, y=float_result, source=op.source))
@@ -233,22 +238,25 @@ def covering_quant(values: Sequence[Value]) -> PerTensor:
     ranges = [_real_range(v) for v in values]
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
     for value in sorted(values, key=lambda v: v.is_constant):
-        least, most = _int8_real_range(value)
+        least, most = _integer_real_range(value)
         if least <= low and high <= most:
             return value.quant
+    if DType.INT16 in {v.dtype for v in values}:
+        return PerTensor(max(-low, high) / DType.INT16.bounds[1])
     scale = (high - low) / numerics.INT8_STEPS
     return PerTensor(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
 
 
-def _int8_real_range(value: Value) -> tuple[float, float]:
-    """The smallest and the largest real number of an int8 type."""
-    low, high = (value.scale * (level - value.zero_point) for level in DType.INT8.bounds)
+def _integer_real_range(value: Value) -> tuple[float, float]:
+    """The smallest and the largest real number of an integer type."""
+    bounds = DType.INT16.bounds if value.dtype is DType.INT16 else DType.INT8.bounds
+    low, high = (value.scale * (level - value.zero_point) for level in bounds)
     return low, high
 
 
 def _real_range(value: Value) -> tuple[float, float]:
     if not value.is_constant:
-        return _int8_real_range(value)
+        return _integer_real_range(value)
     real = value.scale * (value.constant.astype(np.float64) - value.zero_point)
     return float(real.min(initial=0)), float(real.max(initial=0))
 

@@ -12,7 +12,7 @@ def fold_pad(op: Conv2d | DepthwiseConv2d | MaxPool2d, at: RewriteSweep) -> Repl
     """Folds a pad into the padding of the convolution (zeros) or max pool (the smallest value) that follows."""
     pad = at.graph.producers.get(op.x)
     is_pool = isinstance(op, MaxPool2d)
-    if not isinstance(pad, Pad) or pad.value != (-128 if is_pool else op.x.zero_point):
+    if not isinstance(pad, Pad) or pad.value != (op.x.dtype.bounds[0] if is_pool else op.x.zero_point):
         return None
     if any((pad.before[0], pad.before[3], pad.after[0], pad.after[3])):
         return None
