@@ -92,7 +92,8 @@ def row_sum_fits(op: Softmax) -> Verdict:
 
 def has_one_scale(op: Clamp) -> Verdict:
     """Checks whether a clamp leaves the scale as it is."""
-    return Verdict("scales", op.x.quant == op.y.quant, "equal", f"{op.x.quant} and {op.y.quant}")
+    same = op.x.type.quant == op.y.type.quant
+    return Verdict("scales", same, "equal", f"{op.x.type.quant} and {op.y.type.quant}")
 
 
 KERNELS: tuple[Kernel, ...] = (
