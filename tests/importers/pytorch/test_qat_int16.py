@@ -19,6 +19,7 @@ from training_loops import batches, compiled, train
 
 import pillion
 from pillion.errors import PillionError
+from pillion.host_io.atomic_files import content_chunks
 from pillion.importers.torch.train.qat_module import QatModule
 from pillion.ir.types import DType
 from torch_oracle import compare, compare_trained
@@ -142,3 +143,21 @@ def test_choices_are_refused_with_the_way_to_them() -> None:
     with pytest.raises(PillionError, match="names no tensor") as error:
         pillion.prepare_qat(Net(), EXAMPLE, TARGET, int16="tail")
     assert "conv" in error.value.here
+
+
+@pytest.mark.parametrize(("net", "wish"), [("images", "48dB"), ("attention", "40dB")])
+def test_names_that_were_chosen_name_the_same_tensors(net: str, wish: str) -> None:
+    """As patterns of compile, byte for byte (the search changes no range), and of training."""
+    make, inputs = NETS[net]
+    options: dict[str, Any] = {"target": TARGET, "calibrate": [x for (x,) in batches(inputs, 12)]}
+    chosen = pillion.compile(make().eval(), inputs, min_quality=wish, **options)
+    assert chosen.precision is not None
+    names = [tensor.name for tensor in chosen.precision.tensors]
+    assert 0 < len(names) < chosen.precision.candidates
+    named = pillion.compile(make().eval(), inputs, int16=tuple(names), **options)
+    contents = [
+        [b"".join(content_chunks(p.files[f"model/{file}"])) for file in ("model.c", "weights.c")]
+        for p in (chosen, named)
+    ]
+    assert contents[0] == contents[1]
+    assert pillion.prepare_qat(make(), inputs, TARGET, int16=names).preparation.tuning.int16 == tuple(names)

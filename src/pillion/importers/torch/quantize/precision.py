@@ -191,13 +191,16 @@ def widenable_observers(prepared: GraphModule, computations: Sequence[Computatio
 
 def names_of(computation: Computation) -> Iterator[str]:
     """Yields the names by which patterns find a tensor: of its modules and ops, or of the input."""
-    for node in (*computation.calls, *computation.result.all_input_nodes):
+    source = computation.result
+    while source.op == "call_module":  # a read in other steps has the name of what it reads
+        source = source.all_input_nodes[0]
+    for node in (*computation.calls, source):
         yield module_of(node)
         yield node.name
 
 
 def _matches(computation: Computation, pattern: str) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names_of(computation) if name)
+    return any(name == pattern or fnmatchcase(name, pattern) for name in names_of(computation) if name)
 
 
 class Widening:
