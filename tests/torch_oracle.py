@@ -40,7 +40,7 @@ class _Forced(Interpreter):
         theirs = super().run_node(n)
         if n.target not in QUANTIZE:
             return theirs
-        mine = self.ours.get(f"{n.args[0].name}_i8")  # type: ignore[union-attr]  # quantize reads a node
+        mine = self.ours.get(f"{n.args[0].name}_i{8 * theirs.element_size()}")  # type: ignore[union-attr]  # quantize reads a node
         if mine is None:
             return theirs
         mine = in_logical_order(mine, tuple(theirs.shape))
@@ -82,8 +82,11 @@ class _ForcedTraining(Interpreter):
     def run_node(self, n: Node) -> Any:
         theirs = super().run_node(n)
         rounding = self.submodules.get(str(n.target)) if n.op == "call_module" else None
-        mine = self.ours.get(f"{_name_on_the_device(n.args[0])}_i8") if rounding is not None else None  # type: ignore[arg-type]  # a node
-        if rounding is None or mine is None:
+        if rounding is None:
+            return theirs
+        bits = torch.iinfo(rounding.dtype).bits
+        mine = self.ours.get(f"{_name_on_the_device(n.args[0])}_i{bits}")  # type: ignore[arg-type]  # a node
+        if mine is None:
             return theirs
         mine = in_logical_order(mine, tuple(theirs.shape)).astype(int)
         scale, zero_point = float(rounding.scale), int(rounding.zero_point)

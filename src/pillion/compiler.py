@@ -54,7 +54,7 @@ from pillion.model_names import is_int8_file, refuse_useless_options
 from pillion.npu_settings import fastest_that_fits, refuse_npu_options
 from pillion.ops import Segment
 from pillion.ops.mixed_scale_concat import warn_of_mixed_scales
-from pillion.option_values import ArithmeticName, Optimize
+from pillion.option_values import ArithmeticName, Optimize, Precision
 from pillion.overlap import with_overlap
 from pillion.partition import (
     Placement,
@@ -408,14 +408,24 @@ def _wrong_core_error(path: str, core: str, board: Board) -> PillionError:
     )
 
 
-def prepare_qat(model: torch.nn.Module, example_inputs: Inputs, target: str) -> QatModule:
-    """Returns a copy of the model that rounds every int8 tensor in its forward pass. Train it in any PyTorch loop,
-    then `compile` it.
+def prepare_qat(
+    model: torch.nn.Module,
+    example_inputs: Inputs,
+    target: str,
+    *,
+    precision: Precision = "int8",
+    int16: str | Sequence[str] = (),
+) -> QatModule:
+    """Returns a copy of the model that rounds every tensor in its forward pass as the compiled program will. Train it
+    in any PyTorch loop, then `compile` it.
 
-    The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it."""
+    The first axis of the example inputs is the batch, of any size unless the model's `forward` depends on it.
+    Tensors whose module or op matches a pattern in `int16` have 16 bits, with `precision="int16"` all that can."""
     from pillion.importers.torch.train.qat import prepare_qat as prepare
 
-    return prepare(model, example_inputs, find_target(target).quantization)
+    patterns = (int16,) if isinstance(int16, str) else tuple(int16)
+    tuning = Quantization(precision=precision, int16=patterns)
+    return prepare(model, example_inputs, find_target(target).quantization, tuning=tuning)
 
 
 def float_weights(trained: QatModule) -> dict[str, torch.Tensor]:

@@ -260,3 +260,47 @@ def test_int8_files_need_no_torch(tmp_path: Path) -> None:
         "assert done.result.figures and not {'torch', 'distributed', 'optuna', 'matplotlib'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
+
+
+PRECISION = """
+precision = ["int8", "mixed", "int16"]
+min_quality = "45dB"
+calibrate = "net.py:samples"
+[measure]
+data = "net.py:test"
+metrics = ["quality", "top1"]
+artefacts = ["c"]
+"""
+
+
+@pytest.mark.qemu
+def test_precision_is_an_axis_with_its_quality_and_costs(tmp_path: Path) -> None:
+    """`min_quality` is for the variants that choose: the others neither fail nor are done twice."""
+    net = NET.replace("def samples(side=7):\n", "def samples(side=7):\n    torch.manual_seed(2)\n").replace(
+        "range(3)", "range(24)"
+    )
+    plan = plan_of(tmp_path, ONE + PRECISION, net)
+    jobs = all_jobs(plan)
+    assert [job.option("min_quality") for job in jobs] == [None, "45dB", None]
+    results = [job_worker.run_job(job).result for job in jobs]
+    assert [result.failure for result in results] == [None] * 3
+    quality, instructions, ram, flash = (
+        [result.value(name) or 0 for result in results]
+        for name in ("quality", "instructions", "ram_bytes", "flash_bytes")
+    )
+    assert quality[0] < 45 <= quality[2]
+    assert quality[0] < quality[1] <= quality[2]
+    assert ram[0] <= ram[1] <= ram[2]
+    assert 0 < instructions[0] < instructions[2]
+    assert min(flash) > 0
+    assert all(0 <= (result.value("top1") or 0) <= 1 for result in results)
+
+
+def test_int8_files_have_no_float_model_to_compare_with(tmp_path: Path) -> None:
+    int8_file(tmp_path)
+    np.savez(tmp_path / "x.npz", x=np.zeros((2, 1, 3, 5, 2), np.float32))
+    text = '[[model]]\nsource = "small.tflite"\n[options]\ntarget = "cortex-m33"\n'
+    job = only_job(tmp_path, text + '[measure]\ninstructions = false\ndata = "x.npz"\nmetrics = "quality"\n')
+    result = job_worker.run_job(job).result
+    assert result.failure is None
+    assert "quality" in result.left_out

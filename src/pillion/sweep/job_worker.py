@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pillion import compiler
 from pillion.errors import PillionError, PillionWarning
@@ -29,6 +29,10 @@ from pillion.sweep.axes import FOR_ALL, OF_MODELS
 from pillion.sweep.fingerprint import content_hash, pillion_hash, tools_hash
 from pillion.sweep.job_result import Failure, Figures, JobOutput, JobResult, failure_from_error
 from pillion.sweep.jobs import Job, is_function_spec
+from pillion.sweep.sweep_file import QUALITY
+
+if TYPE_CHECKING:
+    from pillion.importers.torch.float_model import TorchModel
 
 MOST_LOG = 100_000
 """Most characters kept of a job's output: the last ones."""
@@ -242,14 +246,42 @@ def _evaluate_metrics(program: Program, job: Job, left_out: dict[str, str]) -> d
     if measure.data is None:
         return {}
     data = _call_user_function(measure.data, job, DATA) if is_function_spec(measure.data) else measure.data
+    metrics = tuple(name for name in measure.metrics if name != QUALITY)
+    floats = None
+    if QUALITY in measure.metrics:
+        with _record_skipped_figure(left_out, QUALITY):
+            floats = _float_model(job)
+    if floats is None and not metrics:
+        return {}
     evaluation = evaluate(
-        program, data, measure.metrics, limit=measure.limit, workers=1, reading=measure.reading
+        program,
+        data,
+        metrics or None,
+        limit=measure.limit,
+        workers=1,
+        reading=measure.reading,
+        float_model=floats,
     )
     for note in evaluation.notes:
         warnings.warn(note, PillionWarning, stacklevel=2)
-    numbers = {name: number for name, number in evaluation.metrics.items() if math.isfinite(number)}
-    left_out |= {name: "no finite number" for name in evaluation.metrics if name not in numbers}
+    found = evaluation.metrics if metrics else {}
+    if evaluation.float_model is not None:
+        decibels = evaluation.float_model.signal_to_noise_db
+        found = found | {QUALITY: math.inf if decibels is None else decibels}
+    numbers = {name: number for name, number in found.items() if math.isfinite(number)}
+    left_out |= {name: "no finite number" for name in found if name not in numbers}
     return numbers
+
+
+def _float_model(job: Job) -> TorchModel:
+    """Returns the float model of a job."""
+    from pillion.importers.torch.float_model import float_model
+
+    model, inputs, _ = _load_model(job)
+    named = {
+        key: job.option(key) for key in OF_MODELS if isinstance(model, str) and job.option(key) is not None
+    }
+    return float_model(model, inputs, **named)
 
 
 DATA = "a function for data gives samples: (input, label), or a dataset or loader of them"

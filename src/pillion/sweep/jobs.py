@@ -95,6 +95,9 @@ class JobFactory:
 
     def job(self, model: ModelPlan, values: Mapping[str, Value], measure: MeasureOptions) -> Job:
         """Returns the job of a variant."""
+        values = dict(values)
+        if values.get("precision", "mixed") != "mixed":
+            values.pop("min_quality", None)  # it says how `mixed` chooses
         named = {name: [str(values[name])] for name in PATHS if name in values}
         named["model"] = [model.source] if is_file_spec(model.source) else []
         named["files"] = list(model.files)
@@ -104,7 +107,7 @@ class JobFactory:
         named["metrics"] = [metric for metric in measure.metrics if is_file_spec(metric)]
         contents = {role: self._content_hashes(names) for role, names in named.items() if names}
         tools = tools_hash() if measure.instructions else ""
-        return Job(model.name, model.source, dict(values), measure, contents, pillion_hash(), tools)
+        return Job(model.name, model.source, values, measure, contents, pillion_hash(), tools)
 
     def _content_hashes(self, names: list[str]) -> dict[str, str]:
         hashes: dict[str, str] = {}

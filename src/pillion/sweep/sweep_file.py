@@ -46,6 +46,10 @@ class ModelPlan:
     axes: Mapping[str, Axis] = field(default_factory=dict)
 
 
+QUALITY = "quality"
+"""The metric that is the signal-to-noise ratio against the float model, in dB."""
+
+
 @dataclass(frozen=True)
 class MeasureOptions:
     """Measurements of each variant, and the formats to keep."""
@@ -205,7 +209,7 @@ def _check_measure(table: TomlTable, options: MeasureOptions) -> None:
             f"metrics = {as_short_text(options.metrics)}", "other names than those of figures", "rename it"
         )
     for name in options.metrics:
-        if not split_spec(name)[1]:
+        if name != QUALITY and not split_spec(name)[1]:
             metric_of(name)
 
 

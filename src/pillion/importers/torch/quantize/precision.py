@@ -12,14 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e import ObserverBase
+from torchao.quantization.pt2e import FixedQParamsFakeQuantize, FixedQParamsObserver, ObserverBase
+from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import CLAMPS, module_of
+from pillion.importers.torch.fx_nodes import CLAMPS, constant_nodes, module_of
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC, is_smooth
+from pillion.importers.torch.rewrite.functionalize import DROPOUTS
 from pillion.importers.torch.rows.quantization import RULES, function_of, rule_of
+from pillion.importers.torch.train.trained_ranges import (
+    SMALLEST_SCALE,
+    NanTolerantFakeQuantize,
+    SharedBatchRangeObserver,
+)
 from pillion.ir.types import DType, PerTensor
 from pillion.ops import ALL_OPS, Function, Softmax
 from pillion.ops.softmax16 import OUTPUT_16
@@ -27,6 +34,9 @@ from pillion.ops.softmax16 import OUTPUT_16
 OPS = {op.kind: op for op in ALL_OPS}
 COARSE_TABLES = frozenset({Function.LOG, Function.SQRT, Function.RSQRT, Function.RECIPROCAL, Function.TABLE})
 """Functions that a table with an entry for every 256th level does not approximate well."""
+
+_follow_range: Any = NanTolerantFakeQuantize
+_keep_range: Any = FixedQParamsFakeQuantize
 
 
 class SymmetricObserver(ObserverBase):
@@ -55,6 +65,19 @@ class SymmetricObserver(ObserverBase):
         low, high = ((bound - zero_point.double()) * scale.double() for bound in (least, most + is_fixed))
         step = torch.maximum(low / self.quant_min, high / (self.quant_max + is_fixed)).to(scale.dtype)
         return step, torch.zeros_like(zero_point)
+
+    def trained(self) -> Any:
+        """Returns fake quantization for training: its range follows the tensor, unless the scale is fixed."""
+        levels: dict[str, Any] = {
+            "dtype": self.dtype,
+            "qscheme": self.qscheme,
+            "quant_min": self.quant_min,
+            "quant_max": self.quant_max,
+        }
+        if self.fixed is None and hasattr(self.coarse, "min_val"):
+            return _follow_range(SharedBatchRangeObserver, eps=SMALLEST_SCALE, **levels)
+        scale = self.calculate_qparams()[0] if self.fixed is None else self.fixed.scale
+        return _keep_range(FixedQParamsObserver.with_args(scale=float(scale), zero_point=0, **levels))
 
 
 @dataclass(frozen=True)
@@ -88,7 +111,7 @@ def _kind(node: Node) -> str:
 
 def _has_form(node: Node) -> bool:
     """Whether the compiler has a 16-bit form of a call."""
-    if node.target in CLAMPS:
+    if node.target in CLAMPS or node.target in DROPOUTS:
         return True
     op = OPS.get(_kind(node))  # loops have no op of their own
     if op is None or not op.takes_int16:
@@ -109,17 +132,21 @@ def use_int16_tensors(prepared: GraphModule, patterns: Sequence[str]) -> None:
 def computations_of(prepared: GraphModule) -> list[Computation]:
     """Returns what makes the observed int8 tensors of a graph."""
     found: list[Computation] = []
-    for result in prepared.graph.find_nodes(op="call_module"):
-        if not is_activation(prepared, result):
-            continue
+    constants = constant_nodes(prepared.graph)  # training leaves computations with parameters in the graph
+    observed = {
+        node: None
+        for node in prepared.graph.find_nodes(op="call_module")
+        if is_activation(prepared, node) and constants.isdisjoint(node.all_input_nodes)
+    }
+    for result in observed:
         calls: dict[Node, None] = {}
         operands: dict[Node, None] = {}
         ahead = list(result.all_input_nodes)
         while ahead:
             node = ahead.pop()
-            if node.op == "call_module" and is_activation(prepared, node):
+            if node in observed:
                 operands[node] = None
-            elif node.op == "call_function" and node not in calls:
+            elif node.op == "call_function" and node not in calls and node not in constants:
                 calls[node] = None
                 ahead += node.all_input_nodes
         found.append(Computation(result, tuple(calls), tuple(operands)))
@@ -165,13 +192,16 @@ def widenable_observers(prepared: GraphModule, computations: Sequence[Computatio
 
 def names_of(computation: Computation) -> Iterator[str]:
     """Yields the names by which patterns find a tensor: of its modules and ops, or of the input."""
-    for node in (*computation.calls, *computation.result.all_input_nodes):
+    source = computation.result
+    while source.op == "call_module":  # a read in other steps has the name of what it reads
+        source = source.all_input_nodes[0]
+    for node in (*computation.calls, source):
         yield module_of(node)
         yield node.name
 
 
 def _matches(computation: Computation, pattern: str) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names_of(computation) if name)
+    return any(name == pattern or fnmatchcase(name, pattern) for name in names_of(computation) if name)
 
 
 class Widening:
@@ -185,12 +215,14 @@ class Widening:
         self.coarse = {
             observer: str(calls[0].target) for observer, calls in calls_of_observers(prepared).items()
         }
+        self.observers: dict[Node, Any] = {}
 
     def run(self, computations: Sequence[Computation]) -> None:
         """Widens tensors and the operands and results that must have their width, and the ranges of weights whose biases
         or sums would not fit 32 bits in these steps."""
-        self.shares = {observer_of(self.prepared, c.result) for c in computations if c.makes_shares}
-        is_chosen = {c.result: observer_of(self.prepared, c.result) in self.chosen for c in computations}
+        self.observers = {c.result: observer_of(self.prepared, c.result) for c in computations}
+        self.shares = {self.observers[c.result] for c in computations if c.makes_shares}
+        is_chosen = {result: observer in self.chosen for result, observer in self.observers.items()}
         is_wide = {
             c.result: bool(c.calls)
             and c.has_form
@@ -199,7 +231,7 @@ class Widening:
         }
         for result, chosen in is_chosen.items():
             if chosen:
-                result.target = self.fine_module(observer_of(self.prepared, result))
+                result.target = self.fine_module(self.observers[result])
         for computation in computations:
             self.connect(computation, is_chosen, is_wide[computation.result])
         add_bias_headroom(self.prepared)
@@ -209,28 +241,25 @@ class Widening:
         """Gives a computation operands of its width, and its result the width that readers expect."""
         result = computation.result
         if wide and not is_chosen[result]:
-            coarse = observer_of(self.prepared, result)
-            self.insert_before(result, result.all_input_nodes[0], self.fine_module(coarse), [result])
+            name = self.fine_module(self.observers[result])
+            self.insert_before(result, result.all_input_nodes[0], name, [result])
         if wide and computation.may_mix:
             return
         for operand in computation.operands:
             if is_chosen.get(operand, False) != wide:
-                observer = self.coarse_observer(operand)
+                observer = self.observers[operand]
                 name = self.fine_module(observer) if wide else self.coarse[observer]
                 readers = [node for node in (*computation.calls, result) if operand in node.all_input_nodes]
                 self.insert_before(readers[0], operand, name, readers)
-
-    def coarse_observer(self, observed: Node) -> Any:
-        """Returns the int8 observer of a tensor."""
-        observer = observer_of(self.prepared, observed)
-        return observer.coarse if isinstance(observer, SymmetricObserver) else observer
 
     def fine_module(self, coarse: Any) -> str:
         """Returns the name of the 16-bit observer that belongs to an int8 one."""
         if coarse not in self.fine:
             name = f"{self.coarse[coarse]}_in_16_bits"
             fixed = OUTPUT_16 if coarse in self.shares else None
-            self.prepared.add_submodule(name, SymmetricObserver(coarse, fixed))
+            fine = SymmetricObserver(coarse, fixed)
+            trains = isinstance(self.prepared.get_submodule(self.coarse[coarse]), FakeQuantizeBase)
+            self.prepared.add_submodule(name, fine.trained() if trains else fine)
             self.fine[coarse] = name
         return self.fine[coarse]
 

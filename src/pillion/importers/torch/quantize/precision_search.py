@@ -20,7 +20,7 @@ from torchao.quantization.pt2e import MinMaxObserver, ObserverBase, PerChannelMi
 from pillion.errors import PillionError
 from pillion.host_io.progress import stage
 from pillion.importers.torch.export import quiet_torch
-from pillion.importers.torch.fx_nodes import fake_result
+from pillion.importers.torch.fx_nodes import fake_result, module_of
 from pillion.importers.torch.loop_nodes import run_with_loops
 from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.quantize.bias_correction import correct_biases
@@ -153,7 +153,7 @@ class PrecisionSearch:
         """Returns the noise of all outputs over their signals, with rounding simulated in float."""
         with quiet_torch():
             module = self._widened(wide)
-        for name, child in list(module.named_modules()):
+        for name, child in list(module.named_modules(remove_duplicate=False)):  # tensors share observers
             if isinstance(child, ObserverBase):
                 module.set_submodule(name, _Rounding(child))
         signal, noise = np.zeros(self.outputs), np.zeros(self.outputs)
@@ -175,9 +175,15 @@ class PrecisionSearch:
         )
 
     def name(self, observer: Any) -> str:
-        """Returns the name by which `--int16` finds a tensor."""
-        made = next(c for c in self.computations if observer_of(self.prepared, c.result) is observer)
-        return next(name for name in names_of(made) if name)
+        """Returns a name by which `--int16` finds a tensor, and no other if there is such a name. Modules come first,
+        because training has other ops."""
+        bearers: dict[str, set[Any]] = {}
+        for computation in self.computations:
+            for name in filter(None, names_of(computation)):
+                bearers.setdefault(name, set()).add(observer_of(self.prepared, computation.result))
+        names = [name for name, observers in bearers.items() if observer in observers]
+        modules = {module_of(node) for c in self.computations for node in c.calls}
+        return min(names, key=lambda name: (len(bearers[name]), name not in modules))
 
     def _unreachable(self, wish: float, before: float, everywhere: float) -> PillionError:
         return PillionError(

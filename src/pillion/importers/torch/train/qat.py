@@ -13,15 +13,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
+from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 
+from pillion.compile_options import Quantization
 from pillion.errors import PillionError, warn
 from pillion.importers.torch.export import quiet_torch
 from pillion.importers.torch.fx_nodes import calls, constant_of, replace
 from pillion.importers.torch.quantize.annotate import PillionQuantizer
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
 from pillion.importers.torch.quantize.convert import convert
-from pillion.importers.torch.quantize.ptq import Inputs, Progress, check_ranges, run_through_observers
+from pillion.importers.torch.quantize.precision import use_int16_tensors
+from pillion.importers.torch.quantize.ptq import (
+    DEFAULT_TUNING,
+    Inputs,
+    Progress,
+    check_ranges,
+    run_through_observers,
+)
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.range_checks import warn_of_ranges
 from pillion.importers.torch.quantize.specs import Specs
@@ -43,10 +52,13 @@ def prepare_qat(
     constraints: QuantizationConstraints | None = None,
     *,
     wishes: QuantizationConstraints | None = None,
+    tuning: Quantization = DEFAULT_TUNING,
 ) -> QatModule:
-    """Returns a trainable copy of a model; the first axis of the example inputs is the batch. `wishes` is the old name
-    of `constraints`."""
+    """Returns a trainable copy of a model; the first axis of the example inputs is the batch. `tuning` says which tensors
+    have 16 bits. `wishes` is the old name of `constraints`."""
     constraints = constraints or wishes
+    if tuning.is_mixed:
+        raise _mixed_precision_error(tuning)
     model = require_model(model, "prepare_qat")
     if isinstance(model, QatModule):
         raise PillionError(
@@ -59,13 +71,17 @@ def prepare_qat(
         copy.deepcopy(model),
         as_inputs(example_inputs, "example_inputs"),
         constraints or QuantizationConstraints(),
+        tuning,
     )
     _warn_about_preparation(module.preparation)
     return module
 
 
 def prepare_trainable(
-    model: nn.Module, inputs: tuple[Tensor, ...], constraints: QuantizationConstraints
+    model: nn.Module,
+    inputs: tuple[Tensor, ...],
+    constraints: QuantizationConstraints,
+    tuning: Quantization = DEFAULT_TUNING,
 ) -> QatModule:
     """Returns a trainable module that takes over `model`."""
     graph, any_batch = trainable_graph(model, inputs, constraints)
@@ -74,6 +90,8 @@ def prepare_trainable(
     fuse_functions(graph, constraints, training=True)
     with quiet_torch():
         rounding = prepare_qat_pt2e(graph, quantizer)
+    use_int16_tensors(rounding, tuning.int16_patterns)
+    _delete_uncalled_rounding(rounding)
     for method in ("train", "eval"):  # torchao forbids both, on the instance
         rounding.__dict__.pop(method, None)
     simulate_folding(rounding)
@@ -82,7 +100,9 @@ def prepare_trainable(
     module = QatModule(
         rounding,
         model,
-        Preparation(name, constraints, examples, restore_stored, tuple(quantizer.float_ops), any_batch),
+        Preparation(
+            name, constraints, examples, restore_stored, tuple(quantizer.float_ops), any_batch, tuning
+        ),
     )
     module.eval().freeze_ranges(
         inputs
@@ -90,11 +110,19 @@ def prepare_trainable(
     return module.train()
 
 
+def _delete_uncalled_rounding(rounding: GraphModule) -> None:
+    """Deletes the 8-bit rounding of tensors that have 16 bits: it sees no data, and copies of the graph do not have it."""
+    called = {str(node.target) for node in rounding.graph.find_nodes(op="call_module")}
+    for name, part in list(rounding._modules.items()):
+        if isinstance(part, FakeQuantizeBase) and name not in called:
+            rounding.delete_submodule(name)
+
+
 def restore_stored(
     model: nn.Module, how: Preparation, state: dict[str, Any], modes: Sequence[bool], training: bool
 ) -> QatModule:
     """Restores a stored module: prepares its model and loads tensors and modes."""
-    module = prepare_trainable(model, how.inputs, how.constraints)
+    module = prepare_trainable(model, how.inputs, how.constraints, how.tuning)
     module.preparation = how
     module.load_state_dict(state)
     module.training = training
@@ -102,6 +130,17 @@ def restore_stored(
         part.training = mode
     module.follow_modes()
     return module
+
+
+def _mixed_precision_error(tuning: Quantization) -> PillionError:
+    return PillionError(
+        "prepare_qat does not choose tensors of 16 bits",
+        rule="training has precision='int8' or 'int16', or the names in int16=",
+        here=f"min_quality={tuning.min_quality!r}"
+        if tuning.min_quality
+        else f"precision={tuning.precision!r}",
+        help="compile the float model with --min-quality: the names that `explain` shows go to prepare_qat(…, int16=names)",
+    )
 
 
 def _warn_about_preparation(how: Preparation) -> None:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
+from pillion.compile_options import Quantization
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import calls, module_of
 from pillion.importers.torch.loop_nodes import run_with_loops
@@ -26,6 +27,7 @@ from pillion.importers.torch.train.trained_ranges import SharedBatchRangeObserve
 from pillion.importers.torch.user_inputs import unwrap_model
 from pillion.ir.constraints import QuantizationConstraints
 
+EIGHT_BITS = Quantization()
 ROUNDING = "rounding"
 """Name of the child that computes; only it adds submodules (observers) to the model's."""
 MOMENTUM = 6
@@ -46,6 +48,8 @@ class Preparation:
     """Rebuilds the module from the model, this preparation, a state dict, and modes."""
     float_ops: tuple[FloatOp, ...] = ()
     any_batch: bool = True
+    tuning: Quantization = EIGHT_BITS
+    """Which tensors have 16 bits."""
 
 
 class QatModule(nn.Module):
