@@ -95,15 +95,19 @@ def pytorch_page() -> str:
 def tflite_page() -> str:
     """Gives the page of TFLite's operators: those that are read, those whose refusal has a reason, and the names of the others."""
     listed = list(list_operators())
-    read = [[f"`{o.name}`", "yes" if o.is_read_as_uint8 else "", o.note] for o in listed if o.is_read]
+    read = [
+        [f"`{o.name}`", "yes" if o.is_read_as_uint8 else "", "yes" if o.is_read_as_int16 else "", o.note]
+        for o in listed
+        if o.is_read
+    ]
     refused = [[f"`{o.name}`", o.note] for o in listed if not o.is_read and o.note]
     others = ", ".join(f"`{o.name}`" for o in listed if not (o.is_read or o.note))
     intro = (
         "Operators of `.tflite` files that are read. They are int8 with one scale for a tensor, or for each channel of weights, and\n"
-        "compute what LiteRT's reference kernels do, bit for bit; the second column says which are read on uint8 too.\n"
+        "compute what LiteRT's reference kernels do, bit for bit; the next columns say which are read on uint8, and on int16, too.\n"
     )
     return (
-        f"# TFLite's operators\n\n{intro}\n{table(['operator', 'uint8', 'limits'], read)}\n"
+        f"# TFLite's operators\n\n{intro}\n{table(['operator', 'uint8', 'int16', 'limits'], read)}\n"
         f"## Refused, and why\n\n{table(['operator', 'why'], refused)}\nRefused, too: {others}.\n"
     )
 

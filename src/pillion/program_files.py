@@ -211,7 +211,9 @@ def bundled(
 
 def _legalize_with_warnings(program: CompiledProgram, form: str) -> Graph:
     """Returns the graph for other runtimes, and warns of lost precision."""
-    return legalize_for_runtime(program.graph, lambda words: warn(f"{form}: {words}"))
+    return legalize_for_runtime(
+        program.graph, lambda words: warn(f"{form}: {words}"), is_litert=form == ".tflite"
+    )
 
 
 def _untiled_program(program: CompiledProgram, form: str) -> PillionError:

@@ -47,14 +47,20 @@ litert = pytest.importorskip("ai_edge_litert.interpreter")
 
 INEXACT = {
     "avg_pool2d-3",
+    "avg_pool2d-8",
     "avg_pool2d_up-3",
     "transpose_conv2d-7",
+    "transpose_conv2d-15",
     "compare-10",
     "compare-18",
     "top_values-2",
     "top_places-2",
     *(f"div-{n}" for n in range(21) if n % 3 < 2),
-    *(f"softmax-{n}" for n, op in enumerate(Softmax.examples()) if op.results[0].scale < 1 / 256),
+    *(
+        f"softmax-{n}"
+        for n, op in enumerate(Softmax.examples())
+        if op.results[0].scale < 1 / 256 and op.results[0].dtype is DType.INT8
+    ),
 }
 """Examples that TFLite cannot say: padding before a window that counts its pixels, a dilated transposed convolution, an order
 of booleans, the smallest values, small quotients, fine steps of a softmax."""
@@ -125,7 +131,7 @@ def is_wide(op: Op) -> bool:
 def in_domain(op: Op, v: Value, array: Array) -> Array:
     """LiteRT stops at the square root of a negative number and at division by zero, too."""
     if is_wide(op):
-        return np.where(np.arange(v.shape[-1]) % 8 == 0, array, np.int8(-128))
+        return np.where(np.arange(v.shape[-1]) % 8 == 0, array, v.dtype.bounds[0]).astype(array.dtype)
     if isinstance(op, Lut) and op.function in (Function.SQRT, Function.RSQRT):
         return np.maximum(array, v.zero_point).astype(np.int8)
     if isinstance(op, Div) and v is op.b:
@@ -153,7 +159,6 @@ CASES = [
     if not (isinstance(op, IntegerArithmetic) and is_refused(op))
     # LiteRT leaves what stands behind the last box as it was: tests/importers/test_tflite_detections.py compares the rest.
     if not isinstance(op, Detections)
-    and DType.INT16 not in {v.dtype for v in op.operands}  # refused: tests/ops/test_layers_in_16_bits.py
 ]
 
 

@@ -95,6 +95,7 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "groups": lambda choices, x: choices.pick([g for g in (1, 1, 1, 2, 3, 4, 8) if x[-1] % g == 0]),
     "kernel": _pair(1, 2, 3, 3, 5, 4, 7),
     "axes": _axes,
+    "alpha": lambda choices, x: choices.pick((0.1, 0.01, 1.0, 0.5, -0.3)),
     "keepdims": _flag,
     "order": _order,
     "begin": lambda choices, x: tuple(choices.integer(0, d - 1) if choices.one_in(2) else 0 for d in x),

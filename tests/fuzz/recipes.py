@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuzz import compare_select, detection, recurrent_ops
-from fuzz.attributes import attributes
+from fuzz.attributes import ATTRIBUTES, attributes
 from fuzz.choices import Choices
 from fuzz.grow import CHANNELS, SIZES, ZERO_POINTS, Accepts, Grower, Unfit
 from pillion.ir.graph import Graph
@@ -30,6 +30,7 @@ from pillion.ops import (
     Function,
     Linear,
     Lut,
+    Lut16,
     Magnitude,
     MaxPool2d,
     Normalize,
@@ -183,6 +184,14 @@ def wide_lookup(grower: Grower, cls: type[WideLut]) -> Value:
     return grower.put(cls, DType.INT16, quant, x=x, table=table, function=function)
 
 
+def lookup_of_16_bits(grower: Grower, cls: type[Lut16]) -> Value:
+    """Sigmoid, tanh or leaky relu of symmetric 16-bit numbers."""
+    x = recurrent_ops.remembered(grower, grower.held().shape, grower.choices.pick((2.0**-11, 0.0007)))
+    function = grower.choices.pick((Function.SIGMOID, Function.TANH, Function.LEAKY_RELU))
+    alpha = ATTRIBUTES["alpha"](grower.choices, x.shape) if function is Function.LEAKY_RELU else 0.0
+    return grower.put(cls, DType.INT16, PerTensor(2.0**-15), x=x, function=function, alpha=alpha)
+
+
 def normalize_axes(grower: Grower, cls: type[Normalize]) -> Value:
     """With real weights and biases for each channel or for all, one of both, or none. One operand in four has 16 bits."""
     x = grower.held()
@@ -330,6 +339,7 @@ SPECIAL: dict[type[Op], Recipe] = {
     WideAdd: wide_pair,
     WideMul: wide_pair,
     WideLut: wide_lookup,
+    Lut16: lookup_of_16_bits,
     Concat: joined,
     Slice: slice_of,
     Reshape: reshape,

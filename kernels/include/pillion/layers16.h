@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "pillion/choosing.h"
+
 /* y = clamp((bias + sum(x * w)) * multiplier / 2^right, low, high), rounded once, half up. The sums have 64 bits. */
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
@@ -27,6 +29,74 @@ typedef struct {
 } pillion_depthwise_conv2d_s16_params;
 void pillion_depthwise_conv2d_s16(const pillion_depthwise_conv2d_s16_params *p, const int16_t *x, int16_t *y,
                                   void *scratch);
+
+/* The same for a transposed convolution: each input pixel arrives at input * stride + tap * dilation - pad. */
+typedef struct {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
+    const int8_t *weights;     /* [out_c][kernel_h][kernel_w][in_c] */
+    const int32_t *bias;       /* [out_c] */
+    const int32_t *multiplier; /* [out_c]: at most 15 bits */
+    const int32_t *right;      /* [out_c]: 1 to 46 */
+} pillion_transpose_conv2d_s16_params;
+void pillion_transpose_conv2d_s16(const pillion_transpose_conv2d_s16_params *p, const int16_t *x, int16_t *y,
+                                  void *scratch);
+
+/* y = clamp((bias + sum(x * w)) * scale, low, high), in double precision, rounded once, half away from zero. */
+typedef struct {
+    int32_t rows, in_features, out_features, low, high;
+    const int8_t *weights; /* [out_features][in_features] */
+    const int32_t *bias;   /* [out_features] */
+    const double *scale;   /* [out_features] */
+} pillion_linear_tflite_s16_params;
+void pillion_linear_tflite_s16(const pillion_linear_tflite_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* y = clamp(requantize(a + b_sign * b), low, high), with both operands in a common scale first; b_sign is 1 or -1. */
+typedef struct {
+    PILLION_BROADCAST_FIELDS
+    int32_t a_multiplier, a_shift, b_multiplier, b_shift, b_sign, out_multiplier, out_shift, low, high;
+} pillion_add_s16_params;
+void pillion_add_s16(const pillion_add_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y, void *scratch);
+
+/* y = clamp(requantize(a * b), low, high). */
+typedef struct {
+    PILLION_BROADCAST_FIELDS
+    int32_t multiplier, shift, low, high;
+} pillion_mul_s16_params;
+void pillion_mul_s16(const pillion_mul_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y, void *scratch);
+
+/* The smaller or the larger one of a and b. */
+typedef struct {
+    PILLION_BROADCAST_FIELDS
+} pillion_minimum_s16_params;
+typedef pillion_minimum_s16_params pillion_maximum_s16_params;
+void pillion_minimum_s16(const pillion_minimum_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y,
+                         void *scratch);
+void pillion_maximum_s16(const pillion_maximum_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y,
+                         void *scratch);
+
+/* y = requantize(x - in_zp) + out_zp, between 8 and 16 bits, or 16 and 16. */
+typedef struct {
+    int32_t count, in_zp, out_zp, multiplier, shift;
+} pillion_requantize_s16_params;
+typedef pillion_requantize_s16_params pillion_requantize_s16_s8_params;
+typedef pillion_requantize_s16_params pillion_requantize_s8_s16_params;
+void pillion_requantize_s16(const pillion_requantize_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+void pillion_requantize_s16_s8(const pillion_requantize_s16_s8_params *p, const int16_t *x, int8_t *y, void *scratch);
+void pillion_requantize_s8_s16(const pillion_requantize_s8_s16_params *p, const int8_t *x, int16_t *y, void *scratch);
+
+/* y = requantize(x), with a multiplier and a sign of their own where x is negative. */
+typedef struct {
+    int32_t count, multiplier, shift, negative_multiplier, negative_shift, negative_sign;
+} pillion_leaky_relu_s16_params;
+void pillion_leaky_relu_s16(const pillion_leaky_relu_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* sigmoid(x) or tanh(x) in steps of 2^-15, by a table of sigmoid between whose entries lie 2^9 or 2^8 steps. */
+typedef struct {
+    int32_t count, factor, right, is_tanh;
+    const uint16_t *sigmoids; /* [256] */
+} pillion_sigmoid_s16_params;
+void pillion_sigmoid_s16(const pillion_sigmoid_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* The largest value or the mean of each window inside the image; means are rounded half away from zero. */
 typedef struct {

@@ -32,8 +32,8 @@ PILLION_INLINE int32_t pillion_nearest(float real, int32_t ties_to_even) {
     return pillion_nearest_within(real, ties_to_even, 9);
 }
 
-/* The nearest integer, ties away from zero; at most PILLION_FAR. The argument is a number. */
-PILLION_INLINE int32_t pillion_nearest_to_double(double real) {
+/* The nearest integer, ties away from zero; at most 2^bits. The argument is a number. */
+PILLION_INLINE int32_t pillion_nearest_double_within(double real, int32_t bits) {
     const union {
         double real;
         uint64_t bits;
@@ -42,8 +42,13 @@ PILLION_INLINE int32_t pillion_nearest_to_double(double real) {
     const int32_t exponent = (int32_t)(pun.bits >> 52) & 0x7ff;
     const int32_t places = pillion_clamp(1075 - exponent, 1, 54);
     const int32_t near = (int32_t)((mantissa + (UINT64_C(1) << (places - 1))) >> places);
-    const int32_t number = exponent >= 1023 + 9 ? PILLION_FAR : near;
+    const int32_t number = exponent >= 1023 + bits ? 1 << bits : near;
     return pun.bits >> 63 ? -number : number;
+}
+
+/* The same for levels of 8 bits: at most PILLION_FAR. */
+PILLION_INLINE int32_t pillion_nearest_to_double(double real) {
+    return pillion_nearest_double_within(real, 9);
 }
 
 #endif

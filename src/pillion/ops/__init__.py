@@ -23,6 +23,7 @@ from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.lut import Lut
+from pillion.ops.lut_16 import Lut16
 from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
@@ -47,7 +48,7 @@ from pillion.registry import REGISTRY
 ALL_OPS: tuple[type[Op], ...] = (
     *(Conv2d, DepthwiseConv2d, TransposeConv2d, Linear, BatchMatmul),
     *(Add, WideAdd, WideLut, WideMul, Sub, SquaredDifference, Magnitude),
-    *(Mul, Div, Minimum, Maximum, Lut, Prelu, Clamp),
+    *(Mul, Div, Minimum, Maximum, Lut, Lut16, Prelu, Clamp),
     *(AvgPool2d, AvgPool2dUp, MaxPool2d),
     *(Mean, ReduceSum, ReduceMax, ReduceMin),
     *(ResizeNearest, ResizeBilinear, ResizeBilinearFloat),
@@ -79,7 +80,7 @@ def parse(source: str) -> Graph:
 __all__ = ["ALL_OPS", "KINDS", "Add", "ArgMax", "ArgMin", "AvgPool2d", "AvgPool2dUp", "BatchMatmul"]
 __all__ += ["Calculation", "Cast", "Clamp", "Compare", "Concat", "Conv2d", "DepthwiseConv2d", "Dequantize"]
 __all__ += ["Detections", "Div", "EmbeddingBag", "Flip", "Function", "Gather", "IntegerArithmetic"]
-__all__ += ["L2Normalize", "Linear", "LogSoftmax", "LstmCell", "LstmOutput", "Lut", "Magnitude"]
+__all__ += ["L2Normalize", "Linear", "LogSoftmax", "LstmCell", "LstmOutput", "Lut", "Lut16", "Magnitude"]
 __all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "Normalize", "Op", "Pad", "Prelu", "Quantize"]
 __all__ += ["ReduceMax", "ReduceMin", "ReduceSum", "Region", "Relation", "Requantize", "Reshape"]
 __all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "Scan", "Segment", "Slice", "Softmax"]

@@ -12,11 +12,13 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, require_same_quant
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.example_values import ZERO_POINTS, example_pairs, make_op, value
+from pillion.ops.example_values import ZERO_POINTS, example_pairs, in_16_bits, make_op, value
 from pillion.ops.rowwise import RowWise
 
 ADD_LEFT_SHIFT = 20
 """Headroom in bits of the sum of two rescaled int8 operands."""
+ADD_LEFT_SHIFT_16 = 15
+"""The same for 16-bit operands."""
 
 
 def is_constant_of(value: Value, real: float) -> bool:
@@ -27,8 +29,16 @@ def is_constant_of(value: Value, real: float) -> bool:
     return bool(((value.constant.astype(np.float64) - zero_point) * scale == real).all())
 
 
+def level_steps(value: Value) -> int:
+    """Returns the largest difference of a level from its zero point."""
+    return value.reach if value.dtype is DType.INT16 else numerics.INT8_STEPS
+
+
 class Binary(RowWise):
     """The base class of elementwise ops with two operands."""
+
+    has_litert_form_of_16_bits: ClassVar[bool] = False
+    """Whether LiteRT's arithmetic covers int16 operands and results with zero point 0."""
 
     a: Value = operand()
     b: Value = operand()
@@ -56,18 +66,33 @@ class Binary(RowWise):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         shared = cls.quantization is Quantization.SHARED
-        for number, a, b, ratio in example_pairs(shared):
-            scale = a.scale * 1.5 if ratio != 0.5 else 0.125
-            y = a.like("y") if shared else value("y", (), scale, ZERO_POINTS[(number + 3) % 4])
-            bounds = {"low": y.zero_point} if number == 1 and not shared else {}
-            yield make_op(cls, y, a=a, b=b, **bounds)
+        for is_wide in (False, True) if cls.has_litert_form_of_16_bits else (False,):
+            for number, a, b, ratio in example_pairs(shared):
+                scale = a.scale * 1.5 if ratio != 0.5 else 0.125
+                y = a.like("y") if shared else value("y", (), scale, ZERO_POINTS[(number + 3) % 4])
+                if is_wide:
+                    a, b, y = map(in_16_bits, (a, b, y))
+                high = {"high": y.dtype.bounds[1]} if is_wide else {}
+                low = (
+                    {"low": y.zero_point if number == 1 else y.dtype.bounds[0]}
+                    if is_wide or number == 1
+                    else {}
+                )
+                yield make_op(cls, y, a=a, b=b, **({} if shared else {**low, **high}))
 
 
 class AddOrSub(Binary, ScaledOp):
     """The base class of a + b and a - b: both operands are rescaled to a common scale with 20 bits of headroom,
     then to the result's scale. The three multipliers are those of a, of b, and of the result."""
 
+    has_litert_form_of_16_bits = True
+
     sign: ClassVar[int] = 1
+
+    @property
+    def left_shift(self) -> int:
+        """The headroom of the operands in bits."""
+        return ADD_LEFT_SHIFT_16 if self.a.dtype is DType.INT16 else ADD_LEFT_SHIFT
 
     low: int = -128
     high: int = 127
@@ -84,7 +109,7 @@ class AddOrSub(Binary, ScaledOp):
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         common = 2 * max(self.a.scale, self.b.scale)
-        scales = self.a.scale / common, self.b.scale / common, common / (2**ADD_LEFT_SHIFT * self.y.scale)
+        scales = self.a.scale / common, self.b.scale / common, common / (2**self.left_shift * self.y.scale)
         return numerics.encode_multipliers(scales)
 
     def check_given(self) -> None:
@@ -99,12 +124,12 @@ class AddOrSub(Binary, ScaledOp):
         if not self.given:
             return self.a.scale / self.y.scale, self.sign * self.b.scale / self.y.scale
         first, second, out = (m.real for m in self.given)
-        return first * out * 2**ADD_LEFT_SHIFT, self.sign * second * out * 2**ADD_LEFT_SHIFT
+        return first * out * 2**self.left_shift, self.sign * second * out * 2**self.left_shift
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         """Yields bounds for both operands: half of the common scale each, or their full range with explicit
         multipliers."""
-        reach = numerics.INT8_STEPS << ADD_LEFT_SHIFT
+        reach = level_steps(self.a) << self.left_shift
         yield 2 * reach if self.given else reach, self.rescale[2].shift
 
     @property
@@ -113,16 +138,16 @@ class AddOrSub(Binary, ScaledOp):
         if self.given:
             return False
         sums = self.keeps(self.a, self.b, 0.0) or (self.sign == 1 and self.keeps(self.b, self.a, 0.0))
-        return sums and (self.low, self.high) == (-128, 127)
+        return sums and (self.low, self.high) == self.y.dtype.bounds
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         first, second, out = self.rescale
         a, b = (
-            numerics.requantize((x.astype(np.int64) - v.zero_point) << ADD_LEFT_SHIFT, m.mantissa, m.shift)
+            numerics.requantize((x.astype(np.int64) - v.zero_point) << self.left_shift, m.mantissa, m.shift)
             for x, v, m in zip(operands, (self.a, self.b), (first, second), strict=True)
         )
         total = numerics.requantize(a + type(self).sign * b, out.mantissa, out.shift)
-        return numerics.clamp_to_int8(total + self.y.zero_point, self.low, self.high)
+        return np.clip(total + self.y.zero_point, self.low, self.high).astype(self.y.dtype.numpy)
 
 
 @op("add")
@@ -145,6 +170,8 @@ class Sub(AddOrSub):
 class Mul(Binary, ScaledOp):
     """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is computed in float32."""
 
+    has_litert_form_of_16_bits = True
+
     takes_int16 = True
 
     low: int = -128
@@ -163,7 +190,7 @@ class Mul(Binary, ScaledOp):
         )
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        yield numerics.INT8_STEPS**2, self.multiplier(Arithmetic.CMSIS_NN).shift
+        yield level_steps(self.a) ** 2, self.multiplier(Arithmetic.CMSIS_NN).shift
 
     @property
     def is_identity(self) -> bool:
@@ -171,18 +198,20 @@ class Mul(Binary, ScaledOp):
         if self.given:
             return False
         products = self.keeps(self.a, self.b, 1.0) or self.keeps(self.b, self.a, 1.0)
-        return products and (self.low, self.high) == (-128, 127)
+        return products and (self.low, self.high) == self.y.dtype.bounds
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         m = self.multiplier(arithmetic)
         scaled = numerics.requantize(a * b, m.mantissa, m.shift)
-        return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
+        return np.clip(scaled + self.y.zero_point, self.low, self.high).astype(self.y.dtype.numpy)
 
 
 class Extremum(Binary):
     """The base class of minimum and maximum. They compare integers directly, so operands and result share their
     parameters."""
+
+    has_litert_form_of_16_bits = True
 
     beyond: ClassVar[int] = 0
     """The int8 value that never wins the comparison."""
@@ -193,7 +222,7 @@ class Extremum(Binary):
 
     def check(self) -> None:
         super().check()
-        if self.a.dtype is DType.INT8:
+        if self.a.dtype in (DType.INT8, DType.INT16) and self.a.is_quantized:
             require_same_quant(self, self.a, self.b, self.y)
 
     @property

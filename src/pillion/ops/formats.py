@@ -11,6 +11,7 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, require_dtype
 from pillion.ir.types import BYTES, Array, DType, PerChannel, PerTensor, TensorType, Value
+from pillion.ops.elementwise import level_steps
 from pillion.ops.example_values import ZERO_POINTS, float_value, make_op, rescale_examples, value
 from pillion.ops.rowwise import Unary
 
@@ -95,7 +96,7 @@ class Dequantize(Unary):
 
 @op("requantize", quantization=Quantization.NONE)
 class Requantize(Unary):
-    """Changes scale and zero point; converts between uint8 and int8."""
+    """Changes scale and zero point; converts between uint8 and int8, and between int8 and int16."""
 
     to: DType = DType.INT8
 
@@ -104,16 +105,18 @@ class Requantize(Unary):
         return self.x.type == self.y.type
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        yield numerics.INT8_STEPS, numerics.encode_multiplier(self.x.scale / self.y.scale).shift
+        yield level_steps(self.x), numerics.encode_multiplier(self.x.scale / self.y.scale).shift
 
     def infer(self) -> TensorType:
         return TensorType(self.x.shape, self.to)
 
     def check(self) -> None:
-        if self.x.dtype is not DType.UINT8:
-            require_dtype(self, self.x, DType.INT8)
-        if self.to not in BYTES:
-            raise self.refuse("the result is int8 or uint8", self.to.value)
+        types, pair = (*BYTES, DType.INT16), (self.x.dtype, self.to)
+        if not set(pair) <= set(types) or set(pair) == {DType.UINT8, DType.INT16}:
+            raise self.refuse(
+                "operand and result are int8, uint8 or int16, and not uint8 and int16",
+                " and ".join(t.value for t in pair),
+            )
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         scaled = numerics.scale_by(
@@ -133,6 +136,11 @@ class Requantize(Unary):
             for scale in (0.05, 0.031, 2.0**-4):
                 x = Value("x", TensorType((2, 3, 11), source, PerTensor(0.05, zeros[0])))
                 y = Value("y", TensorType((), to, PerTensor(scale, zeros[1])))
+                yield make_op(cls, y, x=x, to=to)
+        for source, to in ((DType.INT16, DType.INT16), (DType.INT16, DType.INT8), (DType.INT8, DType.INT16)):
+            for scale in (0.05, 0.031, 2.0**-4):
+                x = Value("x", TensorType((2, 3, 11), source, PerTensor(0.05 if source is to else 2.0**-5)))
+                y = Value("y", TensorType((), to, PerTensor(scale, 7 if to is DType.INT8 else 0)))
                 yield make_op(cls, y, x=x, to=to)
 
 

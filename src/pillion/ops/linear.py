@@ -78,6 +78,14 @@ class Linear(ScaledOp, Unary):
     def access(self, operand: Value) -> Access:
         return super().access(operand) if operand is self.x else WHOLE
 
+    @property
+    def largest_scaled_sum(self) -> float:
+        """The largest accumulator in steps of the result, before it is clamped."""
+        weights, bias = self.weights.constant.astype(np.float64), self.bias.constant.astype(np.float64)
+        steps = numerics.INT8_STEPS if self.x.dtype is DType.INT8 else self.x.reach
+        sums = np.abs(weights).sum(axis=1) * steps + np.abs(bias)
+        return float((sums * self.ratios).max(initial=0))
+
     def infer(self) -> TensorType:
         return TensorType((*self.x.shape[:-1], self.out_features), self.x.dtype)
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from pillion.errors import PillionError
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
-from pillion.ir.types import PerTensor
+from pillion.ir.types import DType, PerTensor
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Mul, Sub
 from pillion.ops.square_root import inverse_square_root
@@ -56,18 +56,19 @@ def tflite_entries(op: Lut) -> NDArray[np.int8]:
     return numerics.clamp_to_int8(entries(op, levels), -128, 127)
 
 
-def activation_levels(name: str, quant: PerTensor) -> tuple[int, int]:
-    """Returns the bounds of a fused activation as int8 levels."""
-    low, high = (_quantize_bound(real, quant) for real in ACTIVATIONS[name])
+def activation_levels(name: str, quant: PerTensor, dtype: DType = DType.INT8) -> tuple[int, int]:
+    """Returns the bounds of a fused activation as levels of a type."""
+    low, high = (_quantize_bound(real, quant, dtype) for real in ACTIVATIONS[name])
     return low, high
 
 
-def _quantize_bound(real: float, quant: PerTensor) -> int:
+def _quantize_bound(real: float, quant: PerTensor, dtype: DType = DType.INT8) -> int:
     """Quantizes a real bound: float32 division, ties away from zero, saturating."""
+    least, most = dtype.bounds
     if math.isinf(real):
-        return 127 if real > 0 else -128
+        return most if real > 0 else least
     steps = numerics.round_half_away(np.float32(real) / np.float32(quant.scale))
-    return int(np.clip(steps + quant.zero_point, -128, 127))
+    return int(np.clip(steps + quant.zero_point, least, most))
 
 
 def rescale_levels(levels: ArrayLike, op: Lut, factor: float = 1.0) -> Int64Array:

@@ -49,7 +49,7 @@ def _table(function: Callable[[float], float], low: float, high: float) -> NDArr
     step = (high - low) / (ENTRIES - 1)
 
     def level(at: float) -> float:
-        return function(low + at * step) * STEPS / 2
+        return function(low + at * step) * 2.0**15
 
     def rounded(x: float) -> float:
         return math.copysign(math.floor(abs(x) + 0.5), x)

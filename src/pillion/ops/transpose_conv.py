@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pillion.ops.example_values import (
     ZERO_POINTS,
     conv_bias,
     conv_weights,
+    in_16_bits,
     level_center,
     make_op,
     result_for,
@@ -120,7 +122,8 @@ class TransposeConv2d(Convolution):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
-        for number, (shape, out, kernel, options) in enumerate((*TRANSPOSE_CONV_CASES, DILATED_CASE)):
+        cases = enumerate((*TRANSPOSE_CONV_CASES, DILATED_CASE))
+        for is_wide, (number, (shape, out, kernel, options)) in product((False, True), list(cases)):
             x = value("x", shape, 2.0**-5 if number % 3 == 2 else 0.043, ZERO_POINTS[number % 4])
             weights = conv_weights((out, *kernel, shape[3]), 0, number, power_of_two=number % 3 == 2)
             sides = zip(kernel, options.get("stride", (1, 1)), strict=True)
@@ -129,9 +132,11 @@ class TransposeConv2d(Convolution):
             spread = math.sqrt(taps) * 73 * math.hypot(DEVIATION, level_center(x)) * scale
             y = result_for(0, spread, number)
             bounds = ({}, {"low": y.zero_point}, {"low": -100, "high": 90})[number % 3]
-            yield make_op(
-                cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds
-            )
+            if is_wide:
+                x, y = in_16_bits(x), in_16_bits(y)
+                bounds = {"low": (-(2**15), 0, -20000)[number % 3], "high": 2**15 - 1}
+            bias = conv_bias(x, weights, out, number)
+            yield make_op(cls, y, x=x, weights=weights, bias=bias, **options, **bounds)
 
 
 TRANSPOSE_CONV_CASES: tuple[tuple[Shape, int, tuple[int, int], dict[str, Any]], ...] = (

@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
 from pillion.ir.types import DType
-from pillion.ops import flatten_ops
+from pillion.ops import Lut16, Maximum, Minimum, Requantize, TransposeConv2d, flatten_ops
 from pillion.ops.movement import Movement
 from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
-from pillion.passes.demote_sums import demote_sums
+from pillion.passes.demote_sums import WIDE, demote_sums
 from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
 from pillion.passes.legalize_softmax import legalize_softmax
 
@@ -39,9 +41,12 @@ COARSER: tuple[tuple[Callable[[Graph], Graph], str], ...] = (
 """Passes that rewrite what other runtimes lack, each with what is lost."""
 
 
-def legalize_for_runtime(graph: Graph, said: Callable[[str], None] = lambda words: None) -> Graph:
-    """Rewrites a graph into ops that other runtimes have, and reports what becomes coarser."""
-    refuse_16_bit_ops(graph)
+def legalize_for_runtime(
+    graph: Graph, said: Callable[[str], None] = lambda words: None, is_litert: bool = False
+) -> Graph:
+    """Rewrites a graph into ops that other runtimes have, and reports what becomes coarser. LiteRT has layers of 16 bits
+    in its own arithmetic."""
+    refuse_16_bit_ops(graph, is_litert and graph.arithmetic is Arithmetic.TFLITE)
     for rewritten, words in COARSER:
         before, graph = graph, rewritten(graph)
         if graph is not before:
@@ -49,13 +54,28 @@ def legalize_for_runtime(graph: Graph, said: Callable[[str], None] = lambda word
     return graph
 
 
-def refuse_16_bit_ops(graph: Graph) -> None:
-    """Raises if layers and pools have 16 bits, as the user wished: that is not to be made coarser silently."""
-    for op in flatten_ops(graph.ops):
-        if op.takes_int16 and not isinstance(op, Movement) and op.results[0].dtype is DType.INT16:
-            raise PillionError(
-                f"{op.kind} `{op.name}` computes in 16 bits",
-                rule="layers of .pte and .tflite files are int8; C projects and program images have 16 bits",
-                here=f"`{op.name}` of `{graph.name}`" + (f"  ({op.source})" if op.source else ""),
-                help="-o FOLDER or -o NAME.plm, or leave --precision and --int16 out",
-            )
+OF_FILES = (Lut16, Maximum, Minimum, Requantize, TransposeConv2d)
+"""Ops that have 16 bits in files that LiteRT runs, beside those that `--int16` widens."""
+
+
+def refuse_16_bit_ops(graph: Graph, is_litert: bool = False) -> None:
+    """Raises if layers and pools have 16 bits, as the user wished: that is not to be made coarser silently. In
+    LiteRT's arithmetic they stay, unless an op between them has none."""
+    ops = list(flatten_ops(graph.ops))
+    wide = [op for op in ops if _is_16_bit_layer(op)]
+    refused = [op for op in ops if isinstance(op, WIDE)] if wide and is_litert else wide
+    for op in refused:
+        raise PillionError(
+            f"{op.kind} `{op.name}` computes in 16 bits",
+            rule="layers of .pte files are int8; those of .tflite files have 16 bits as far as LiteRT has, with --arithmetic "
+            "tflite; C projects and program images have 16 bits",
+            here=f"`{op.name}` of `{graph.name}`" + (f"  ({op.source})" if op.source else ""),
+            help="-o FOLDER or -o NAME.plm, or leave --precision and --int16 out",
+        )
+
+
+def _is_16_bit_layer(op: Op) -> bool:
+    is_wide = DType.INT16 in {v.dtype for v in (*op.activations, *op.results)}
+    if isinstance(op, OF_FILES):
+        return is_wide
+    return op.takes_int16 and not isinstance(op, Movement) and op.results[0].dtype is DType.INT16

@@ -119,7 +119,9 @@ def _define_options_table(name: str, number: int, fields: str = "", first: int =
 
 
 Conv2DOptions = _define_options_table(
-    "Conv2DOptions", 1, "padding:b stride_w:i stride_h:i fused_activation:b dilation_w:i=1 dilation_h:i=1"
+    "Conv2DOptions",
+    1,
+    "padding:b stride_w:i stride_h:i fused_activation:b dilation_w:i=1 dilation_h:i=1 quantized_bias_type:b",
 )
 DepthwiseConv2DOptions = _define_options_table(
     "DepthwiseConv2DOptions",
@@ -130,7 +132,9 @@ Pool2DOptions = _define_options_table(
     "Pool2DOptions", 5, "padding:b stride_w:i stride_h:i filter_w:i filter_h:i fused_activation:b"
 )
 FullyConnectedOptions = _define_options_table(
-    "FullyConnectedOptions", 8, "fused_activation:b weights_format:b keep_num_dims:?"
+    "FullyConnectedOptions",
+    8,
+    "fused_activation:b weights_format:b keep_num_dims:? asymmetric_quantize_inputs:? quantized_bias_type:b",
 )
 SoftmaxOptions = _define_options_table("SoftmaxOptions", 9, "beta:f")
 ConcatenationOptions = _define_options_table("ConcatenationOptions", 10, "axis:i fused_activation:b")

@@ -50,6 +50,17 @@ def int8_only(op: Op, *values: Value) -> None:
             )
 
 
+def int8_or_16_only(op: Op, *values: Value) -> None:
+    """Raises unless these values are int8 with one scale, or all are int16 with zero point 0; by default the op's
+    activations and results."""
+    values = values or (*op.activations, *op.results)
+    if {value.dtype for value in values} != {DType.INT16}:
+        int8_only(op, *values)
+    for value in values:
+        if value.dtype is DType.INT16 and (not isinstance(value.type.quant, PerTensor) or value.zero_point):
+            raise inexact_op_error(op, "int16 tensors have one scale and zero point 0", repr(value))
+
+
 def require_constants(op: Op, *values: Value) -> None:
     """Raises if weights or bias are not constant."""
     for value in values:
@@ -65,7 +76,7 @@ def symmetric_weights(op: Op, weights: Value) -> Value:
 
 
 def scaled_bias(op: Convolution | Linear) -> Value:
-    """Returns the bias with the accumulator's scale."""
+    """Returns the bias with the accumulator's scale; files have int64 with 16-bit operands (`Node.int64`)."""
     return constant_value(op.bias.name, op.bias.constant, accumulator_quantization(op.x, op.weights))
 
 
@@ -112,7 +123,7 @@ def with_fused_activation(op: Any, node: Node) -> list[Node]:
     (y,) = node.outputs
     options: Any = node.options
     for activation in FUSED:
-        if activation_levels(activation.name, y.quant) == (op.low, op.high):
+        if activation_levels(activation.name, y.quant, y.dtype) == (op.low, op.high):
             return [replace(node, options=replace(options, fused_activation=activation))]
     unbounded = Value(f"{op.name}/unbounded", y.type)
     return [replace(node, outputs=(unbounded,)), *bounds_as_min_max(op, unbounded, y)]
@@ -121,13 +132,16 @@ def with_fused_activation(op: Any, node: Node) -> list[Node]:
 def bounds_as_min_max(op: Any, x: Value, y: Value) -> list[Node]:
     """Returns a minimum with an op's upper bound and a maximum with its lower one, as far as they have an
     effect."""
-    steps = [("MINIMUM", "high", op.high)] if op.high < 127 or op.low == -128 else []
-    steps += [("MAXIMUM", "low", op.low)] if op.low > -128 else []
+    least, most = y.dtype.bounds
+    steps = [("MINIMUM", "high", op.high)] if op.high < most or op.low == least else []
+    steps += [("MAXIMUM", "low", op.low)] if op.low > least else []
     nodes: list[Node] = []
     for number, (code, side, level) in enumerate(steps):
         result = y if number == len(steps) - 1 else Value(f"{op.name}/{side}", y.type)
         # A bound with an axis would add one to a scalar result.
-        bound = constant_value(f"{op.name}/{side}_bound", np.full(y.shape and (1,), level, np.int8), y.quant)
+        bound = constant_value(
+            f"{op.name}/{side}_bound", np.full(y.shape and (1,), level, y.dtype.numpy), y.quant
+        )
         nodes.append(Node(code, (x, bound), (result,), MaximumMinimumOptions()))
         x = result
     return nodes

@@ -44,7 +44,7 @@ def levels(call: ReadOperator, y: Value, code: int) -> dict[str, int]:
         raise call.refuse(
             f"a fused activation is one of {known}", name, "an activation of its own behind the layer"
         )
-    low, high = activation_levels(name, y.quant)
+    low, high = activation_levels(name, y.quant, y.dtype)
     return {"low": low, "high": high}
 
 

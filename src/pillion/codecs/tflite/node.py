@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pillion.ir.types import Value, constant_value
+from pillion.ir.types import DType, Value, constant_value
 from pillion.schemas.flatbuffer import Table
 
 
@@ -33,7 +33,15 @@ class Node:
     custom: bytes = b""
     """The options of a custom operator."""
 
+    @property
+    def int64(self) -> Value | None:
+        """The operand that the file has in int64: the bias of a layer on 16 bits."""
+        is_wide = self.code in LAYERS and self.outputs[0].dtype is DType.INT16
+        return self.inputs[-1] if is_wide else None
 
+
+LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+"""Operators whose last operand is a bias."""
 Writing = Callable[[Any], list[Node]]
 """A row of the table: returns the operators of an op, in execution order."""
 

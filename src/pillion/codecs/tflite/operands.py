@@ -15,11 +15,19 @@ from pillion.ir.size_limits import check_sizes
 from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant_value
 from pillion.ops.elementwise import AddOrSub
 from pillion.ops.squared_difference import SquaredDifference
+from pillion.schemas.tflite import ElementType
+
+INT8_OR_16 = (DType.INT8, DType.INT16)
+"""The types of quantized arithmetic with 16-bit forms; int16 tensors have zero point 0 (`symmetric_16_bits`)."""
 
 
-def require_int8(call: ReadOperator, operands: int = 1) -> None:
-    """Raises unless results and the first operands of an int8 operator are int8 with one scale."""
-    for value in () if call.is_float else (*call.inputs[:operands], *call.outputs):
+def require_int8(call: ReadOperator, operands: int = 1, types: tuple[DType, ...] = (DType.INT8,)) -> None:
+    """Raises unless results and the first operands of an int8 operator are int8 with one scale; or all int16, if that
+    is among its types."""
+    values = () if call.is_float else (*call.inputs[:operands], *call.outputs)
+    if DType.INT16 in types and {v and v.dtype for v in values} == {DType.INT16}:
+        return
+    for value in values:
         if value is None or value.dtype is not DType.INT8 or not isinstance(value.type.quant, PerTensor):
             raise call.refuse(
                 "operators compute on int8 with one scale",
@@ -70,12 +78,34 @@ def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels:
     if operand is None:
         return constant_value(call.fresh(f"{call.result.name}/bias"), np.zeros(channels, np.int32), quant)
     _require_bias_scale(call, operand, x, weights)
+    if x.dtype is DType.INT16:
+        _require_bias_of_16_bits(call, operand)
     data, name = call.constant(number).constant, operand.name
     if operand.type.quant is not None:
         name = call.fresh(name)  # shared by operators with different scales
     bias = constant_value(name, data, quant)
     call.bind(operand, bias)
     return bias
+
+
+def _require_bias_of_16_bits(call: ReadOperator, bias: Value) -> None:
+    """Raises unless LiteRT takes the bias of a 16-bit layer for what it is, and rounds its sums once. An option says
+    that the bias is int32; LiteRT reads another one as int64. In convolutions it also changes the rounding."""
+    stored, option = call.element_type(bias), getattr(call.options, "quantized_bias_type", 0)
+    named_int32 = option == ElementType.INT32
+    if stored != (ElementType.INT32 if named_int32 else ElementType.INT64):
+        raise call.refuse(
+            "the bias of a 16-bit layer is int64, or int32 if the option quantized_bias_type says so: LiteRT reads other "
+            "bytes than those of the bias otherwise",
+            f"type {stored}, quantized_bias_type {option}",
+            "convert again with a current converter",
+        )
+    if named_int32 and call.code != "FULLY_CONNECTED":
+        raise call.refuse(
+            "sums of 16-bit convolutions have 64 bits and are rounded once",
+            f"`{bias.name}` is int32: LiteRT sums in 32 bits and rounds twice",
+            "convert with int64 biases, which is the default",
+        )
 
 
 BIAS_TOLERANCE = 0.02

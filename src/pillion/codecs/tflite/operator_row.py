@@ -9,10 +9,10 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from pillion.codecs.tflite.exact import int8_only, with_fused_activation
+from pillion.codecs.tflite.exact import int8_only, int8_or_16_only, with_fused_activation
 from pillion.codecs.tflite.geometry import levels, sorted_axes
 from pillion.codecs.tflite.node import Node, Writing, int32_constant
-from pillion.codecs.tflite.operands import require_int8, require_one_of
+from pillion.codecs.tflite.operands import INT8_OR_16, require_int8, require_one_of
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Value
@@ -68,9 +68,9 @@ class Row:
     def read(self, call: ReadOperator) -> list[Op]:
         """Returns the op of an operator."""
         operands = {name: call.operand(number) for number, name in enumerate(self.operands)}
-        if self.types == INT8:
-            require_int8(call, len(operands))
-        for value in operands.values() if self.types not in (INT8, ANY) else ():
+        if self.types in (INT8, INT8_OR_16):
+            require_int8(call, len(operands), self.types)
+        for value in operands.values() if self.types not in (INT8, INT8_OR_16, ANY) else ():
             require_one_of(call, value, *self.types)
         attributes: dict[str, Any] = {**self.fixed}
         if self.numbers:
@@ -87,6 +87,8 @@ class Row:
         """Returns the operator of an op, and those of its bounds."""
         if self.types == INT8:
             int8_only(op, *op.operands, *op.results)
+        elif self.types == INT8_OR_16:
+            int8_or_16_only(op, *op.operands, *op.results)
         self.check_written(op)
         inputs: list[Value] = [getattr(op, name) for name in self.operands]
         if self.numbers:

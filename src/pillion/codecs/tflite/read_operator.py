@@ -43,6 +43,8 @@ class ReadOperator:
     """The options of a custom operator."""
     quantization: Callable[[Value], tflite.Quantization | None] = lambda _: None
     """Returns the file's quantization of a tensor, also of a bias."""
+    element_type: Callable[[Value], int] = lambda _: -1
+    """Returns the file's element type of a tensor: int64 constants are read as int32."""
     open: frozenset[Value] = frozenset()
     """The results with sizes that the file leaves open."""
     is_float: bool = False

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+from math import frexp
 from typing import Any
 
 from pillion import ops
 from pillion.codecs.tflite.exact import inexact_op_error, int8_only
 from pillion.codecs.tflite.geometry import axes_in_order, resized_shape
-from pillion.codecs.tflite.operator_row import ANY, Row, readers_by_operator, writers_by_op
+from pillion.codecs.tflite.operands import INT8_OR_16
+from pillion.codecs.tflite.operator_row import ANY, INT8, Row, readers_by_operator, writers_by_op
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.codecs.tflite.window_row import WINDOW_ROWS
 from pillion.ir.types import DType, Value
 from pillion.ops.elementwise import AddOrSub
 from pillion.ops.softmax import OUTPUT
+from pillion.ops.softmax16 import OUTPUT_16
 from pillion.schemas import tflite
 
 PAIR = ("a", "b")
@@ -47,9 +50,9 @@ def _require_defined_quotients(op: ops.Div) -> None:
 
 
 def _require_litert_steps(op: ops.Softmax) -> None:
-    if op.y.quant != OUTPUT:
+    if op.y.quant != (OUTPUT_16 if op.y.dtype is DType.INT16 else OUTPUT):
         rule, help = (
-            "LiteRT's softmax has steps of 1/256",
+            "LiteRT's softmax has steps of 1/256, or of 2^-15 in 16 bits",
             "saving a program as .tflite gives it the usual ones",
         )
         raise inexact_op_error(op, rule, f"steps of {op.y.scale:g}", help)
@@ -66,7 +69,7 @@ def _require_readable_softmax(call: ReadOperator, op: ops.Softmax) -> None:
     if beta != 1:
         help = "multiply by beta in the layer before, whose weights can hold it"
         raise call.refuse("beta is 1", beta, help)
-    if op.y.type.quant != OUTPUT:
+    if op.y.dtype is DType.INT8 and op.y.type.quant != OUTPUT:
         raise call.refuse("the result has scale 1/256 and zero point -128", repr(op.y))
 
 
@@ -120,8 +123,21 @@ def _sum_row(code: str, op: type[Any], options: Any) -> Row:
         options,
         fixed_options=fixed_options,
         is_bounded=True,
+        types=INT8_OR_16,
+        check_read=_require_multiplied_sum,
         check_written=_require_small_growth,
     )
+
+
+def _require_multiplied_sum(call: ReadOperator, op: AddOrSub) -> None:
+    """Raises if LiteRT shifts the operands of a 16-bit sum instead of multiplying them: by an option, and scales that
+    are powers of two."""
+    scales = [v.scale for v in (op.a, op.b, op.y)] if op.y.dtype is DType.INT16 else []
+    if scales and getattr(call.options, "pot_scale_int16", True) and all(frexp(s)[0] == 0.5 for s in scales):
+        rule = (
+            "operands of a 16-bit sum are multiplied: pot_scale_int16 is false, or a scale is no power of two"
+        )
+        raise call.refuse(rule, scales, "convert with other calibration data")
 
 
 def _calculation_row(code: str, calculation: ops.Calculation, options: Any = None) -> Row:
@@ -140,6 +156,10 @@ def _lut_row(code: str, function: ops.Function, options: Any = None, **more: Any
     return Row(code, ops.Lut, options=options, fixed={"function": function}, **more)
 
 
+def _row_of_16_bits(code: str, function: ops.Function, options: Any = None, **more: Any) -> Row:
+    return Row(code, ops.Lut16, options=options, fixed={"function": function}, types=(DType.INT16,), **more)
+
+
 def _reduction_row(code: str, op: type[Any], types: tuple[DType, ...] = (DType.INT8,)) -> Row:
     fields = {"keepdims": "keep_dims"}
     return Row(code, op, options=tflite.ReducerOptions, fields=fields, numbers="axes", types=types)
@@ -147,13 +167,16 @@ def _reduction_row(code: str, op: type[Any], types: tuple[DType, ...] = (DType.I
 
 def _resize_row(code: str, op: type[Any], options: type[Any]) -> Row:
     fields = {"align_corners": "align_corners", "half_pixel": "half_pixel_centers"}
-    return Row(code, op, options=options, fields=fields, numbers="size", read_numbers=resized_shape)
+    types = INT8_OR_16 if op.takes_int16 else INT8
+    return Row(
+        code, op, options=options, fields=fields, numbers="size", read_numbers=resized_shape, types=types
+    )
 
 
 ROWS = (
     _sum_row("ADD", ops.Add, tflite.AddOptions),
     _sum_row("SUB", ops.Sub, tflite.SubOptions),
-    Row("MUL", ops.Mul, PAIR, tflite.MulOptions, is_bounded=True),
+    Row("MUL", ops.Mul, PAIR, tflite.MulOptions, is_bounded=True, types=INT8_OR_16),
     Row(
         "DIV",
         ops.Div,
@@ -163,8 +186,8 @@ ROWS = (
         check_read=_require_readable_div,
         check_written=_require_defined_quotients,
     ),
-    Row("MINIMUM", ops.Minimum, PAIR, tflite.MaximumMinimumOptions),
-    Row("MAXIMUM", ops.Maximum, PAIR, tflite.MaximumMinimumOptions),
+    Row("MINIMUM", ops.Minimum, PAIR, tflite.MaximumMinimumOptions, types=INT8_OR_16),
+    Row("MAXIMUM", ops.Maximum, PAIR, tflite.MaximumMinimumOptions, types=INT8_OR_16),
     Row("SQUARED_DIFFERENCE", ops.SquaredDifference, PAIR, check_written=require_few_axes),
     Row("PRELU", ops.Prelu, ("x", "slope")),
     Row("LOGICAL_AND", ops.Minimum, PAIR, types=BOOL),
@@ -180,7 +203,9 @@ ROWS = (
     _calculation_row("BITWISE_XOR", ops.Calculation.XOR),
     _calculation_row("RIGHT_SHIFT", ops.Calculation.SHIFT_RIGHT),
     _lut_row("LOGISTIC", ops.Function.SIGMOID),
+    _row_of_16_bits("LOGISTIC", ops.Function.SIGMOID),
     _lut_row("TANH", ops.Function.TANH),
+    _row_of_16_bits("TANH", ops.Function.TANH),
     _lut_row("HARD_SWISH", ops.Function.HARDSWISH, tflite.HardSwishOptions),
     _lut_row("GELU", ops.Function.GELU, tflite.GeluOptions, fixed_options={"approximate": False}),
     _lut_row("GELU", ops.Function.GELU_TANH, tflite.GeluOptions, fixed_options={"approximate": True}),
@@ -190,16 +215,20 @@ ROWS = (
     _lut_row("RSQRT", ops.Function.RSQRT),
     _lut_row("ABS", ops.Function.ABS, tflite.AbsOptions),
     _lut_row("LEAKY_RELU", ops.Function.LEAKY_RELU, tflite.LeakyReluOptions, fields={"alpha": "alpha"}),
+    _row_of_16_bits(
+        "LEAKY_RELU", ops.Function.LEAKY_RELU, tflite.LeakyReluOptions, fields={"alpha": "alpha"}
+    ),
     Row(
         "SOFTMAX",
         ops.Softmax,
         options=tflite.SoftmaxOptions,
         fixed_options={"beta": 1.0},
+        types=INT8_OR_16,
         check_read=_require_readable_softmax,
         check_written=_require_litert_steps,
     ),
     Row("LOG_SOFTMAX", ops.LogSoftmax),
-    _reduction_row("MEAN", ops.Mean),
+    _reduction_row("MEAN", ops.Mean, INT8_OR_16),
     _reduction_row("SUM", ops.ReduceSum),
     _reduction_row("REDUCE_MAX", ops.ReduceMax),
     _reduction_row("REDUCE_MIN", ops.ReduceMin),

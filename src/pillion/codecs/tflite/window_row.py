@@ -12,7 +12,7 @@ import numpy as np
 from pillion import ops
 from pillion.codecs.tflite.exact import (
     inexact_op_error,
-    int8_only,
+    int8_or_16_only,
     padding_code,
     require_constants,
     scaled_bias,
@@ -21,7 +21,7 @@ from pillion.codecs.tflite.exact import (
 )
 from pillion.codecs.tflite.geometry import levels, padding_sides
 from pillion.codecs.tflite.node import Node, int32_constant
-from pillion.codecs.tflite.operands import bias_of, require_int8, with_axes
+from pillion.codecs.tflite.operands import INT8_OR_16, bias_of, require_int8, with_axes
 from pillion.codecs.tflite.operator_row import Row
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
@@ -49,7 +49,7 @@ class WindowRow(Row):
 
     def read(self, call: ReadOperator) -> list[Op]:
         """Returns the op of an operator."""
-        require_int8(call)
+        require_int8(call, types=INT8_OR_16)
         options: Any = call.options_as(self.table)
         x, y = (with_axes(call, value, 4) for value in (call.operand(0), call.result))
         fields: dict[str, Any] = {
@@ -72,7 +72,7 @@ class WindowRow(Row):
 
     def write(self, op: Any) -> list[Node]:
         """Returns the operator of an op, with a PAD before it if neither SAME nor VALID is exactly its padding."""
-        int8_only(op)
+        int8_or_16_only(op)
         inputs: tuple[Value, ...] = ()
         if self.channel_axis is not None:
             require_constants(op, op.weights, op.bias)
@@ -138,6 +138,8 @@ WINDOW_ROWS = (
         fields={"depth_multiplier": "depth_multiplier"},
         channel_axis=3,
     ),
-    WindowRow("MAX_POOL_2D", ops.MaxPool2d, options=tflite.Pool2DOptions, fill=lambda op: -128),
+    WindowRow(
+        "MAX_POOL_2D", ops.MaxPool2d, options=tflite.Pool2DOptions, fill=lambda op: op.x.dtype.bounds[0]
+    ),
     WindowRow("AVERAGE_POOL_2D", ops.AvgPool2d, options=tflite.Pool2DOptions, fill=lambda op: None),
 )

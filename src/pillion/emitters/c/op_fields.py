@@ -47,7 +47,13 @@ PARTS: Mapping[str, Callable[[Multiplier, int], int]] = {
 }
 """Field → the part of a multiplier that it is, for a result with a zero point. Right shifts in Helium's rounding need
 a sign correction, the `fix`."""
-MULTIPLIERS = {"": "multiplier", "out": "multiplier", "mean": "mean_multiplier", "back": "back"}
+MULTIPLIERS = {
+    "": "multiplier",
+    "out": "multiplier",
+    "mean": "mean_multiplier",
+    "back": "back",
+    "negative": "negative",
+}
 """Prefix of such fields → the attribute of the op that holds the multiplier."""
 
 

@@ -69,7 +69,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     # Decomposed by `passes.compose_norms`.
     ops.Normalize: None,
     # Demoted to 8 bits by `passes.demote_sums`.
-    **dict.fromkeys((ops.WideAdd, ops.WideLut, ops.WideMul)),
+    **dict.fromkeys((ops.Lut16, ops.WideAdd, ops.WideLut, ops.WideMul)),
     # Legalized to one scale by `passes.legalize_embedding_bags`.
     ops.EmbeddingBag: None,
     # No kernel of the runtime: Sub and Mul round in between.

@@ -12,6 +12,7 @@ from pillion.codecs.tflite.exact import (
     bounds_as_min_max,
     inexact_op_error,
     int8_only,
+    int8_or_16_only,
     require_constants,
     scaled_bias,
     symmetric_weights,
@@ -30,7 +31,7 @@ from pillion.emitters.tflite.uint8 import between_uint8, convolution_in_uint8
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, why_multipliers_explicit
-from pillion.ir.types import Value, constant_value
+from pillion.ir.types import DType, Value, constant_value
 from pillion.ops.conv import Convolution
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
 from pillion.schemas import tflite
@@ -58,7 +59,7 @@ def operators_of_op(op: Op) -> list[Node]:
 
 
 def _linear_nodes(op: ops.Linear) -> list[Node]:
-    int8_only(op)
+    int8_or_16_only(op)
     require_constants(op, op.weights, op.bias)
     _require_scaled_sums_fit(op)
     inputs = (op.x, symmetric_weights(op, op.weights), scaled_bias(op))
@@ -69,8 +70,7 @@ def _linear_nodes(op: ops.Linear) -> list[Node]:
 def _require_scaled_sums_fit(op: ops.Linear) -> None:
     """Raises if a scaled accumulator may exceed 32 bits: LiteRT converts it before it saturates, which is
     undefined in C."""
-    weights, bias = op.weights.constant.astype(np.float64), op.bias.constant.astype(np.float64)
-    largest = float(((np.abs(weights).sum(axis=1) * 255 + np.abs(bias)) * op.ratios).max(initial=0))
+    largest = op.largest_scaled_sum
     if largest > numerics.INT32_MAX - 256:
         raise inexact_op_error(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
 
@@ -96,19 +96,21 @@ def _leaky_relu(x: Value, y: Value, alpha: float) -> Node:
 def _clamp_nodes(op: ops.Clamp) -> list[Node]:
     """Returns one of the relu family, or a minimum and a maximum. A leaky relu with slope 1 requantizes as
     the relu family does, without bounds."""
-    int8_only(op)
-    for name in RELU_FAMILY:
-        if activation_levels(name, op.y.quant) == (op.low, op.high):
+    int8_or_16_only(op)
+    for name in RELU_FAMILY if op.y.dtype is DType.INT8 else RELU_FAMILY_16:
+        if activation_levels(name, op.y.quant, op.y.dtype) == (op.low, op.high):
             return [Node(name, (op.x,), (op.y,))]
     if op.x.quant == op.y.quant:
         return bounds_as_min_max(op, op.x, op.y)
-    if (op.low, op.high) == (-128, 127):
+    if (op.low, op.high) == op.y.dtype.bounds:
         return [_leaky_relu(op.x, op.y, 1.0)]
     rescaled = Value(f"{op.name}/rescaled", op.y.type)
     return [_leaky_relu(op.x, rescaled, 1.0), *bounds_as_min_max(op, rescaled, op.y)]
 
 
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
+RELU_FAMILY_16 = ("RELU", "RELU6")
+"""Those that LiteRT has in 16 bits."""
 
 
 def _avg_pool_up(op: ops.AvgPool2dUp) -> list[Node]:
@@ -137,8 +139,8 @@ def _integer_arithmetic_nodes(op: ops.IntegerArithmetic) -> list[Node]:
 
 def _batch_matmul(op: ops.BatchMatmul) -> list[Node]:
     """Returns the operators of a matrix product, which has no fused activation."""
-    int8_only(op, *op.operands, op.y)
-    is_bounded = (op.low, op.high) != (-128, 127)
+    int8_or_16_only(op, *op.operands, op.y)
+    is_bounded = (op.low, op.high) != op.y.dtype.bounds
     y = Value(f"{op.name}/unbounded", op.y.type) if is_bounded else op.y
     options = tflite.BatchMatMulOptions(adj_x=op.adj_x, adj_y=op.adj_y)
     product = Node("BATCH_MATMUL", (op.a, op.b), (y,), options)
@@ -193,11 +195,14 @@ def _flip_nodes(op: ops.Flip) -> list[Node]:
 
 
 def _quantize_nodes(op: ops.Quantize | ops.Requantize | ops.Mean) -> list[Node]:
+    for value in (op.x, op.y):
+        if value.dtype is DType.INT16:
+            int8_or_16_only(op, value)
     return [Node("QUANTIZE", (op.x,), (op.y,), tflite.QuantizeOptions())]
 
 
 def _dequantize_nodes(op: ops.Dequantize) -> list[Node]:
-    int8_only(op, op.x)
+    int8_or_16_only(op, op.x)
     return [Node("DEQUANTIZE", (op.x,), (op.y,), tflite.DequantizeOptions())]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pillion.codecs.tflite.exact import (
     inexact_op_error,
-    int8_only,
+    int8_or_16_only,
     require_constants,
     scaled_bias,
     symmetric_weights,
@@ -21,7 +21,7 @@ from pillion.schemas.tflite import Padding
 def transpose_conv(op: TransposeConv2d) -> list[Node]:
     """Returns the operators of a transposed convolution: VALID with the uncropped result, and a slice if
     something is cropped."""
-    int8_only(op)
+    int8_or_16_only(op)
     require_constants(op, op.weights, op.bias)
     if op.dilation != (1, 1):
         raise inexact_op_error(op, "TRANSPOSE_CONV: the dilation is 1", op.dilation)

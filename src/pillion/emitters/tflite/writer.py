@@ -56,9 +56,13 @@ class _SharedFileTables:
 
     def buffer(self, data: Array) -> int:
         """Returns the number of a new buffer with an array's bytes."""
-        raw = np.ascontiguousarray(data, data.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
-        self.buffers.append(tflite.Buffer(data=raw))
+        self.buffers.append(self.pack(data))
         return len(self.buffers) - 1
+
+    def pack(self, data: Array) -> tflite.Buffer:
+        """Returns a buffer with an array's bytes."""
+        raw = np.ascontiguousarray(data, data.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
+        return tflite.Buffer(data=raw)
 
     def packed(self, subgraphs: list[tflite.SubGraph]) -> bytes:
         """Returns the bytes of the file."""
@@ -84,7 +88,7 @@ class _SubgraphWriter:
 
     def add(self, node: Node) -> None:
         """Adds an operator on values."""
-        inputs = [-1 if v is None else self.tensor(v) for v in node.inputs]
+        inputs = [-1 if v is None else self.tensor(v, v is node.int64) for v in node.inputs]
         self.operator(node.code, inputs, [self.tensor(v) for v in node.outputs], node.options)
         operator = self.subgraph.operators[-1]
         for value in node.variables:
@@ -118,11 +122,14 @@ class _SubgraphWriter:
         """Adds an assignment to a variable."""
         self.operator("ASSIGN_VARIABLE", [handle, self.tensor(value)], [], tflite.AssignVariableOptions())
 
-    def tensor(self, value: Value) -> int:
-        """Returns the number of a value's tensor, added at the first use."""
+    def tensor(self, value: Value, is_int64: bool = False) -> int:
+        """Returns the number of a value's tensor, added at the first use; a constant may have int64 in the file."""
         if value not in self.tensors:
             self.tensors[value] = len(self.subgraph.tensors)
             self.subgraph.tensors.append(self.make_tensor(value))
+            if is_int64:
+                tensor, data = self.subgraph.tensors[-1], value.constant.astype(np.int64)
+                tensor.type, self.file.buffers[tensor.buffer] = ElementType.INT64, self.file.pack(data)
         return self.tensors[value]
 
     def marker(self, value: Value) -> int:

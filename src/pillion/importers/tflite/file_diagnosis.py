@@ -12,12 +12,9 @@ from pillion.errors import PillionError
 from pillion.importers.tflite.float_files import is_partly_float
 from pillion.importers.tflite.model import has_scale, is_constant, operator_name, tensors_of
 from pillion.importers.tflite.refusal_reasons import REASONS
-from pillion.ir.graph import clean_name
 from pillion.schemas import tflite
 from pillion.schemas.tflite import ElementType
 
-NAMED = 6
-"""The number of tensors that a message names before it counts the rest."""
 OTHER_WAY = "compile the PyTorch model that the file was made from: -m net.py:Net --quantize"
 WITH_DATA = "pillion compile FILE --quantize --calibrate DATA"
 """The advice for files with float activations."""
@@ -79,24 +76,10 @@ class Diagnosis:
             and (has_scale(tensor) or not quantized)
         ]
 
-    def users(self, tensors: Sequence[tflite.Tensor]) -> str:
-        """Returns the operators that read or write these tensors, with their counts."""
-        ids = {id(tensor) for tensor in tensors}
-        return count_names(
-            code
-            for code, operator in zip(self.codes, self.graph.operators, strict=True)
-            if any(id(t) in ids for t in self.tensors((*operator.inputs, *operator.outputs)))
-        )
-
 
 def count_names(codes: Iterator[str] | Sequence[str]) -> str:
     """Returns names with their counts, the most frequent first."""
     return ", ".join(f"{count} × {code}" for code, count in Counter(codes).most_common())
-
-
-def _describe_some_tensors(tensors: Sequence[tflite.Tensor]) -> str:
-    names = ", ".join(f"`{clean_name(t.name)}`" for t in tensors[:NAMED])
-    return f"{names} and {len(tensors) - NAMED} more" if len(tensors) > NAMED else names
 
 
 def compiled_already(file: Diagnosis) -> PillionError | None:
@@ -124,22 +107,6 @@ def control_flow(file: Diagnosis) -> PillionError | None:
         rule="what is computed does not depend on data",
         here=f"{count_names(codes)}, in {len(file.model.subgraphs)} subgraphs",
         help=f"convert a net whose loops are unrolled: a Python loop with a fixed number of steps, or {OTHER_WAY}",
-    )
-
-
-def sixteen_bits(file: Diagnosis) -> PillionError | None:
-    """Recognizes 16-bit activations."""
-    wide = file.activations_of_type(ElementType.INT16)
-    if not wide:
-        return None
-    return PillionError(
-        f"`{file.name}` computes on 16-bit activations",
-        rule="activations are int8",
-        here=f"{len(wide)} int16 tensors: {_describe_some_tensors(wide)}; of {file.users(wide)}",
-        help=(
-            "convert with int8 activations: supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8], without "
-            "EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8"
-        ),
     )
 
 
@@ -205,7 +172,6 @@ def _operator_advice(code: str) -> str:
 
 KINDS: tuple[Callable[[Diagnosis], PillionError | None], ...] = (
     control_flow,
-    sixteen_bits,
     computes_in_float,
     unknown_operators,
 )

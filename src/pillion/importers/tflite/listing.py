@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pillion.importers.tflite.refusal_reasons import REASONS
-from pillion.importers.tflite.table import ROWS
+from pillion.importers.tflite.table import OF_16_BITS, ROWS
 from pillion.importers.tflite.uint8_ops import OWN, SAME
 from pillion.importers.tflite.variables import CODES
 from pillion.importers.tflite.weight_zero_points import WEIGHTED
@@ -57,6 +57,7 @@ class Listed:
     name: str
     is_read: bool
     is_read_as_uint8: bool
+    is_read_as_int16: bool
     note: str
 
 
@@ -65,4 +66,4 @@ def list_operators() -> Iterator[Listed]:
     known = {*ROWS, *CODES}
     for name in sorted({*tflite.OPERATORS, *ROWS} - {"PLACEHOLDER_FOR_GREATER_OP_CODES", "DELEGATE"}):
         note = LIMITS.get(name, "") if name in known else REASONS.get(name, "")
-        yield Listed(name, name in known, name in {*SAME, *WEIGHTED, *OWN}, note)
+        yield Listed(name, name in known, name in {*SAME, *WEIGHTED, *OWN}, name in OF_16_BITS, note)

@@ -7,23 +7,25 @@ import math
 
 import numpy as np
 
-from pillion.codecs.tflite.operands import require_int8
+from pillion.codecs.tflite.geometry import levels
+from pillion.codecs.tflite.operands import INT8_OR_16, require_int8
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
 from pillion.ir.types import Shape, Value, constant_value
 from pillion.ops.matmul import BatchMatmul
 from pillion.schemas import tflite
+from pillion.schemas.tflite import Activation
 
 
 def batch_matmul(call: ReadOperator) -> list[Op]:
     """Reads a matrix product; all axes before the last two are one batch."""
-    require_int8(call, 2)
+    require_int8(call, 2, INT8_OR_16)
     options, y = call.options_as(tflite.BatchMatMulOptions), call.result
     outer, chain = _batch_shape(call, y), OpChain(call)
     a, b = (_as_batch(chain, call.operand(number), outer) for number in (0, 1))
     shape = (a.shape[0], *y.shape[-2:])
-    adjoint = {"adj_x": options.adj_x, "adj_y": options.adj_y}
+    adjoint = {"adj_x": options.adj_x, "adj_y": options.adj_y, **levels(call, y, Activation.NONE)}
     product = chain.add(BatchMatmul, y if y.shape == shape else "product", shape, y, a=a, b=b, **adjoint)
     if product is not y:
         chain.reshape(product, y.shape, y)

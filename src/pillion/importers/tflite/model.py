@@ -73,6 +73,7 @@ class TfliteReader:
                 intermediates=tuple(map(self.intermediate, operator.intermediates or ())),
                 custom=b"" if operator.custom_options is None else operator.custom_options.tobytes(),
                 quantization=lambda v: self.subgraph.tensors[self.numbers[v]].quantization,
+                element_type=lambda v: self.subgraph.tensors[self.numbers[v]].type,
                 is_float=self.is_float,
                 open=frozenset(y for y in outputs if has_open_size(self.subgraph.tensors[self.numbers[y]])),
             )
@@ -84,7 +85,13 @@ class TfliteReader:
         return reader
 
     def require_no_variable(self, code: str, operator: tflite.Operator) -> None:
-        """Raises if a stateless operator reads a state."""
+        """Raises if a stateless operator reads a state, or another one a 16-bit tensor that is none."""
+        for tensor in tensors_of(self.subgraph, operator.inputs) if code in STATEFUL else ():
+            is_held = tensor.is_variable or is_constant(self.model, tensor)
+            if tensor.type == ElementType.INT16 and not is_held:
+                raise unreadable_tensor_error(
+                    tensor, f"{code}: 16-bit operands live between runs; others are int8"
+                )
         for number in operator.inputs if code not in STATEFUL else ():
             if number != -1 and self.subgraph.tensors[number].is_variable:
                 rule = f"tensors that live between runs are those of {' and '.join(STATEFUL)}"
@@ -227,18 +234,18 @@ def tensors_of(graph: tflite.SubGraph, numbers: Iterable[int]) -> list[tflite.Te
 
 
 def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:
-    """Returns the element type of a tensor; int64 becomes int32, and quantized uint8 becomes int8. States and
-    constants may be int16."""
+    """Returns the element type of a tensor; int64 becomes int32, and quantized uint8 becomes int8. Activations of int16
+    have a scale, or no quantization at all."""
     if tensor.type == ElementType.INT64:
         return DType.INT32
     if is_unsigned(tensor):
         return DType.INT8
     dtype = DTYPES.get(tensor.type)
     is_wide = dtype is DType.INT16 and not is_held
-    if dtype is None or (is_wide and tensor.quantization is not None):
+    if dtype is None or (is_wide and tensor.quantization is not None and not has_scale(tensor)):
         raise unreadable_tensor_error(
             tensor,
-            "activations and weights are int8 or uint8, biases int32, borders int8, uint8 or float32",
+            "activations are int8, uint8 or int16, with scales; weights int8, biases int32 or int64, borders also float32",
             "convert with int8 for inputs, outputs and all operators",
         )
     return dtype

@@ -7,7 +7,14 @@ import numpy as np
 
 from pillion import ops
 from pillion.codecs.tflite.geometry import levels
-from pillion.codecs.tflite.operands import bias_of, check_declared_shapes, require_int8, with_axes
+from pillion.codecs.tflite.operands import (
+    INT8_OR_16,
+    bias_of,
+    check_declared_shapes,
+    require_int8,
+    require_one_of,
+    with_axes,
+)
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.codecs.tflite.rows import READERS
 from pillion.importers.tflite import (
@@ -23,10 +30,12 @@ from pillion.importers.tflite import (
 from pillion.importers.tflite import movement as shapes
 from pillion.importers.tflite.constant_folding import fold_constant_ops
 from pillion.importers.tflite.matmul import batch_matmul
+from pillion.importers.tflite.model import STATEFUL
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.importers.tflite.transpose_conv import transpose_conv
 from pillion.importers.tflite.uint8_ops import uint8_reader
 from pillion.importers.tflite.weight_zero_points import lower_weight_zero_points
+from pillion.ir import numerics
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor
 from pillion.ops.conv import zero_dead_channel_biases
@@ -40,6 +49,7 @@ def ops_of(call: ReadOperator) -> list[Op]:
     row = ROWS.get(call.code)
     if row is None:
         raise call.refuse(f"operators are among {', '.join(ROWS)}", call.code)
+    require_form_of_16_bits(call)
     if call.is_unsigned:
         row = uint8_reader(call, row)
     try:
@@ -49,10 +59,63 @@ def ops_of(call: ReadOperator) -> list[Op]:
         raise call.refuse(str(error), ", ".join(map(repr, call.inputs))) from None
 
 
+OF_16_BITS = (
+    *(
+        "ADD",
+        "AVERAGE_POOL_2D",
+        "BATCH_MATMUL",
+        "CONCATENATION",
+        "CONV_2D",
+        "DEPTHWISE_CONV_2D",
+        "DEQUANTIZE",
+    ),
+    *(
+        "EXPAND_DIMS",
+        "FULLY_CONNECTED",
+        "LEAKY_RELU",
+        "LOGISTIC",
+        "MAXIMUM",
+        "MAX_POOL_2D",
+        "MEAN",
+        "MINIMUM",
+    ),
+    *("MUL", "PACK", "PAD", "PADV2", "QUANTIZE", "RELU", "RELU6", "RESHAPE", "SHAPE"),
+    *(
+        "RESIZE_NEAREST_NEIGHBOR",
+        "SLICE",
+        "SOFTMAX",
+        "SPLIT",
+        "SPLIT_V",
+        "SQUEEZE",
+        "STRIDED_SLICE",
+        "SUB",
+        "TANH",
+    ),
+    *("TRANSPOSE", "TRANSPOSE_CONV", "UNPACK"),
+)
+"""Operators with 16-bit activations, all of them symmetric."""
+NARROWER = (
+    "convert with int8 activations: supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8], without "
+    "EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8"
+)
+
+
+def require_form_of_16_bits(call: ReadOperator) -> None:
+    """Raises if an operator has no 16-bit form, or its 16-bit tensors another zero point than 0."""
+    tensors = (v for v in (*call.inputs, *call.outputs) if v and v.dtype is DType.INT16 and v.is_quantized)
+    for value in tensors if call.code not in STATEFUL else ():
+        if call.code not in OF_16_BITS:
+            rule = f"operators with 16-bit tensors are {len(OF_16_BITS)}: docs/reference/tflite.md lists them"
+            raise call.refuse(rule, repr(value), NARROWER)
+        if call.is_unsigned or not isinstance(value.type.quant, PerTensor) or value.zero_point:
+            rule = "16-bit tensors have one scale and zero point 0, and no uint8 next to them"
+            raise call.refuse(rule, repr(value), NARROWER)
+
+
 def _read_linear(call: ReadOperator) -> list[Op]:
     """Reads a fully connected layer on rows of features; without keep_num_dims, all axes before the features
     become one."""
-    require_int8(call)
+    require_int8(call, types=INT8_OR_16)
     options = call.options_as(tflite.FullyConnectedOptions)
     x, weights, y = call.operand(0), with_axes(call, call.constant(1), 2), call.result
     out, features = weights.shape
@@ -64,30 +127,38 @@ def _read_linear(call: ReadOperator) -> list[Op]:
     x = chain.reshape(x, rows)
     chain.add(ops.Linear, y, (*rows[:-1], out), y, x=x, weights=weights, bias=bias, **bounds)
     *before, linear = chain.ops
+    assert isinstance(linear, ops.Linear)
+    if x.dtype is DType.INT16 and linear.largest_scaled_sum > numerics.INT32_MAX - 256:
+        raise call.refuse("scaled sums fit 32 bits", f"up to {linear.largest_scaled_sum:.3g}")
     return [*before, zero_dead_channel_biases(linear, call.fresh)]
 
 
 def _read_clamp(call: ReadOperator) -> list[Op]:
-    require_int8(call)
-    y = call.result
-    low, high = activation_levels(call.code, y.quant)
-    return [ops.Clamp(x=call.operand(0), y=y, low=low, high=high, source=call.source)]
+    """Reads one of the relu family; in 16 bits another scale is that of a leaky relu with slope 1 before it."""
+    require_int8(call, types=INT8_OR_16)
+    x, y, chain = call.operand(0), call.result, OpChain(call)
+    low, high = activation_levels(call.code, y.quant, y.dtype)
+    if y.dtype is DType.INT16 and x.quant != y.quant:
+        slope = {"function": ops.Function.LEAKY_RELU, "alpha": 1.0}
+        x = chain.add(ops.Lut16, "rescaled", y.shape, y, x=x, **slope)
+    chain.add(ops.Clamp, y, x.shape, y, x=x, low=low, high=high)
+    return chain.ops
 
 
 def _read_quantize(call: ReadOperator) -> list[Op]:
     x, y = call.operand(0), call.result
-    if y.dtype is not DType.INT8 or not isinstance(y.type.quant, PerTensor):
-        raise call.refuse("the result is int8 with one scale", repr(y))
+    if y.dtype not in INT8_OR_16 or not isinstance(y.type.quant, PerTensor):
+        raise call.refuse("the result is int8 or int16 with one scale", repr(y))
     if x.dtype is DType.FLOAT32:
         return [ops.Quantize(x=x, y=y, source=call.source)]
-    require_int8(call)
-    return [ops.Requantize(x=x, y=y, source=call.source)]
+    require_one_of(call, x, *INT8_OR_16)
+    return [ops.Requantize(x=x, y=y, to=y.dtype, source=call.source)]
 
 
 def _read_dequantize(call: ReadOperator) -> list[Op]:
     x = call.operand(0)
-    if x.dtype is not DType.INT8 or x.type.quant is None:
-        raise call.refuse("the operand is quantized int8", repr(x))
+    if x.dtype not in INT8_OR_16 or x.type.quant is None:
+        raise call.refuse("the operand is quantized int8 or int16", repr(x))
     return [ops.Dequantize(x=x, y=call.result, source=call.source)]
 
 

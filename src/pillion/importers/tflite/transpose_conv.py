@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pillion.codecs.tflite.geometry import levels
-from pillion.codecs.tflite.operands import bias_of, require_int8, with_axes
+from pillion.codecs.tflite.operands import INT8_OR_16, bias_of, require_int8, with_axes
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, Sides, Value
@@ -17,7 +17,7 @@ from pillion.schemas.tflite import Padding
 def transpose_conv(call: ReadOperator) -> list[Op]:
     """Reads a transposed convolution; its operands are the result's shape, weights, image and bias."""
     x, weights, y = with_axes(call, call.operand(2), 4), with_axes(call, call.constant(1), 4), call.result
-    require_int8(call, 0)
+    require_int8(call, 0, INT8_OR_16)
     call.require_shape(0, y.shape)
     options = call.options_as(tflite.TransposeConvOptions)
     stride = (options.stride_h, options.stride_w)

@@ -10,19 +10,32 @@ import numpy as np
 
 from pillion.emitters.c.families.matmul import matmul_sides
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT16_XY, check_constants, fixed_point, has_dtypes, is_within
+from pillion.emitters.c.kernel_conditions import (
+    INT16_XY,
+    check_constants,
+    fixed_point,
+    has_dtypes,
+    in_arithmetic,
+    is_within,
+)
 from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.walk import few_walk_axes
 from pillion.ir import numerics
 from pillion.ir.numerics import INT16_MAX, Arithmetic
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
+from pillion.ops.formats import Requantize
 from pillion.ops.linear import Linear
+from pillion.ops.lut_16 import Lut16, input_factor, sigmoids
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.softmax import Softmax
 from pillion.ops.softmax16 import exponentials, reciprocals
+from pillion.ops.transpose_conv import TransposeConv2d
+from pillion.ops.unary_functions import Function
 
 LAYER_16 = (INT16_XY, has_dtypes("weights", DType.INT8), check_constants("weights bias"))
 
@@ -39,6 +52,11 @@ def conv_params(op: Conv2d | DepthwiseConv2d) -> Params:
     groups = op.groups if isinstance(op, Conv2d) else op.in_channels
     weights = np.ascontiguousarray(op.weights_per_output).reshape(-1)
     return {"groups": groups, "weights": weights, **rounding_params(op)}
+
+
+def transposed_params(op: TransposeConv2d) -> Params:
+    """Returns the parameters of a transposed convolution."""
+    return {"weights": np.ascontiguousarray(op.weights.constant).reshape(-1), **rounding_params(op)}
 
 
 def depthwise_params(op: DepthwiseConv2d) -> Params:
@@ -96,6 +114,44 @@ def has_one_scale(op: Clamp) -> Verdict:
     return Verdict("scales", same, "equal", f"{op.x.type.quant} and {op.y.type.quant}")
 
 
+def linear_in_double(op: Linear) -> Params:
+    """Returns the parameters of a fully connected layer that is scaled in double precision."""
+    weights, bias = np.ascontiguousarray(op.weights.constant).reshape(-1), op.bias.constant.astype(np.int32)
+    return {"weights": weights, "bias": bias, "scale": op.ratios.copy()}
+
+
+def lut_routine(op: Lut16) -> str:
+    """Returns the routine of a 16-bit function."""
+    return "leaky_relu_s16" if op.function is Function.LEAKY_RELU else "sigmoid_s16"
+
+
+def lut_params(op: Lut16) -> Params:
+    """Returns the parameters of a 16-bit function."""
+    if op.function is Function.LEAKY_RELU:
+        return {"negative_sign": -1 if op.alpha < 0 else 1}
+    factor, right = input_factor(op.x.scale, op.is_tanh)
+    return {"factor": factor, "right": right, "is_tanh": int(op.is_tanh), "sigmoids": sigmoids()}
+
+
+def requantize_routine(op: Requantize) -> str:
+    """Returns the routine of a conversion between 8 and 16 bits."""
+    types = dict.fromkeys(f"s{8 * v.dtype.size_bytes}" for v in (op.x, op.y))
+    return "_".join(("requantize", *types))
+
+
+def requantize_params(op: Requantize) -> Params:
+    """Returns the parameters of a conversion between 8 and 16 bits."""
+    multiplier = numerics.encode_multiplier(op.x.scale / op.y.scale)
+    return {"multiplier": multiplier.mantissa, "shift": multiplier.shift}
+
+
+def has_int16(op: Requantize) -> Verdict:
+    """Checks whether the operand or the result has 16 bits."""
+    types = (op.x.dtype, op.y.dtype)
+    return Verdict("types", DType.INT16 in types, "one is int16", " and ".join(t.value for t in types))
+
+
+PAIR_16 = (has_dtypes("a b y", DType.INT16), few_walk_axes)
 KERNELS: tuple[Kernel, ...] = (
     kernel_16(Conv2d, "conv2d_s16", conv_params, requires=LAYER_16),
     kernel_16(
@@ -105,6 +161,18 @@ KERNELS: tuple[Kernel, ...] = (
         requires=LAYER_16,
     ),
     kernel_16(Linear, "conv2d_s16", linear_params, requires=(*LAYER_16, fixed_point)),
+    PORTABLE.kernel(
+        Linear,
+        "linear_tflite_s16",
+        linear_in_double,
+        requires=(*LAYER_16, in_arithmetic(Arithmetic.TFLITE)),
+        name="linear_tflite_16",
+    ),
+    kernel_16(TransposeConv2d, "transpose_conv2d_s16", transposed_params, requires=LAYER_16),
+    *(kernel_16(op, "add_s16", requires=PAIR_16, in_place="a b") for op in (Add, Sub)),
+    *(kernel_16(op, f"{op.kind}_s16", requires=PAIR_16, in_place="a b") for op in (Mul, Minimum, Maximum)),
+    kernel_16(Requantize, requantize_routine, requantize_params, requires=(has_int16,)),
+    kernel_16(Lut16, lut_routine, lut_params, requires=(INT16_XY,), in_place="x"),
     kernel_16(BatchMatmul, "batch_matmul_s16", matmul_params, requires=(has_dtypes("a b y", DType.INT16),)),
     kernel_16(Softmax, "softmax_s16", softmax_params, requires=(INT16_XY, row_sum_fits), in_place="x"),
     kernel_16(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x"),

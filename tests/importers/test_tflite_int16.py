@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files with 16-bit activations and int8 weights: the bytes of LiteRT's reference kernels, on all executors, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pillion
+from emitters.test_tflite_writer import codes_in, graph_of, run_litert
+from pillion.emitters.tflite import emit
+from pillion.importers.tflite import read
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops import Add, Clamp, Conv2d, Linear, Lut16, Mul, Requantize, Softmax, Sub
+from pillion.ops.example_values import make_op, random_like
+from pillion.ops.softmax16 import OUTPUT_16
+from pillion.ops.unary_functions import Function
+from pillion.schemas import tflite
+from pillion.schemas.flatbuffer import read_root_table, write_flatbuffer
+from pillion.schemas.tflite import ElementType
+
+
+class Wide(nn.Module):
+    """Layers whose 16-bit forms LiteRT has: strides, groups, sums, products, moves, pools and a leaky relu."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1, stride=2)
+        self.depth = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.pool = nn.AvgPool2d(2)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Runs the net."""
+        x = torch.relu(self.stem(x))
+        x = nn.functional.leaky_relu(self.depth(x) - x * x, 0.1)
+        x = self.pool(nn.functional.pad(torch.cat([x, torch.relu(x)], 1), (1, 1, 1, 1)))[:, :8]
+        return torch.softmax(self.head(x.mean((2, 3))), -1)
+
+
+def own_net(folder: Path) -> Path:
+    """A file that Pillion writes from a module in 16 bits."""
+    torch.manual_seed(0)
+    samples = [torch.randn(1, 3, 12, 10) for _ in range(4)]
+    program = pillion.compile(
+        Wide().eval(),
+        samples[0],
+        calibrate=samples,
+        target="cortex-m33",
+        precision="int16",
+        arithmetic="tflite",
+        io_dtype="int16",
+    )
+    path = folder / "net.tflite"
+    program.save(path)
+    return path
+
+
+def zoo_net(name: str) -> Callable[[Path], Path]:
+    """A file that Pillion writes from a net of the zoo."""
+
+    def made(folder: Path) -> Path:
+        options = {"precision": "int16", "arithmetic": "tflite", "io_dtype": "int16"}
+        path = folder / f"{name}.tflite"
+        pillion.compile(name, target="cortex-m33", **options).save(path)  # type: ignore[arg-type]  # options by name
+        return path
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "made", [own_net, zoo_net("resnet8"), zoo_net("ds_cnn")], ids=["own", "resnet8", "ds_cnn"]
+)
+def test_whole_nets_have_the_bytes_of_litert_on_all_executors(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    path = made(tmp_path)
+    program = pillion.compile(str(path), target="cortex-m33", io_dtype="int16")
+    for seed in range(3):
+        inputs = [random_like(v, seed) for v in program.graph.inputs]
+        (wanted,) = run_litert(path.read_bytes(), *inputs)
+        assert wanted.dtype == np.int16
+        for executor in ("reference", "host", "litert", *(["mps2-an505"] if seed == 0 else [])):
+            found = np.asarray(program.run(*inputs, on=executor))
+            np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+def wide(name: str, shape: tuple[int, ...], scale: float) -> Value:
+    return Value(name, TensorType(shape, DType.INT16, PerTensor(scale)))
+
+
+BOUNDS = {"low": -(2**15), "high": 2**15 - 1}
+
+
+def random_chain(seed: int) -> Graph:
+    """Elementwise ops with random scales and slopes, one after the other, and a softmax."""
+    rng = np.random.default_rng(seed)
+    first = x = wide("x", (4, 97), float(2.0 ** rng.uniform(-14, -6)))
+    ops: list[Op] = []
+    for number in range(6):
+        y, other = (wide(f"{n}{number}", (), x.scale * float(rng.uniform(0.3, 2))) for n in "yo")
+        kind = rng.integers(0, 6)
+        if kind < 3:
+            other = Value(other.name, TensorType((1, 97), DType.INT16, other.type.quant))
+            data = random_like(other, seed)
+            other = Value(other.name, other.type, data)
+            ops.append(make_op((Add, Sub, Mul)[kind], y, a=x, b=other, **BOUNDS))
+        elif kind == 3:
+            alpha = float(np.float32(rng.uniform(-1, 2)))
+            ops.append(make_op(Lut16, y, x=x, function=Function.LEAKY_RELU, alpha=alpha))
+        elif kind == 4:
+            ops.append(make_op(Requantize, y, x=x, to=DType.INT16))
+        else:
+            function = (Function.SIGMOID, Function.TANH)[seed % 2]
+            y = Value(y.name, TensorType((), DType.INT16, OUTPUT_16))
+            ops.append(make_op(Lut16, y, x=x, function=function))
+        (x,) = ops[-1].results
+    ops.append(make_op(Softmax, Value("shares", TensorType((), DType.INT16, OUTPUT_16)), x=x))
+    return Graph("chain", (first,), tuple(ops), (*(op.results[0] for op in ops),), Arithmetic.TFLITE)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_chains_have_the_bytes_of_litert_and_are_read_back(seed: int) -> None:
+    graph = random_chain(seed)
+    raw, inputs = emit(graph), [random_like(graph.inputs[0], seed)]
+    answers = run_litert(raw, *inputs)
+    for other in (graph, read(raw)):
+        for wanted, found in zip(answers, other.reference(*inputs), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("code", ["RELU", "RELU6"])
+def test_relus_change_the_scale_as_litert_does(code: str) -> None:
+    x, y = wide("x", (1, 4001), 0.0007), wide("y", (1, 4001), 0.0004)
+    raw = changed(emit(graph_of(Lut16(x=x, y=y, function=Function.LEAKY_RELU, alpha=0.5))), renamed(code))
+    inputs = [random_like(x)]
+    assert [op.kind for op in read(raw).ops] == ["lut_16", "clamp"]
+    np.testing.assert_array_equal(read(raw).reference(*inputs)[0], run_litert(raw, *inputs)[0])
+
+
+def changed(raw: bytes, change: Callable[[tflite.Model], None]) -> bytes:
+    model = read_root_table(tflite.Model, raw, tflite.IDENTIFIER)
+    change(model)
+    return write_flatbuffer(model, tflite.IDENTIFIER)
+
+
+def renamed(code: str) -> Callable[[tflite.Model], None]:
+    def change(model: tflite.Model) -> None:
+        (known,) = model.operator_codes
+        known.deprecated_builtin_code = known.builtin_code = tflite.OPERATOR_NUMBERS[code]
+        model.subgraphs[0].operators[0].options = None
+        model.subgraphs[0].operators[0].options_type = 0
+
+    return change
+
+
+def int32_bias(model: tflite.Model) -> None:
+    """The bias in int32, as it is without the option that says so."""
+    bias = model.subgraphs[0].tensors[model.subgraphs[0].operators[0].inputs[2]]
+    data = model.buffers[bias.buffer].data
+    assert data is not None
+    bias.type = ElementType.INT32
+    model.buffers[bias.buffer].data = data.view("<i8").astype("<i4").view(np.uint8)
+
+
+def named_int32_bias(model: tflite.Model) -> None:
+    int32_bias(model)
+    model.subgraphs[0].operators[0].options.quantized_bias_type = ElementType.INT32
+
+
+def another_zero_point(model: tflite.Model) -> None:
+    model.subgraphs[0].tensors[0].quantization.zero_point = [3]
+
+
+def powers_of_two(model: tflite.Model) -> None:
+    model.subgraphs[0].operators[0].options.pot_scale_int16 = True
+
+
+def first_of_16_bits(cls: type[Op]) -> Op:
+    return next(op for op in cls.examples() if op.operands[0].dtype is DType.INT16)
+
+
+SUM = make_op(Add, wide("y", (), 2.0**-9), a=wide("a", (3,), 2.0**-10), b=wide("b", (3,), 2.0**-9), **BOUNDS)
+
+
+@pytest.mark.parametrize(
+    ("op", "change", "words"),
+    [
+        (first_of_16_bits(Conv2d), int32_bias, "reads other bytes"),
+        (first_of_16_bits(Conv2d), named_int32_bias, "rounds twice"),
+        (first_of_16_bits(Linear), int32_bias, "reads other bytes"),
+        (first_of_16_bits(Clamp), another_zero_point, "zero point 0"),
+        (SUM, powers_of_two, "pot_scale_int16"),
+    ],
+    ids=["bias", "named bias", "linear bias", "zero point", "shifted sum"],
+)
+def test_what_litert_computes_otherwise_is_refused(
+    op: Op, change: Callable[[tflite.Model], None], words: str
+) -> None:
+    with pytest.raises(pillion.PillionError, match=words):
+        read(changed(emit(graph_of(op)), change))
+
+
+def test_a_layer_takes_the_int32_bias_that_its_option_names() -> None:
+    op = first_of_16_bits(Linear)
+    raw, inputs = changed(emit(graph_of(op)), named_int32_bias), [random_like(op.activations[0])]
+    np.testing.assert_array_equal(read(raw).reference(*inputs)[0], run_litert(raw, *inputs)[0])
+
+
+def test_biases_are_int64_in_the_file() -> None:
+    raw = emit(graph_of(first_of_16_bits(Conv2d)))
+    model = read_root_table(tflite.Model, raw, tflite.IDENTIFIER)
+    types = [tensor.type for tensor in model.subgraphs[0].tensors]
+    assert codes_in(raw)[0] == "CONV_2D"
+    assert types.count(ElementType.INT64) == 1
+
+
+@pytest.mark.parametrize("function", [Function.SIGMOID, Function.TANH])
+def test_functions_of_every_16_bit_number(function: Function, tmp_path: Path) -> None:
+    every: Array = np.arange(-(2**15), 2**15).astype(np.int16).reshape(16, 4096)
+    x, y = wide("x", every.shape, 0.0003), Value("y", TensorType(every.shape, DType.INT16, OUTPUT_16))
+    path = tmp_path / "net.tflite"
+    path.write_bytes(emit(graph_of(Lut16(x=x, y=y, function=function))))
+    program, (wanted,) = pillion.compile(str(path), target="cortex-m33"), run_litert(path.read_bytes(), every)
+    for executor in ("reference", "host", "mps2-an505"):
+        found = np.asarray(program.run(every, on=executor))
+        np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
