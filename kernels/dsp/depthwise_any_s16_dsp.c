@@ -16,7 +16,7 @@ static inline int32_t two(const int16_t *at) {
 }
 
 static inline int16_t rounded(int32_t sum, int32_t factor) {
-    __asm(ROUND_16(SIGNED, "%0", "%1") : "+r"(sum) : "r"(factor));
+    __asm(ROUND_16(SIGNED, "%0", "%1") : "+&r"(sum) : "r"(factor));
     return (int16_t)sum;
 }
 

@@ -28,7 +28,7 @@ static inline void pillion_dsp_clamp_to(int16_t *y, const int16_t *x, int32_t co
               "sel %0, %0, %2\n"
               "ssub16 %1, %0, %3\n"
               "sel %0, %3, %0\n"
-              : "+r"(two), "=&r"(apart)
+              : "+&r"(two), "=&r"(apart)
               : "r"(lows), "r"(highs));
         memcpy(y, &two, 4);
     }

@@ -63,7 +63,7 @@ BARE_TARGETS = [name.removesuffix("+int8") for name in TARGETS]
         ("pillion ops --device cortex-m", list(CORES)),
         ("pillion compile --optimize ", ["speed", "size"]),
         ("pillion compile --io-layout n", ["nchw", "nhwc"]),
-        ("pillion compile --io-dtype i", ["int8"]),
+        ("pillion compile --io-dtype i", ["int8", "int16"]),
         ("pillion compile --runtime ", ["1.4", "1.5"]),
         ("pillion compile -m no-such-model", []),
     ],

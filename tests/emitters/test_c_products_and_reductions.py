@@ -46,8 +46,9 @@ def all_in_one(ops: list[Op], arithmetic: Arithmetic) -> Graph:
 
 def fills(v: Value) -> list[Array]:
     """Random levels, both ends, the zero point, and alternating ends."""
-    alternating = np.where(np.arange(v.type.elements).reshape(v.shape) % 2, 127, -128).astype(np.int8)
-    constant = [np.full(v.shape, level, np.int8) for level in (-128, 127, v.zero_point)]
+    (least, most), dtype = v.dtype.bounds, v.dtype.numpy
+    alternating = np.where(np.arange(v.type.elements).reshape(v.shape) % 2, most, least).astype(dtype)
+    constant = [np.full(v.shape, level, dtype) for level in (least, most, v.zero_point)]
     return [random_like(v, 1), random_like(v, 2), *constant, alternating]
 
 

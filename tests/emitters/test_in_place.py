@@ -27,5 +27,7 @@ def test_kernels_allow_what_the_portable_one_allows(cls: type[Op], isa: Isa) -> 
 @pytest.mark.parametrize("cls", ELEMENTWISE, ids=lambda cls: cls.kind)
 def test_an_operand_of_the_same_shape_may_be_overwritten(cls: type[Op]) -> None:
     for op in cls.examples():
-        alike = {v for v in op.activations if v.shape == op.results[0].shape}
+        y = op.results[0]
+        sized = [v for v in op.activations if v.dtype.size_bytes == y.dtype.size_bytes]
+        alike = {v for v in sized if v.shape == y.shape}
         assert set(PORTABLE[cls].in_place(op)) == alike, op

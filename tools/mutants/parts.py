@@ -46,6 +46,7 @@ PARTS = (
     Part("passes", ("passes", "partition")),
     Part("quantize", ("importers/pytorch", "capture"), "importers/torch"),
     Part("importers", ("importers",)),
+    Part("executorch", ("importers",)),
     Part("emitters", ("emitters", "run", "importers")),
     Part("devices", ("devices", "partition")),
     Part("run", ("run", "boards")),

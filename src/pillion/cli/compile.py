@@ -74,7 +74,7 @@ def compile(
         Optional[str],
         option(
             RESULT,
-            "Kernels of a .pte (default: cortex_m); of a .pte or .plm: a firmware's manifest.json.",
+            "Kernels of a .pte (default cortex_m), or the manifest.json of a firmware.",
             metavar="cortex_m|pillion|FILE",
         ),
     ] = None,

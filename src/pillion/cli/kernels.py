@@ -37,7 +37,7 @@ def kernels(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the kernels of a firmware that runs .plm files, or .pte files with images.
+    """Write the kernels of a firmware that runs .plm or .pte files.
 
     The folder has the run-time, too: build its C files into the firmware once. Models compiled later with
     --kernels DIR/manifest.json run in it, or are refused with the kernel that is missing."""

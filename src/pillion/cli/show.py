@@ -30,7 +30,7 @@ def show(
     file: Annotated[
         Path,
         argument(
-            "A .plm, a .pte with images, npu_segment_N.bin of a C project, or a .tflite of NXP's converter.",
+            "A .plm, a .pte with images, an NPU's segment, or a .tflite of NXP's converter.",
             metavar="FILE",
         ),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of 16-bit tensors as LiteRT's int16 kernels compute them. (`WideLut` interpolates in our own arithmetic.)"""
+"""Functions of 16-bit tensors as LiteRT's int16 kernels compute them; `WideLut` interpolates in our own arithmetic."""
 
 from __future__ import annotations
 

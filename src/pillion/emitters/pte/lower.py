@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from pillion.emitters.pte.node import Delegate, KernelCall, NodeView, PteSettings, Temp
 from pillion.emitters.pte.table import steps
+from pillion.errors import PillionError
 from pillion.ir.graph import Graph, require_computed_outputs
 from pillion.ir.op import Op
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite
-from pillion.ir.types import Value
+from pillion.ir.types import DType, Value
 from pillion.memory import ALIGNMENT, MemoryLocation, MemoryPlan, Needs, OpMemory, plan_memory, states_to_copy
-from pillion.ops import Reshape
+from pillion.ops import Requantize, Reshape, TransposeConv2d
 from pillion.ops.movement import Movement, copy_op
 from pillion.ops.state_io import copy_new_states
 
@@ -34,9 +35,26 @@ class LoweredProgram:
         return MemoryLocation(self.temps[of]) if isinstance(of, Temp) else self.memory.spot(of)
 
 
+def refuse_16_bit_layers(graph: Graph) -> None:
+    """Raises if an op other than a move computes in 16 bits."""
+    for op in graph.ops:
+        if (
+            (op.takes_int16 or isinstance(op, (Requantize, TransposeConv2d)))
+            and not isinstance(op, Movement)
+            and DType.INT16 in {v.dtype for v in (*op.operands, *op.results)}
+        ):
+            raise PillionError(
+                f"{op.kind} `{op.name}` has no exact ExecuTorch form",
+                rule="layers of .pte files are int8",
+                here=", ".join(map(repr, op.activations)),
+                help="--kernels pillion, or -o FOLDER",
+            )
+
+
 def lower(graph: Graph, settings: PteSettings) -> LoweredProgram:
     """Returns the calls and the memory plan of a graph. Copies are added where a state's next value cannot be
     computed in place."""
+    refuse_16_bit_layers(graph)
     graph = copies_as_reshapes(graph)
     require_computed_outputs(graph)
     graph = copy_new_states(graph)

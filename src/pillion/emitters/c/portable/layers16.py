@@ -22,7 +22,7 @@ from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.walk import few_walk_axes
 from pillion.ir import numerics
 from pillion.ir.numerics import INT16_MAX, Arithmetic
-from pillion.ir.types import DType
+from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
@@ -110,8 +110,9 @@ def row_sum_fits(op: Softmax) -> Verdict:
 
 def has_one_scale(op: Clamp) -> Verdict:
     """Checks whether a clamp leaves the scale as it is."""
-    same = op.x.type.quant == op.y.type.quant
-    return Verdict("scales", same, "equal", f"{op.x.type.quant} and {op.y.type.quant}")
+    return Verdict(
+        "scales", op.x.type.quant == op.y.type.quant, "equal", f"{op.x.type.quant} and {op.y.type.quant}"
+    )
 
 
 def linear_in_double(op: Linear) -> Params:
@@ -151,6 +152,11 @@ def has_int16(op: Requantize) -> Verdict:
     return Verdict("types", DType.INT16 in types, "one is int16", " and ".join(t.value for t in types))
 
 
+def in_place_same_size(op: Requantize) -> tuple[Value, ...]:
+    """Returns the operand of a conversion between tensors of one size."""
+    return (op.x,) if op.x.dtype.size_bytes == op.y.dtype.size_bytes else ()
+
+
 PAIR_16 = (has_dtypes("a b y", DType.INT16), few_walk_axes)
 KERNELS: tuple[Kernel, ...] = (
     kernel_16(Conv2d, "conv2d_s16", conv_params, requires=LAYER_16),
@@ -171,7 +177,9 @@ KERNELS: tuple[Kernel, ...] = (
     kernel_16(TransposeConv2d, "transpose_conv2d_s16", transposed_params, requires=LAYER_16),
     *(kernel_16(op, "add_s16", requires=PAIR_16, in_place="a b") for op in (Add, Sub)),
     *(kernel_16(op, f"{op.kind}_s16", requires=PAIR_16, in_place="a b") for op in (Mul, Minimum, Maximum)),
-    kernel_16(Requantize, requantize_routine, requantize_params, requires=(has_int16,)),
+    kernel_16(
+        Requantize, requantize_routine, requantize_params, requires=(has_int16,), in_place=in_place_same_size
+    ),
     kernel_16(Lut16, lut_routine, lut_params, requires=(INT16_XY,), in_place="x"),
     kernel_16(BatchMatmul, "batch_matmul_s16", matmul_params, requires=(has_dtypes("a b y", DType.INT16),)),
     kernel_16(Softmax, "softmax_s16", softmax_params, requires=(INT16_XY, row_sum_fits), in_place="x"),

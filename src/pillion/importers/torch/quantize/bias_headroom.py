@@ -54,7 +54,7 @@ def _observer_behind(prepared: GraphModule, layer: Node) -> Any:
 
 
 def _widen_weight_range(weights: PerChannelMinMaxObserver | MinMaxObserver, x: Any, bias: Tensor) -> None:
-    if x is None:
+    if x is None or not weights.max_val.numel():  # not observed yet: a module prepared for training
         return
     input_scale, _ = x.calculate_qparams()
     channels = weights.max_val.numel()
@@ -73,7 +73,7 @@ def _fit_16_bit_kernels(
     """Widens weight ranges for kernels that are several times faster: by at most a factor of two, if sums of 16-bit products
     then fit 32 bits; and in channels that are so small that the ratio of scales would be below 2^-17."""
     axis = getattr(observer, "ch_axis", None)
-    if axis is None or weights is None or bias.numel() != weights.shape[axis]:
+    if axis is None or weights is None or not observer.max_val.numel() or bias.numel() != weights.shape[axis]:
         return
     scales, step = observer.calculate_qparams()[0].double(), float(x.calculate_qparams()[0])
     magnitudes = weights.detach().double().abs().movedim(axis, 0).flatten(1).sum(1)
