@@ -123,9 +123,15 @@ HAVE_NONE = {"div", "resize_nearest", "resize_bilinear", "softmax", *OF_NUMBERS}
 rows of more than 511 elements."""
 
 
+def _has_16_bits(op: Op) -> bool:
+    """Whether an example is of 16 bits, for which the library has no kernels."""
+    return DType.INT16 in {v.dtype for v in (*op.operands, *op.results)}
+
+
 def test_most_examples_have_an_exact_form() -> None:
     refused = {
-        cls.kind: len(list(cls.examples())) - len(accepted(cls, Arithmetic.CMSIS_NN, "cortex-m33", "1.4").ops)
+        cls.kind: len([op for op in cls.examples() if not _has_16_bits(op)])
+        - len(accepted(cls, Arithmetic.CMSIS_NN, "cortex-m33", "1.4").ops)
         for cls in ALL_OPS
     }
     assert {kind for kind, count in refused.items() if count} <= HAVE_NONE
