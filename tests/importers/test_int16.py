@@ -136,6 +136,15 @@ def test_other_formats_refuse_wide_layers(suffix: str, tmp_path: Any) -> None:
     assert "-o FOLDER" in error.value.help
 
 
+def test_images_in_pte_files_have_wide_layers(tmp_path: Any) -> None:
+    """The image of the file computes what the program does."""
+    program = compiled("residual", precision="int16")
+    program.save(tmp_path / "net.pte", kernels="pillion")
+    payload = (tmp_path / "net.pte").read_bytes()
+    assert b"PillionBackend" in payload
+    assert program.image()[:16] in payload
+
+
 def test_samples_of_16_bits_go_in_as_they_are() -> None:
     net, samples = built("residual")
     program = pillion.compile(
