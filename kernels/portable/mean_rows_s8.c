@@ -2,7 +2,7 @@
  * Means of what comes a few rows at a time: integer sums are the same in any order. */
 #include "pillion/kernels.h"
 #include "pillion/requantize.h"
-#include "row_sums.h"
+#include "sums_of_rows.h"
 
 void pillion_mean_rows_s8(const pillion_mean_rows_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
     int32_t *const sums = scratch;

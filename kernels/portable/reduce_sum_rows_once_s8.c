@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pillion/kernels.h"
 #include "pillion/requantize.h"
-#include "row_sums.h"
+#include "sums_of_rows.h"
 
 void pillion_reduce_sum_rows_once_s8(const pillion_reduce_sum_rows_once_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
     int32_t *const sums = scratch;

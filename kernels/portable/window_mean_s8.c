@@ -2,7 +2,7 @@
  * Means over a window that moves: what enters is added to the sums of what stays, and what leaves next is subtracted. */
 #include "pillion/kernels.h"
 #include "pillion/requantize.h"
-#include "row_sums.h"
+#include "sums_of_rows.h"
 
 void pillion_window_mean_s8(const pillion_window_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
     int32_t *const sums = scratch;

@@ -2,7 +2,7 @@
  * Average pools over a window that moves, as pillion_window_mean_s8: means half away from zero. */
 #include "pillion/kernels.h"
 #include "pillion/requantize.h"
-#include "row_sums.h"
+#include "sums_of_rows.h"
 
 void pillion_window_pool_s8(const pillion_window_pool_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
     int32_t *const sums = scratch;

@@ -94,6 +94,13 @@ def test_the_head_says_what_lies_in_which_register(path: Path) -> None:
     assert "Registers" in head
 
 
+def test_portable_headers_have_names_of_their_own() -> None:
+    """A project has portable kernels beside those of one instruction set, all in one folder."""
+    portable = {path.name for path in (KERNELS / "portable").glob("*.h")}
+    for folder in ("dsp", "mve", "scalar", "host"):
+        assert not portable & {path.name for path in (KERNELS / folder).glob("*.h")}, folder
+
+
 def test_the_readme_names_files_that_there_are() -> None:
     named = re.findall(r"`([\w/]+\.[ch])`", (KERNELS / "README.md").read_text())
     there = {

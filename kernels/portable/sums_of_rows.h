@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Sums of elements that lie apart, to which rows are added a few at a time. */
-#ifndef PILLION_ROW_SUMS_H
-#define PILLION_ROW_SUMS_H
+#ifndef PILLION_SUMS_OF_ROWS_H
+#define PILLION_SUMS_OF_ROWS_H
 
 #include <stdint.h>
 
