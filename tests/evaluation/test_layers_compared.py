@@ -53,6 +53,15 @@ class Chain(nn.Module):
         return self.last(self.two(self.one(x).relu()).relu().mean((2, 3)))
 
 
+def test_tensors_of_16_bits_are_layers_too() -> None:
+    narrow, wide = compared(Chain()), compared(Chain(), precision="int16")
+    assert by_name(narrow).keys() == by_name(wide).keys()
+    assert narrow.output_db is not None
+    assert wide.output_db is not None
+    assert wide.output_db > narrow.output_db + 10
+    assert not any("256 levels" in layer.hint.reason for layer in wide.layers)
+
+
 class Joined(nn.Module):
     """Two branches of very different size under one scale."""
 

@@ -92,15 +92,17 @@ def hint_of(op: Op, value: Value, tensor: NoisyTensor, shares_with: str = "") ->
             True,
         )
     if tensor.rounding > DOMINANT_SHARE * tensor.noise:
-        return _range_hint(op, tensor, low, high, shares_with)
+        return _range_hint(op, tensor, value, shares_with)
     return Hint("the rounding of its weights" if op.macs else "its arithmetic in integers", TRAIN, True)
 
 
-def _range_hint(op: Op, tensor: NoisyTensor, low: float, high: float, shares_with: str) -> Hint:
+def _range_hint(op: Op, tensor: NoisyTensor, value: Value, shares_with: str) -> Hint:
     """Returns the hint for rounding noise, by how well the range fits the values."""
+    low, high = _representable_range(value)
+    levels = f"{2 ** (8 * value.dtype.size_bytes)} levels"
     used = (max(tensor.high, 0) - min(tensor.low, 0)) / (high - low)
     if used < DOMINANT_SHARE:
-        return _unused_range_hint(used, shares_with)
+        return _unused_range_hint(used, levels, shares_with)
     assert tensor.clipped is not None
     best = int(np.argmin(tensor.clipped))
     gain = 10 * np.log10(max(tensor.clipped[0], 1e-300) / max(tensor.clipped[best], 1e-300))
@@ -120,11 +122,11 @@ def _range_hint(op: Op, tensor: NoisyTensor, low: float, high: float, shares_wit
             else "change the model: bring the channels to one size before this",
             False,
         )
-    return Hint("256 levels, well used", TRAIN, True)
+    return Hint(f"{levels}, well used", TRAIN, True)
 
 
-def _unused_range_hint(used: float, shares_with: str) -> Hint:
-    reason = f"{used:.0%} of its 256 levels are used"
+def _unused_range_hint(used: float, levels: str, shares_with: str) -> Hint:
+    reason = f"{used:.0%} of its {levels} are used"
     if shares_with:
         return Hint(
             f"{reason}: it shares a scale with what comes together in `{shares_with}`",

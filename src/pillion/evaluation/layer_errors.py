@@ -22,7 +22,7 @@ from pillion.evaluation.tensor_matching import (
     TensorMatch,
     float_name,
     integer_op_executor,
-    is_int8,
+    is_computed_integer,
     match_tensor,
 )
 from pillion.ir.graph import Graph
@@ -206,7 +206,7 @@ class LayerErrorMeasurement:
         return ""
 
     def _match_float_tensors(self, values: Any, program_values: Mapping[Value, Array]) -> None:
-        candidates = [v for op in self.steps.graph.ops for v in op.results if is_int8(v)]
+        candidates = [v for op in self.steps.graph.ops for v in op.results if is_computed_integer(v)]
         for value in candidates:
             match = match_tensor(value, self.floats.tensor(values, float_name(value)), program_values[value])
             if match is None:

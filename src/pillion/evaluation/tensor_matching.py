@@ -13,12 +13,12 @@ from pillion.data.sample import Array, InputSpec
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, Value
+from pillion.ir.types import DType, PerTensor, Value, real_name
 from pillion.ops import Segment
 from pillion.partition import inline_segments
 
-SUFFIXES = ("_i8", "_i16", "_q")
-"""Suffixes of int8 tensors' names."""
+QUANTIZED_INPUT = "_q"
+"""The suffix of a quantized input's name."""
 MOST_RANK = 5
 
 
@@ -81,17 +81,15 @@ class TensorMatch:
         return (held.astype(np.float64) - self.value.zero_point) * self.value.scale
 
 
-def is_int8(value: Value) -> bool:
-    """Whether a tensor is computed int8 with a single scale."""
-    return not value.is_constant and value.dtype is DType.INT8 and isinstance(value.type.quant, PerTensor)
+def is_computed_integer(value: Value) -> bool:
+    """Whether a tensor is computed, of 8 or 16 bits, with a single scale."""
+    is_one = value.dtype in (DType.INT8, DType.INT16) and isinstance(value.type.quant, PerTensor)
+    return is_one and not value.is_constant
 
 
 def float_name(value: Value) -> str:
-    """Returns the name of the float tensor that an int8 tensor may have."""
-    for suffix in SUFFIXES:
-        if value.name.endswith(suffix):
-            return value.name.removesuffix(suffix)
-    return value.name
+    """Returns the name of the float tensor that an integer tensor may have."""
+    return real_name(value.name.removesuffix(QUANTIZED_INPUT))
 
 
 def match_tensor(value: Value, real: Array | None, held: Array) -> TensorMatch | None:

@@ -18,13 +18,14 @@ from pillion.importers.torch.fx_nodes import SOURCE_NODE
 from pillion.importers.torch.quantize.converted_program import canonicalize_converted, refuse_float_nodes
 from pillion.importers.torch.to_graph import import_program
 from pillion.ir.graph import c_identifier
+from pillion.ir.types import real_name
 from pillion.program import Program
 from pillion.targets import find_target
 
 OPTIONS = "pillion"
 """Key of the compile spec that holds target and options."""
-SUFFIXES = ("_i8", "_q", "_f")
-"""What names of values add to names of nodes."""
+QUANTIZED, REAL = "_q", "_f"
+"""What names of values at borders add to names of nodes."""
 
 
 def compile_spec(target: str, options: Mapping[str, Any]) -> CompileSpec:
@@ -66,4 +67,4 @@ def compile_partition(
 
 def _node_name(value: str) -> str:
     """Returns the name of the node that a value is named after."""
-    return next((value.removesuffix(s) for s in SUFFIXES if value.endswith(s)), value)
+    return real_name(value.removesuffix(QUANTIZED).removesuffix(REAL))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -220,6 +221,19 @@ class Value:
                 raise ValueError(f"the scale of {self.name} is not known")
             case _:
                 raise ValueError(f"{self.name} is not quantized")
+
+
+def integer_name(name: str, dtype: DType) -> str:
+    """Returns the name of a float tensor's integer form: `conv_i8`, `conv_i16`."""
+    return f"{name}_i{8 * dtype.size_bytes}"
+
+
+def real_name(name: str) -> str:
+    """Returns the name of the float tensor of which a name is the integer form, or the name itself."""
+    return _INTEGER_FORM.sub("", name)
+
+
+_INTEGER_FORM = re.compile(r"_i(8|16)$")
 
 
 def constant_value(name: str, data: Array, quant: Quant | None = None) -> Value:

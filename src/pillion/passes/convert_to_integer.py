@@ -20,6 +20,7 @@ from pillion.ir.types import (
     TensorType,
     Value,
     constant_value,
+    integer_name,
 )
 from pillion.ops import (
     Add,
@@ -173,8 +174,7 @@ class _IntegerConversion:
         )
 
     def emit(self, op: Op, operands: dict[Value, Value], type: TensorType, clamp: Lut | None = None) -> Value:
-        bits = 8 * type.dtype.size_bytes
-        y = Value(self.names.fresh(f"{(clamp or op).results[0].name}_i{bits}"), type)
+        y = Value(self.names.fresh(integer_name((clamp or op).results[0].name, type.dtype)), type)
         fields: dict[str, Any] = {"y": y}
         if isinstance(op, (Convolution, Linear)):
             fields["bias"] = quantized_bias(op, operands[op.x], self.names)

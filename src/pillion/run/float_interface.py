@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pillion.data.sample import InputSpec
 from pillion.ir.graph import Graph
-from pillion.ir.types import Array, Shape, Value
-
-INTEGER_FORM = re.compile(r"_i(8|16)$")
-"""The suffix of a tensor's quantized form."""
+from pillion.ir.types import Array, Shape, Value, real_name
 
 
 class FloatModel(Protocol):
@@ -28,7 +24,7 @@ class FloatModel(Protocol):
 
 def imported_name(value: Value) -> str:
     """Returns a tensor's import name."""
-    return INTEGER_FORM.sub("", value.name)
+    return real_name(value.name)
 
 
 def graph_inputs(graph: Graph, floats: Mapping[str, Array]) -> list[Array]:
