@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import pickle
+import re
 import shutil
 import struct
 import subprocess
@@ -25,6 +26,7 @@ from example_graphs import samples_of
 from pillion.compile_options import Memory, Stream
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.lower import CProgram, lower
+from pillion.emitters.image import kernel_set
 from pillion.emitters.image.kernel_set import kernel_set_files, kernels_of_core, write_kernel_set
 from pillion.emitters.image.writer import image_bytes
 from pillion.emitters.image_delegate import emit_with_images
@@ -238,3 +240,19 @@ def test_tensors_elsewhere_are_copied_to_an_arena_of_the_temp_allocator(library:
     pte = Writer(lowered).program(lambda: compose_record({"core": CORE, "runtime": "1.4", "model": "m"}, b""))
     (found,), said = executed(library, [(pte, samples := samples_of(graph))])
     assert found == answers(graph, samples), said
+
+
+@pytest.mark.skipif(shutil.which("arm-none-eabi-g++") is None, reason="needs the compiler of the core")
+def test_the_guide_says_what_init_allocates(tmp_path: Path) -> None:
+    """The compiler judges the number of the guide: the size of the delegate's handle on a core."""
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "executorch-delegate.md").read_text("utf-8")
+    said = re.search(r"takes (\d+) bytes from the method allocator", page)
+    assert said is not None
+    source = f"""#include "pillion_image.h"
+struct Handle {{ pillion_image model; bool has_run; }};
+static_assert(sizeof(Handle) == {said[1]}, "");
+"""
+    (tmp_path / "size.cpp").write_text(source)
+    runtime = Path(kernel_set.__file__).parent / "runtime"
+    command = ["arm-none-eabi-g++", "-mcpu=cortex-m33", "-fsyntax-only", f"-I{runtime}", "size.cpp"]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0

@@ -190,3 +190,45 @@ def test_joins_pads_and_channels_that_are_nearly_zero_keep_their_bits() -> None:
         found = np.asarray(program.run(x.numpy(), on="host"))
         np.testing.assert_array_equal(found, program.run(x.numpy(), on="reference"))
         assert np.abs(found - exact).max() < 1e-2 * np.abs(exact).max()
+
+
+def test_more_elements_than_16_bits_count() -> None:
+    """An image of 67,950 elements, and 90,600 results."""
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 1)).eval()
+    samples = [torch.randn(1, 3, 150, 151) for _ in range(2)]
+    program = pillion.compile(
+        net, samples[0], calibrate=samples, target="cortex-m33", precision="int16", progress=False
+    )
+    exact = program.run(samples[1].numpy(), on="reference")
+    for executor in ("host", "mps2-an505"):
+        np.testing.assert_array_equal(program.run(samples[1].numpy(), on=executor), exact)
+
+
+class Decoder(nn.Module):
+    """What makes pictures larger, and extrema of two tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grow = nn.ConvTranspose2d(3, 5, 3, stride=2, padding=1)
+        self.last = nn.Conv2d(5, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Runs the net."""
+        x = self.grow(x)
+        return self.last(torch.maximum(torch.minimum(x, x.flip(3)), x * 0.5))
+
+
+def test_transposed_convolutions_and_extrema_have_16_bits() -> None:
+    torch.manual_seed(4)
+    net, samples = Decoder().eval(), [torch.randn(2, 3, 5, 7) for _ in range(8)]
+    program = pillion.compile(
+        net, samples[0], calibrate=samples, target="cortex-m33", precision="int16", progress=False
+    )
+    assert DType.INT8 not in {op.results[0].dtype for op in program.graph.ops}
+    for x in samples[:2]:
+        exact = program.run(x.numpy(), on="reference")
+        for executor in ("host", "mps2-an505"):
+            np.testing.assert_array_equal(program.run(x.numpy(), on=executor), exact)
+        wanted = net(x).detach().numpy()
+        assert np.abs(exact - wanted).max() < 1e-2 * np.abs(wanted).max()

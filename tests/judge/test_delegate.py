@@ -75,10 +75,13 @@ DECOMPOSED: dict[str, Callable[[], Built]] = {
 def compiled(core: Core) -> dict[str, Program]:
     built = {name: make() for name, make in DECOMPOSED.items()}
     torch.manual_seed(0)
-    return {
+    programs = {
         name: pillion.compile(module.eval(), inputs, target=CORES[core], progress=False)
         for name, (module, inputs) in built.items()
     }
+    module, inputs = built["attention"]
+    wide = pillion.compile(module, inputs, target=CORES[core], precision="int16", progress=False)
+    return {**programs, "attention in 16 bits": wide}
 
 
 @pytest.mark.turns(5)

@@ -239,6 +239,8 @@ class Extremum(Binary):
 class Minimum(Extremum):
     """Returns the smaller of a and b."""
 
+    takes_int16 = True
+
     beyond = 127
 
     combine = staticmethod(np.minimum)
@@ -247,6 +249,8 @@ class Minimum(Extremum):
 @op("maximum", quantization=Quantization.SHARED)
 class Maximum(Extremum):
     """Returns the larger of a and b."""
+
+    takes_int16 = True
 
     beyond = -128
 

@@ -98,6 +98,8 @@ class Dequantize(Unary):
 class Requantize(Unary):
     """Changes scale and zero point; converts between uint8 and int8, and between int8 and int16."""
 
+    takes_int16 = True
+
     to: DType = DType.INT8
 
     @property

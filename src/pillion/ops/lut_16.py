@@ -72,6 +72,8 @@ class Lut16(Unary):
     """Applies sigmoid, tanh or leaky relu to each element of a 16-bit tensor, as LiteRT does: the first two by
     interpolation in a table of 256 entries, with results in steps of 2^-15."""
 
+    takes_int16 = True
+
     function: Function = Function.SIGMOID
     alpha: float = 0.0
 

@@ -290,3 +290,9 @@ def _drop_axis(shape: Shape, axis: int) -> Shape:
 
 def _replace_axis_entry(numbers: tuple[int, ...], axis: int, number: int) -> tuple[int, ...]:
     return (*numbers[:axis], number, *numbers[axis + 1 :])
+
+
+def computes_in_16_bits(op: Op) -> bool:
+    """Whether an op computes with 16-bit tensors, for which other runtimes lack kernels; moves take any width."""
+    is_wide = DType.INT16 in {v.dtype for v in (*op.activations, *op.results)}
+    return op.takes_int16 and is_wide and not isinstance(op, Movement)

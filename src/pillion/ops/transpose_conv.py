@@ -34,6 +34,8 @@ class TransposeConv2d(Convolution):
     times the stride on. `padding` is cut off the result; `output_padding` is added at its bottom and right,
     where only the bias arrives."""
 
+    takes_int16 = True
+
     output_padding: Pair = (0, 0)
 
     @property

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.op import Op
-from pillion.ir.types import DType
-from pillion.ops import Lut16, Maximum, Minimum, Requantize, TransposeConv2d, flatten_ops
-from pillion.ops.movement import Movement
+from pillion.ops import flatten_ops
+from pillion.ops.movement import computes_in_16_bits
 from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
 from pillion.passes.demote_sums import WIDE, demote_sums
@@ -54,15 +52,11 @@ def legalize_for_runtime(
     return graph
 
 
-OF_FILES = (Lut16, Maximum, Minimum, Requantize, TransposeConv2d)
-"""Ops that have 16 bits in files that LiteRT runs, beside those that `--int16` widens."""
-
-
 def refuse_16_bit_ops(graph: Graph, is_litert: bool = False) -> None:
     """Raises if layers and pools have 16 bits, as the user wished: that is not to be made coarser silently. In
     LiteRT's arithmetic they stay, unless an op between them has none."""
     ops = list(flatten_ops(graph.ops))
-    wide = [op for op in ops if _is_16_bit_layer(op)]
+    wide = [op for op in ops if computes_in_16_bits(op)]
     refused = [op for op in ops if isinstance(op, WIDE)] if wide and is_litert else wide
     for op in refused:
         raise PillionError(
@@ -72,10 +66,3 @@ def refuse_16_bit_ops(graph: Graph, is_litert: bool = False) -> None:
             here=f"`{op.name}` of `{graph.name}`" + (f"  ({op.source})" if op.source else ""),
             help="-o FOLDER, -o NAME.plm, --kernels pillion for a .pte, or leave --precision and --int16 out",
         )
-
-
-def _is_16_bit_layer(op: Op) -> bool:
-    is_wide = DType.INT16 in {v.dtype for v in (*op.activations, *op.results)}
-    if isinstance(op, OF_FILES):
-        return is_wide
-    return op.takes_int16 and not isinstance(op, Movement) and op.results[0].dtype is DType.INT16

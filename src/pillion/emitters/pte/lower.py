@@ -13,10 +13,10 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph, require_computed_outputs
 from pillion.ir.op import Op
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite
-from pillion.ir.types import DType, Value
+from pillion.ir.types import Value
 from pillion.memory import ALIGNMENT, MemoryLocation, MemoryPlan, Needs, OpMemory, plan_memory, states_to_copy
-from pillion.ops import Requantize, Reshape, TransposeConv2d
-from pillion.ops.movement import Movement, copy_op
+from pillion.ops import Reshape
+from pillion.ops.movement import Movement, computes_in_16_bits, copy_op
 from pillion.ops.state_io import copy_new_states
 
 
@@ -38,11 +38,7 @@ class LoweredProgram:
 def refuse_16_bit_layers(graph: Graph) -> None:
     """Raises if an op other than a move computes in 16 bits."""
     for op in graph.ops:
-        if (
-            (op.takes_int16 or isinstance(op, (Requantize, TransposeConv2d)))
-            and not isinstance(op, Movement)
-            and DType.INT16 in {v.dtype for v in (*op.operands, *op.results)}
-        ):
+        if computes_in_16_bits(op):
             raise PillionError(
                 f"{op.kind} `{op.name}` has no exact ExecuTorch form",
                 rule="layers of .pte files are int8",
