@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
+from pillion.importers.torch.quantize import precision_search
 from pillion.ir.types import DType
 from pillion.ops import Conv2d, WideAdd
 
@@ -232,3 +233,26 @@ def test_transposed_convolutions_and_extrema_have_16_bits() -> None:
             np.testing.assert_array_equal(program.run(x.numpy(), on=executor), exact)
         wanted = net(x).detach().numpy()
         assert np.abs(exact - wanted).max() < 1e-2 * np.abs(wanted).max()
+
+
+def test_the_price_of_tensors_is_that_of_their_multiplications(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search counts what the program counts; elements of other ops come on top."""
+    searches: list[precision_search.PrecisionSearch] = []
+    choose = precision_search.PrecisionSearch.choose
+
+    def recorded(search: precision_search.PrecisionSearch, wish: float) -> Any:
+        searches.append(search)
+        return choose(search, wish)
+
+    monkeypatch.setattr(precision_search.PrecisionSearch, "choose", recorded)
+    net, samples = built("residual")
+    program = pillion.compile(
+        net, samples[0], calibrate=samples, target="cortex-m33", min_quality="10dB", progress=False
+    )
+    counted = sum(op.macs for op in program.graph.ops)
+    elements = sum(op.results[0].type.elements for op in program.graph.ops)
+    work = sum(precision_search.work_of(computation) for computation in searches[0].computations)
+    assert (
+        counted <= work * samples[0].shape[0] <= counted + 2 * elements
+        or counted <= work <= counted + 2 * elements
+    )

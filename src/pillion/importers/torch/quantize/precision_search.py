@@ -20,7 +20,7 @@ from torchao.quantization.pt2e import MinMaxObserver, ObserverBase, PerChannelMi
 from pillion.errors import PillionError
 from pillion.host_io.progress import stage
 from pillion.importers.torch.export import quiet_torch
-from pillion.importers.torch.fx_nodes import fake_result, module_of
+from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, module_of
 from pillion.importers.torch.loop_nodes import run_with_loops
 from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.quantize.bias_correction import correct_biases
@@ -33,6 +33,7 @@ from pillion.importers.torch.quantize.precision import (
     widenable_observers,
 )
 from pillion.importers.torch.quantize.self_check import signal_to_noise_db
+from pillion.importers.torch.rows.quantization import RULES
 from pillion.ir.precision_choice import ChosenTensor, PrecisionChoice
 
 SAMPLES = 16
@@ -41,6 +42,8 @@ RANKING = 8
 """Samples that rank tensors."""
 TRIED = 16
 """Chosen tensors that are left out on trial."""
+CONVERSION = 25.0
+"""Multiplications that cost as much more in 16 bits as one element costs between widths, on a Cortex-M55."""
 Samples = Sequence[tuple[Tensor, ...]]
 
 
@@ -95,6 +98,8 @@ class PrecisionSearch:
         if everywhere < wish:
             raise self._unreachable(wish, before, everywhere)
         chosen, after = self._without_useless(*self._shortest_prefix(self._ranked(everything), wish), wish)
+        if self._price(chosen) >= self._price(self.candidates):
+            chosen, after = self.candidates, everywhere
         damages = [self._damage(chosen[:count]) for count in range(len(chosen) + 1)]
         gains = [10 * log10(old / new) if new else inf for old, new in pairwise(damages)]
         tensors = tuple(ChosenTensor(self.name(o), gain) for o, gain in zip(chosen, gains, strict=True))
@@ -127,6 +132,20 @@ class PrecisionSearch:
             if found >= wish:
                 chosen, quality = others, found
         return chosen, quality
+
+    def _price(self, wide: Collection[Any]) -> float:
+        """Estimates the work of all ops in 16 bits, and of conversions between widths."""
+        nodes = self._widened(wide).graph.find_nodes(op="call_module")
+        between = [node for node in nodes if node.all_input_nodes[0].op == "call_module"]
+        converted = sum(prod(_shape(node)) for node in between)
+        chosen = set(wide)
+        in_16_bits = (
+            work_of(c)
+            for c in self.computations
+            if c.has_form
+            and any(observer_of(self.prepared, node) in chosen for node in (c.result, *c.operands))
+        )
+        return sum(in_16_bits) + CONVERSION * converted
 
     def measured(self, wide: Collection[Any]) -> float:
         """Returns the least signal-to-noise ratio of all outputs in dB, as the quantized program has it."""
@@ -169,7 +188,7 @@ class PrecisionSearch:
     def cost(self, observer: Any) -> float:
         """Estimates the work of the ops that would read or make a tensor in 16 bits."""
         return sum(
-            _work(c)
+            work_of(c)
             for c in self.computations
             if any(observer_of(self.prepared, node) is observer for node in (c.result, *c.operands))
         )
@@ -198,19 +217,25 @@ def _leaves(outputs: Any) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
 
 
-def _work(computation: Computation) -> float:
+def work_of(computation: Computation) -> float:
     """Estimates multiplications and elements of a computation."""
     return sum(_work_of_call(node) for node in computation.calls) or 1.0
 
 
 def _work_of_call(node: Node) -> float:
-    result = fake_result(node)
-    elements = float(result.numel()) if isinstance(result, Tensor) else 1.0
-    shapes = [
-        fake_result(operand).shape for operand in node.all_input_nodes if fake_result(operand) is not None
-    ]
-    if "conv" in node.name and len(shapes) > 1:
-        return elements * prod(shapes[1][1:])
-    if ("linear" in node.name or "bmm" in node.name) and shapes:
-        return elements * shapes[0][-1]
-    return elements
+    """Estimates the multiplications of a layer or a product, or the elements of another result."""
+    elements = prod(_shape(node))
+    rule = RULES.get(node.target)
+    if rule is not None and rule.weight is not None:
+        return float(elements * prod(_shape(node.all_input_nodes[1])[1:]))
+    depth = _shape(node.all_input_nodes[0])[-1] if node.target is aten.bmm.default else 1
+    return float(elements * depth)
+
+
+def _shape(node: Node) -> tuple[int, ...]:
+    """Returns the shape of a tensor, observed or not."""
+    while node.op == "call_module":
+        node = node.all_input_nodes[0]
+    value = fake_result(node)
+    known = value if isinstance(value, Tensor) else constant_of(node)
+    return () if known is None else tuple(known.shape)
