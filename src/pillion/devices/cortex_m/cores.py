@@ -45,6 +45,11 @@ class Core:
         """The optional extensions that this variant omits."""
         return tuple(self.name.split(LEFT_OUT)[1:])
 
+    @property
+    def is_armv8m(self) -> bool:
+        """Whether it has the architecture Armv8-M with the main extension."""
+        return self.plain in ("cortex-m33", "cortex-m35p", "cortex-m52", "cortex-m55", "cortex-m85")
+
     def runs(self, isa: Isa) -> bool:
         """Whether the core runs kernels for an instruction set: the baseline always, others only if they are
         its own."""

@@ -22,6 +22,8 @@ from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, pa
 from pillion.host_io.project_folders import Listing, ProjectWrite, check_paths, sha256
 
 RUNTIME = ("pillion_image.c", "pillion_image_bind.c", "pillion_image_steps.h", "pillion_image.h")
+GUARD = ("pillion_guard.c", "pillion_guard.h")
+"""What runs images without trust in them, on Armv8-M."""
 DELEGATE = ("PillionBackend.cpp", "CMakeLists.txt")
 """What runs images in ExecuTorch's runtime."""
 TABLE, TABLE_HEADER = "pillion_kernels.c", "pillion_kernels.h"
@@ -64,7 +66,8 @@ def kernel_set_files(numbers: Iterable[int], core: Core, delegate: bool = False)
     kernels = [abi.kernels[number] for number in sorted(set(numbers))]
     for kernel in kernels:
         _require_core(kernel, core)
-    files: dict[str, Content] = {name: _runtime_file(name) for name in (*RUNTIME, *DELEGATE * delegate)}
+    runtime = (*RUNTIME, *GUARD * core.is_armv8m, *DELEGATE * delegate)
+    files: dict[str, Content] = {name: _runtime_file(name) for name in runtime}
     files |= {TABLE: _table(kernels, core), TABLE_HEADER: _runtime_file(TABLE_HEADER)}
     files |= {
         f"include/pillion/{path.name}": path.read_text("utf-8")

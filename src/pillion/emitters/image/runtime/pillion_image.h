@@ -2,9 +2,9 @@
  * Runs program images: compiled models that are data (`pillion compile ... -o net.plm`), not code of the firmware.
  *
  * An image is one read-only block, aligned to 16 bytes; it may lie anywhere in flash or RAM. pillion_image_open() checks all but
- * the numbers in the params of kernels, and the sizes of operands against them: whoever can compute a checksum can choose these, so
- * check the signature of an image from a network first. The other functions trust what it accepted: the block must not change while
- * the model is open.
+ * the numbers in the params of kernels, and the sizes of operands against them: whoever can compute a checksum can choose these. Check the
+ * signature of an image from a network, or run it by pillion_guard.h, which stops kernels that leave their memory. The other functions
+ * trust what pillion_image_open() accepted: the block must not change while the model is open.
  * No malloc, no stdio, no recursion, no globals: one pillion_image is one model, and several may run side by side. */
 #ifndef PILLION_IMAGE_H
 #define PILLION_IMAGE_H
@@ -36,7 +36,8 @@ typedef enum {
     PILLION_IMAGE_SCHEDULE,   /* the schedule has an unknown step, or its loops are wrong */
     PILLION_IMAGE_BOUNDS,     /* an operand leaves its memory, is written to flash, or is not aligned */
     PILLION_IMAGE_CALL,       /* the model runs by other functions: those for rows, or pillion_image_run */
-    PILLION_IMAGE_NPU         /* the model has NPU segments, and `npu` is NULL */
+    PILLION_IMAGE_NPU,        /* the model has NPU segments, and `npu` is NULL, or its run is guarded */
+    PILLION_IMAGE_STOPPED     /* pillion_guard.h: a kernel left its memory, or the run was stopped; outputs and state are invalid */
 } pillion_image_status;
 
 /* A kernel: the function that calls it, and the form of its call. */
