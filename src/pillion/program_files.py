@@ -144,7 +144,7 @@ def self_test_of(program: CompiledProgram, samples: SelfTestSamples) -> SelfTest
 def image(program: CompiledProgram, kernels: str | Path | None = None) -> bytes:
     """Returns the program as a program image. Raises if `kernels`, the manifest of a firmware's kernel set, lacks a kernel of it."""
     _require_firmware_kernels(program, kernels)
-    return image_bytes(program.lowered, program.target.core.name)
+    return image_bytes(program.lowered, program.target.core.name, reference_checksums(program.graph))
 
 
 def _require_firmware_kernels(program: CompiledProgram, kernels: str | Path | None) -> None:

@@ -11,7 +11,6 @@ import pytest
 from shell import Call, refused
 
 from pillion.emitters.image.reader import read_image
-from pillion.importers.pte.container import Container
 
 NET = Path(__file__).with_name("small_net.py")
 COMPILE = ("compile", "-m", f"{NET}:Net", "-t", "cortex-m33", "-q")
@@ -106,16 +105,41 @@ def test_a_pte_with_an_image_runs_on_a_board(tmp_path: Path, pillion: Call) -> N
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
     said = pillion("verify", tmp_path / "net.pte", "--json").facts
     assert [row["different"] for row in said["executors"]] == ["0", "0"]
-    other = Container((tmp_path / "net.pte").read_bytes(), "net").record
-    assert other is not None
-    wrong = (tmp_path / "net.pte").read_bytes().replace(other.checksums[:8].encode(), b"00000000")
-    at = wrong.rindex(b"pillion\1")
-    wrong = wrong[: at + 12] + zlib.crc32(wrong[at + 20 :]).to_bytes(4, "little") + wrong[at + 16 :]
-    (tmp_path / "wrong.pte").write_bytes(wrong)
-    assert pillion("verify", tmp_path / "wrong.pte", "--json").code == 1
+    right = read_image(tmp_path / "net.plm")
+    wrong = bytearray(right.content.replace(right.checksums[:8].encode(), b"00000000"))
+    wrong[12:16] = zlib.crc32(wrong[16:]).to_bytes(4, "little")
+    (tmp_path / "wrong.plm").write_bytes(wrong)
+    (tmp_path / "wrong.pte").write_bytes((tmp_path / "net.pte").read_bytes().replace(right.content, wrong))
+    for form, code in (("net.plm", 0), ("wrong.plm", 1), ("wrong.pte", 1)):
+        assert pillion("verify", tmp_path / form, "--json").code == code
     npu = tmp_path / "npu.pte"
     pillion(*COMPILE[:4], "imxrt700", "-q", "--kernels", "pillion", "-o", npu, "--json")
     refused(pillion("run", npu), "does not run on an emulated board", "delegates")
+
+
+@pytest.mark.torch
+@pytest.mark.qemu
+@pytest.mark.slow
+def test_a_report_shows_the_calls_of_an_image(folder: Path, pillion: Call) -> None:
+    image, page = folder / "reported.plm", folder / "image.html"
+    pillion(*COMPILE, "-o", image, "--json")
+    said = pillion("report", image, "-o", page, "--json").facts
+    text = page.read_text()
+    calls = said["calls"]
+    assert [call["what"] for call in calls if call["what"] not in text] == []
+    assert sum(said["instructions"][call["op"]] for call in calls) == said["measured"]["instructions"] > 0
+    arena = said["arena"]
+    assert arena["peak"]["bytes"] <= arena["arena_bytes"] == read_image(image).arena_bytes
+    ends = [one["offset"] + one["bytes"] for one in arena["residents"]]
+    assert max(ends) <= arena["arena_bytes"]
+    assert {r["what"] for r in arena["residents"]} >= {
+        "input",
+        "output",
+    }
+    quick = pillion("report", image, "--no-measure", "--json").facts
+    assert (quick["instructions"], quick["measured"]["instructions"]) == ([], None)
+    refused(pillion("report", image, "-o", page, "--data", NET), "compiled already", "--data")
+    refused(pillion("report", image, "-o", page, "--optimize", "size"), "compiled already", "--optimize")
 
 
 def test_wrong_uses_are_refused(tmp_path: Path, pillion: Call) -> None:
@@ -124,14 +148,13 @@ def test_wrong_uses_are_refused(tmp_path: Path, pillion: Call) -> None:
     for command in (
         ("show", broken),
         ("run", broken),
+        ("verify", broken),
+        ("report", broken, "-o", tmp_path / "r.html"),
         ("kernels", "--for", broken, "--core", "cortex-m33", "-o", tmp_path / "k"),
     ):
         refused(pillion(*command), "no program image", "format 0")
-    refused(pillion("verify", broken), "no reference")
     refused(
-        pillion("report", broken, "-o", tmp_path / "r.html"),
-        "has no graph",
-        "`pillion show` and `pillion run`",
+        pillion("compile", "-m", broken, "-t", "cortex-m55", "-o", tmp_path / "c"), "has no graph", "`verify`"
     )
     refused(
         pillion("kernels", "--core", "cortex-m33", "-o", tmp_path / "k"),

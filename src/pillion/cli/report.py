@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -12,7 +13,13 @@ from pillion.cli.data_options import Fitting, open_calibration_data, with_calibr
 from pillion.cli.help import LOOK, option
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
-from pillion.cli.request import Request, check_there, compile_request, require_target
+from pillion.cli.request import (
+    Request,
+    check_there,
+    compile_request,
+    refuse_options_of_models,
+    require_target,
+)
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
 from pillion.evaluation.gates import parse_bytes
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     epilog="""
 pillion report ds_cnn -t cortex-m33 -o report.html           graph, memory, work, placement
 pillion report net.py:Net -t cortex-m55 --calibrate samples/ -o net.html   with quantization quality
-pillion report kws.pte -o kws.html                          a compiled program
+pillion report kws.pte -o kws.html                          a compiled program, or a program image
 """,
 )
 def report_command(
@@ -65,6 +72,10 @@ def report_command(
 
     _require_report_output(model.name, output, as_json)
     check_report_path(output)
+    if not target and _is_image(Path(model.name)):
+        given = {"--data": data, "--max-flash": max_flash}
+        _report_image(Path(model.name), output, measure, as_json, given, options, timing, fitting)
+        return
     conditions = timing.conditions
     if data is not None:
         check_there(split_spec(str(data))[0])
@@ -100,6 +111,37 @@ def _require_report_output(model: str, output: Path | None, as_json: bool) -> No
             here="neither",
             help=f"pillion report {model} -o report.html",
         )
+
+
+def _is_image(path: Path) -> bool:
+    from pillion.run.image_board import is_image_file
+
+    return suffix_of(path) in (".plm", ".pte") and path.is_file() and is_image_file(path)
+
+
+def _report_image(
+    image: Path,
+    output: Path | None,
+    measure: bool,
+    as_json: bool,
+    given: Mapping[str, object],
+    *options: object,
+) -> None:
+    """Reports a program image."""
+    import sys
+    from shlex import join
+
+    from pillion.cli.report_files import write_report
+    from pillion.report.image_report import collect_image
+
+    refuse_options_of_models(
+        image, {key: value for key, value in given.items() if value is not None}, *options
+    )
+    with console.progress_bar(quiet=as_json):
+        facts = collect_image(image, join(["pillion", *sys.argv[1:]]), measure)
+    page = write_report(facts, output) if output is not None else {}
+    shown = {"model": facts.model, "core": facts.core, "ops": facts.ops, **page}
+    console.print_facts(facts.as_data() if as_json else shown, as_json)
 
 
 def _compile_or_load(request: Request, progress: object) -> Program:

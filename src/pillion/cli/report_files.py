@@ -16,6 +16,7 @@ from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
 from pillion.program import Program
 from pillion.report.collect import collect
+from pillion.report.image_report import ImageReport
 from pillion.report.page import require_template_engine, write_page
 from pillion.report.report_facts import Facts
 from pillion.report.report_options import ReportOptions
@@ -37,7 +38,7 @@ def check_report_path(path: Path | None) -> None:
         )
 
 
-def write_report(facts: Facts, path: Path) -> console.Facts:
+def write_report(facts: Facts | ImageReport, path: Path) -> console.Facts:
     """Writes a report, and returns its path and size."""
     write_page(facts, path)
     return {"report": str(path), "report_bytes": path.stat().st_size}

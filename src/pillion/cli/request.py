@@ -10,7 +10,7 @@ import importlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -145,8 +145,13 @@ def refuse_build_options(
     program: str | Path, options: CompileOptions, target: str | None = None, *more: object
 ) -> None:
     """Raises if compile options are given for a program that is compiled already."""
-    changed = {"--target": target} if target else {}
-    for group in (options, *more):
+    refuse_options_of_models(program, {"--target": target} if target else {}, options, *more)
+
+
+def refuse_options_of_models(program: str | Path, given: Mapping[str, object], *groups: object) -> None:
+    """Raises if a program that is compiled already comes with options that go with models."""
+    changed = dict(given)
+    for group in groups:
         changed |= changed_options(group)
     if changed:
         raise PillionError(
@@ -164,7 +169,7 @@ def require_target(model: str, target: str | None) -> None:
             f"{model} has no graph",
             rule="a program image holds kernel calls of its core, and not the model that it was made of",
             here=model,
-            help="name the model, with --target; `pillion show` and `pillion run` take images",
+            help="name the model, with --target; `pillion show`, `run`, `verify` and `report` take images",
         )
     if target:
         return

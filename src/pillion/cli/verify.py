@@ -104,8 +104,6 @@ def _verify_file(
     from pillion.run.image_check import verify_image
     from pillion.run.verify import verify_project
 
-    if suffix_of(path) == ".plm":
-        raise _nothing_in_image_error(path)
     if is_image_file(path):
         _refuse_own_inputs(path, samples, seed, arrays)
         return verify_image(path)
@@ -126,24 +124,14 @@ def _verify_file(
 
 
 def _refuse_own_inputs(path: Path, samples: int, seed: int, arrays: list[Array] | None) -> None:
-    """Raises if a .pte with images is verified with other inputs than those of its checksums."""
+    """Raises if an image is verified with other inputs than those of its checksums."""
     if arrays or (samples, seed) != (3, 0):
         raise PillionError(
             f"{path} has outputs of its own inputs alone",
-            rule="a .pte with images holds checksums of the outputs for three random inputs, and no graph",
+            rule="a program image holds checksums of the outputs for three random inputs, and no graph",
             here="--input, --samples or --seed",
             help="leave them out, or verify the model: pillion verify MODEL -t TARGET",
         )
-
-
-def _nothing_in_image_error(path: Path) -> PillionError:
-    """Returns the error for a program image, which holds kernel calls for one core and no graph."""
-    return PillionError(
-        f"{path} has no reference to compare with",
-        rule="a program image holds kernel calls of its core; its outputs are those of the C project of the same model",
-        here=str(path),
-        help=f"pillion verify MODEL -t TARGET, and pillion run {path} -i x.npy -o y.npy",
-    )
 
 
 def _show_verification(verification: Verification, as_json: bool) -> None:

@@ -48,7 +48,7 @@ def emit_with_images(
     checksums: str = "",
 ) -> bytes:
     """Returns a `.pte` with a program image for each CPU segment; `payloads` are for the NPU's segments, whose delegate is
-    named `npu`. `checksums` of the reference's outputs go to the record."""
+    named `npu`. `checksums` of the reference's outputs go to the image, if there is only one."""
     _refuse_rows(program)
     memory = replace(program.memory, arena_bytes=max(program.memory.arena_bytes, MOST_ALIGNMENT))
     arena = Temp(memory.arena_bytes)
@@ -64,14 +64,14 @@ def emit_with_images(
         if segment is None:
             own = program if len(parts) == 1 else _program_of(program, parts, number)
             inputs, outputs = own.graph.inputs, own.graph.outputs
-            image = image_bytes(own, core)
+            image = image_bytes(own, core, checksums if len(parts) == 1 else "")
             steps.append(Delegate(PILLION_BACKEND, image, (), _views(inputs), (*_views(outputs), *shared)))
         else:
             steps.append(
                 Delegate(npu or segment.device, next(code), (), _views(segment.xs), _views(segment.ys))
             )
     graph = program.graph.replace(states=())  # the first image initializes them
-    head = {"core": core, "runtime": runtime, "model": graph.name, "checksums": checksums}
+    head = {"core": core, "runtime": runtime, "model": graph.name}
     lowered = LoweredProgram(graph, tuple(steps), memory, {arena: 0})
     return Writer(lowered).program(lambda: pte_record.compose_record(head, b""))
 

@@ -27,10 +27,10 @@ def arena_facts(subject: CompiledProgram, ops: Sequence[OpFacts], *, plans: bool
     for op in ops:
         first_of.setdefault(op.step, op.number)
     residents = tuple(sorted(_resident_facts(subject, first_of), key=lambda r: (r.first, r.offset)))
-    in_use = [_occupied_bytes(r for r in residents if r.first <= s <= r.last) for s in range(len(steps))]
+    in_use = [occupied_bytes(r for r in residents if r.first <= s <= r.last) for s in range(len(steps))]
     names = tuple(op.name for op in steps)
     step_ops = tuple(first_of.get(s, OUTSIDE) for s in range(len(steps)))
-    peak = _peak_facts(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, step_ops, residents)
+    peak = peak_facts(max(range(len(in_use)), key=in_use.__getitem__), in_use, names, step_ops, residents)
     following = _next_peak(peak, in_use, names, step_ops, residents)
     return ArenaFacts(
         arena_bytes=plan.arena_bytes,
@@ -102,7 +102,7 @@ def _describe_resident(resident: ArenaResident, subject: CompiledProgram) -> str
     return "output" if any(graph.is_output(v) for v in resident.values) else "activation"
 
 
-def _occupied_bytes(residents: Iterable[ResidentFacts]) -> int:
+def occupied_bytes(residents: Iterable[ResidentFacts]) -> int:
     """Returns the bytes that at least one of the residents occupies."""
     total = end = 0
     for offset, size in sorted((r.offset, r.bytes) for r in residents):
@@ -111,13 +111,14 @@ def _occupied_bytes(residents: Iterable[ResidentFacts]) -> int:
     return total
 
 
-def _peak_facts(
+def peak_facts(
     step: int,
     in_use: Sequence[int],
     names: Sequence[str],
     step_ops: Sequence[int],
     residents: Sequence[ResidentFacts],
 ) -> PeakFacts:
+    """Returns what lives at a step."""
     there = sorted((r for r in residents if r.first <= step <= r.last), key=lambda r: -r.bytes)
     return PeakFacts(step, step_ops[step], names[step], in_use[step], tuple(there))
 
@@ -132,9 +133,7 @@ def _next_peak(
     """Returns the fullest step that shares no resident with the peak."""
     taken = {s for r in peak.residents for s in range(r.first, r.last + 1)}
     free = [s for s in range(len(in_use)) if s not in taken]
-    return (
-        _peak_facts(max(free, key=in_use.__getitem__), in_use, names, step_ops, residents) if free else None
-    )
+    return peak_facts(max(free, key=in_use.__getitem__), in_use, names, step_ops, residents) if free else None
 
 
 def _arena_advice(

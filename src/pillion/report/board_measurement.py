@@ -44,4 +44,9 @@ def measure_on_board(subject: CompiledProgram, sample: Sequence[Array]) -> Measu
 
 def not_measured(why: str) -> Measurement:
     """Returns a measurement that only holds the reason why it was not made."""
-    return Measurement(MeasuredFacts("", None, None, None, " ".join(why.split())))
+    return Measurement(unknown_counts(why))
+
+
+def unknown_counts(why: str) -> MeasuredFacts:
+    """Returns counts that only hold the reason why there are none."""
+    return MeasuredFacts("", None, None, None, " ".join(why.split()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verifies program images in .pte files, which hold no graph: the record has checksums of the reference's outputs for random inputs."""
+"""Verifies program images, which hold no graph: they have checksums of the reference's outputs for random inputs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from pillion.errors import PillionError
-from pillion.host_io.atomic_files import read_whole
-from pillion.importers.pte.container import Container
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType
 from pillion.ops import Segment
@@ -38,14 +36,13 @@ def reference_checksums(graph: Graph) -> str:
 
 
 def verify_image(file: Path) -> Verification:
-    """Runs the image of a .pte on an emulated board, and compares checksums of its outputs with those in the record."""
+    """Runs the image of a .plm or .pte on an emulated board, and compares checksums of its outputs with its own."""
     image = runnable_image(file)
-    record = Container(read_whole(file, ".pte"), file.stem).record
-    if record is None or not record.checksums or not record.is_whole:
+    if not image.checksums:
         raise PillionError(
             f"{file} has no reference to compare with",
-            rule="a .pte of --kernels pillion has checksums of the reference's outputs, if its inputs are no indices",
-            here="none are in its record" if record and record.is_whole else "the file was changed",
+            rule="an image without NPU segments has checksums of the reference's outputs, if its inputs are no indices",
+            here="it has none",
             help=f"pillion verify MODEL -t TARGET, and pillion run {file} -i x.npy -o y.npy",
         )
     board, begin = board_of(image), time.monotonic()
@@ -55,7 +52,7 @@ def verify_image(file: Path) -> Verification:
     size = len(raw) // SAMPLES
     found = [zlib.crc32(raw[size * n : size * (n + 1)]) for n in range(SAMPLES)]
     runs = (
-        VerifiedRun("reference, CRC-32", _as_outputs([int(word, 16) for word in record.checksums.split()])),
+        VerifiedRun("reference, CRC-32", _as_outputs([int(word, 16) for word in image.checksums.split()])),
         VerifiedRun(f"{board.name}, CRC-32", _as_outputs(found), time.monotonic() - begin),
     )
     return Verification(image.name, image.core, SAMPLES, runs, compare_pairs(runs), ())

@@ -51,8 +51,6 @@ class OpenedRecord:
     graph: bytes
     is_whole: bool
     """Whether the file before the record is unchanged."""
-    checksums: str = ""
-    """Of the reference's outputs, if the program holds no graph."""
 
 
 def compose_record(head: dict[str, str], graph: bytes) -> ProgramRecord:
@@ -70,16 +68,15 @@ def open_record(raw: bytes, before: memoryview) -> OpenedRecord | None:
     behind = raw[_HEAD.size :]
     if zlib.crc32(behind) != of_record or length > len(behind):
         raise MalformedError("its record is damaged")
-    core, runtime, model, checksums = _parse_facts(behind[:length])
+    core, runtime, model = _parse_facts(behind[:length])
     is_whole = zlib.crc32(before) == of_file
-    return OpenedRecord(core, runtime, model, _decompress(behind[length:]), is_whole, checksums)
+    return OpenedRecord(core, runtime, model, _decompress(behind[length:]), is_whole)
 
 
 def _parse_facts(raw: bytes) -> tuple[str, ...]:
     try:
         head = json.loads(raw)
-        facts = [head[key] for key in ("core", "runtime", "model")]
-        return tuple(map(str, (*facts, head.get("checksums", ""))))
+        return tuple(str(head[key]) for key in ("core", "runtime", "model"))
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise MalformedError(f"its record is damaged: {error}") from None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pillion.devices.cortex_m import CORES
@@ -15,6 +15,7 @@ from pillion.emitters.image.kernel_abi import kernel_abi
 from pillion.emitters.image.writer import (
     BY_ROWS,
     CALL,
+    DONE,
     DTYPES,
     END,
     FILL,
@@ -23,6 +24,7 @@ from pillion.emitters.image.writer import (
     MAGIC,
     MOVE,
     MOVES,
+    NOWHERE,
     SEGMENT,
     TAKE,
     VERSION,
@@ -33,6 +35,33 @@ from pillion.host_io.atomic_files import read_whole
 SUFFIX = ".plm"
 """The suffix of program images."""
 MOST_BYTES = 1 << 28
+AREAS = ("constants", "arena", "state")
+"""The memories of operands by their number."""
+
+
+@dataclass(frozen=True)
+class ImageOperand:
+    """The bytes that a call reads or writes; in a loop, those of its first iteration."""
+
+    area: str
+    """`constants`, `arena` or `state`."""
+    offset: int
+    bytes: int
+    role: str
+    """`read`, `written` or `scratch`."""
+    moves: bool
+
+
+@dataclass(frozen=True)
+class ImageCall:
+    """A call of a schedule."""
+
+    what: str
+    """The kernel's name, `copy`, `take rows` or `NPU segment`."""
+    op: int
+    """The op of the program that it belongs to; rows are copied between ops, for the next one."""
+    runs: int
+    operands: tuple[ImageOperand, ...]
 
 
 @dataclass(frozen=True)
@@ -55,6 +84,10 @@ class ProgramImage:
     outputs: tuple[ManifestBuffer, ...]
     kernels: tuple[int, ...]
     """The numbers of its kernels, each once."""
+    checksums: str
+    """CRC-32 of the reference's outputs for known inputs, for `pillion verify`; empty if there are none."""
+    calls: tuple[ImageCall, ...]
+    """What a run does, in order."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +158,7 @@ def _why_refused(content: bytes) -> str:
 def _parse(content: bytes) -> ProgramImage:
     words = struct.unpack(f"<{len(content) // 4}I", content)
     arena, state, _, schedule, count, _, reset_count, data, buffers, inputs, outputs = words[6:17]
-    segments, rows, _, name, warm_up, core = words[17:23]
+    segments, rows, _, name, warm_up, core, checksums = words[17:24]
     steps = [*schedule_steps(words, schedule // 4, count)]
     tensors = [_buffer(content, words, buffers // 4 + 8 * i) for i in range(inputs + outputs)]
     core_name = _text(content, core)
@@ -141,7 +174,51 @@ def _parse(content: bytes) -> ProgramImage:
         inputs=tuple(tensors[:inputs]),
         outputs=tuple(tensors[inputs:]),
         kernels=tuple(sorted({step.number for step in steps if step.kind == CALL})),
+        checksums=_text(content, checksums) if checksums else "",
+        calls=tuple(_calls(words, steps)),
     )
+
+
+def _calls(words: tuple[int, ...], steps: Sequence[ScheduleStep]) -> Iterator[ImageCall]:
+    """Yields the calls of a schedule with the ops that they belong to, which are named behind them."""
+    loops, waiting, op = [1], list[ImageCall](), -1
+    for step in steps:
+        if step.kind == LOOP:
+            loops.append(loops[-1] * words[step.at + 1])
+        elif step.kind == END:
+            loops.pop()
+        elif step.kind == DONE:
+            op = step.number
+            yield from (replace(call, op=op) for call in waiting)
+            waiting.clear()
+        elif step.operands:
+            waiting.append(ImageCall(_name_of(step), op, loops[-1], tuple(_operands(words, step))))
+    yield from waiting
+
+
+def _name_of(step: ScheduleStep) -> str:
+    named = {MOVE: "copy", FILL: "fill", TAKE: "take rows", SEGMENT: f"NPU segment {step.number}"}
+    return named.get(step.kind) or kernel_abi().kernels[step.number].name
+
+
+def _operands(words: tuple[int, ...], step: ScheduleStep) -> Iterator[ImageOperand]:
+    has_scratch = step.kind in (CALL, SEGMENT)
+    written = _result_positions(words, step)
+    for number, at in enumerate(step.operands):
+        area, size = words[at] >> 29, words[at + 1]
+        if area != NOWHERE and size:
+            role = "written" if number in written else "read"
+            if has_scratch and at == step.operands[-1]:
+                role = "scratch"
+            yield ImageOperand(AREAS[area], words[at] % MOVES, size, role, bool(words[at] & MOVES))
+
+
+def _result_positions(words: tuple[int, ...], step: ScheduleStep) -> Container[int]:
+    """Returns the positions of the operands that a step writes, perhaps with that of its scratch memory."""
+    if step.kind == CALL:
+        kinds = kernel_abi().kernels[step.number].operands
+        return [n for n, kind in enumerate(kinds) if not kind.startswith("const")]
+    return range(words[step.at + 1] & 0xFF, len(step.operands)) if step.kind == SEGMENT else (0,)
 
 
 def _buffer(content: bytes, words: tuple[int, ...], at: int) -> ManifestBuffer:

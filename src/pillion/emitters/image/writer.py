@@ -64,10 +64,12 @@ class _Data:
         return len(self.content) - len(more)
 
 
-def image_bytes(program: CProgram, core: str) -> bytes:
-    """Returns the image of a program for a core. Raises for programs that need what images do not have."""
+def image_bytes(program: CProgram, core: str, checksums: str = "") -> bytes:
+    """Returns the image of a program for a core, with checksums of the reference's outputs for `pillion verify`.
+
+    Raises for programs that need what images do not have."""
     _refuse_unsupported(program)
-    return _ImageWriter(program, core, kernel_abi()).image()
+    return _ImageWriter(program, core, kernel_abi(), checksums).image()
 
 
 def _refuse_unsupported(program: CProgram) -> None:
@@ -106,8 +108,9 @@ def _text(name: str) -> bytes:
 class _ImageWriter:
     """Writes the sections of an image; offsets of constants are known first, as they are laid out first."""
 
-    def __init__(self, program: CProgram, core: str, abi: KernelAbi) -> None:
-        self.program, self.core, self.abi = program, core, abi
+    def __init__(self, program: CProgram, core: str, abi: KernelAbi, checksums: str) -> None:
+        self.program, self.abi = program, abi
+        self.texts = tuple(map(_text, (program.graph.name, core, checksums)))
         own = {op for op in program.graph.ops if isinstance(op, Segment)}
         segments = [step.index for step in program.steps if step.choice.op in own]
         self.segments = {index: number for number, index in enumerate(segments)}
@@ -154,6 +157,7 @@ class _ImageWriter:
         self, size: int, schedule: tuple[int, int], reset: tuple[int, int], data: int, buffers: int, name: int
     ) -> bytes:
         program, feed = self.program, self.program.feed
+        name_bytes, core_bytes = map(len, self.texts[:2])
         words = [
             *(
                 VERSION,
@@ -170,10 +174,11 @@ class _ImageWriter:
             *(
                 name,
                 program.hop.streaming.first if program.hop is not None else 0,
-                name + len(_text(program.graph.name)),
+                name + name_bytes,
+                name + name_bytes + core_bytes,
             ),
         ]
-        return MAGIC + struct.pack(f"<{HEADER_WORDS - 1}I", *words, *[0] * (HEADER_WORDS - 1 - len(words)))
+        return MAGIC + struct.pack(f"<{HEADER_WORDS - 1}I", *words)
 
     def _isas(self) -> int:
         """Returns the instruction sets of the kernels in use, as bits."""
@@ -184,7 +189,7 @@ class _ImageWriter:
 
     def _buffers(self) -> tuple[bytes, bytes]:
         values = [*self.program.graph.inputs, *self.program.graph.outputs]
-        names = bytearray(_text(self.program.graph.name) + _text(self.core))
+        names = bytearray(b"".join(self.texts))
         records, shapes = bytearray(), bytearray()
         shapes_at = HEADER_WORDS * 4 + 32 * len(values)
         for value in values:

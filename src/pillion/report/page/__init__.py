@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import write_whole
+from pillion.report.image_report import ImageReport
 from pillion.report.page.summary import grade, key_conclusions, summary_tiles
-from pillion.report.pictures.arena_picture import draw_arena
+from pillion.report.pictures.arena_picture import draw_arena, format_size
 from pillion.report.pictures.histogram import histogram_picture
 from pillion.report.pictures.network import draw_network
 from pillion.report.pictures.shares import cost_shares_picture, known_costs
@@ -62,9 +63,33 @@ def render(facts: Facts) -> str:
     )
 
 
-def write_page(facts: Facts, path: Path) -> None:
+def write_page(facts: Facts | ImageReport, path: Path) -> None:
     """Writes the page to a file atomically."""
-    write_whole(path, render(facts).encode())
+    page = render_image(facts) if isinstance(facts, ImageReport) else render(facts)
+    write_whole(path, page.encode())
+
+
+def render_image(facts: ImageReport) -> str:
+    """Returns the page of a program image as HTML."""
+    require_template_engine()
+    from markupsafe import Markup
+
+    counted = facts.measured.instructions
+    tiles = (
+        ("Instructions", "–" if counted is None else f"{counted:,}", facts.measured.board, "#work"),
+        ("Arena", format_size(facts.arena.arena_bytes), f"{facts.arena.arena_bytes:,} bytes", "#arena"),
+        ("Image", format_size(facts.file_bytes), f"{facts.file_bytes:,} bytes of flash", "#flash"),
+    )
+    return (
+        _jinja_environment()
+        .get_template("image.html")
+        .render(
+            facts=facts,
+            tiles=tiles,
+            memory=Markup(draw_arena(facts.arena)),
+            style=Markup(_package_file("report.css")),
+        )
+    )
 
 
 def require_template_engine() -> None:

@@ -20,7 +20,7 @@ enum { IN_BLOCK, IN_ARENA, IN_STATE, NOWHERE };
 typedef struct {
     uint32_t magic, version, size, crc, abi, isas, arena_bytes, state_bytes, alignment;
     uint32_t schedule, schedule_words, reset, reset_words, data;
-    uint32_t buffers, input_count, output_count, segments, rows, row_bytes, name, warm_up, core, reserved[1];
+    uint32_t buffers, input_count, output_count, segments, rows, row_bytes, name, warm_up, core, checksums;
 } header;
 
 /* A call whose addresses are known: it follows the word BOUND, which has the number of words of both; a copy of the params may be last. */
