@@ -36,6 +36,7 @@ def file_suffixes() -> tuple[str, ...]:
 _KERAS = "tf.lite.TFLiteConverter of TensorFlow makes a .tflite of it, in int8 or in float, which is read"
 OTHER_FORMS = {
     ".onnx": "ONNX is not read: name the PyTorch module that it was exported from, net.py:Net",
+    ".plm": "images hold no graph: name the model; `pillion show`, `run`, `verify` and `report` take images",
     **dict.fromkeys((".h5", ".keras", ".pb"), _KERAS),
 }
 """Advice for model formats that Pillion does not read, by suffix."""

@@ -164,13 +164,6 @@ def refuse_options_of_models(program: str | Path, given: Mapping[str, object], *
 
 def require_target(model: str, target: str | None) -> None:
     """Raises if a model that is compiled now has no target."""
-    if suffix_of(model) == ".plm":
-        raise PillionError(
-            f"{model} has no graph",
-            rule="a program image holds kernel calls of its core, and not the model that it was made of",
-            here=model,
-            help="name the model, with --target; `pillion show`, `run`, `verify` and `report` take images",
-        )
     if target:
         return
     if Path(model).is_dir():
