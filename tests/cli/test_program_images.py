@@ -154,7 +154,9 @@ def test_wrong_uses_are_refused(tmp_path: Path, pillion: Call) -> None:
     ):
         refused(pillion(*command), "no program image", "format 0")
     refused(
-        pillion("compile", "-m", broken, "-t", "cortex-m55", "-o", tmp_path / "c"), "has no graph", "`verify`"
+        pillion("compile", "-m", broken, "-t", "cortex-m55", "-o", tmp_path / "c"),
+        "name the model",
+        "`verify`",
     )
     refused(
         pillion("kernels", "--core", "cortex-m33", "-o", tmp_path / "k"),
