@@ -66,6 +66,18 @@ def windows() -> Iterator[Op]:
     yield conv2d((1, 37, 41, 24), 8, (3, 3), seed=1, padding=BORDER)
 
 
+def windows_3x3() -> Iterator[Op]:
+    """Every width around the fours of pixels, every step, paddings that hide columns, several blocks of rows."""
+    for i, (width, channels) in enumerate(product(range(2, 15), (8, 16, 40))):
+        steps = (1 + i % 3, 1 + i % 2)
+        around = ((i // 2) % 4, i % 3, 2 - i % 3, 1 + (i // 3) % 3)
+        shape = (1 + i % 2, 3 + 5 * (i % 4), width, channels)
+        yield conv2d(shape, 1 + (7 * i) % 18, (3, 3), i, stride=steps, padding=around)
+        yield conv2d((1, 4, width, channels), 2 + 2 * (i % 7), (3, 3), i, padding=BORDER)
+    yield conv2d((2, 33, 41, 24), 10, (3, 3), seed=1, padding=BORDER)
+    yield conv2d((2, 33, 41, 24), 10, (3, 3), seed=2, stride=(2, 2), padding=(0, 1, 0, 1))
+
+
 def vectors() -> Iterator[Op]:
     """Every number of features around the units of the loops; one vector past 2^15 elements."""
     for i, features in enumerate((*range(1, 18), 23, 32, 33, 64, 127, 640)):
@@ -113,7 +125,9 @@ def check(target: rig.Target, ops: Sequence[Op]) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("made", [pixels, windows, vectors, depthwise_3x3, depthwise_of_any_window])
+@pytest.mark.parametrize(
+    "made", [pixels, windows, windows_3x3, vectors, depthwise_3x3, depthwise_of_any_window]
+)
 def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))
 
@@ -157,6 +171,7 @@ def at_the_edge(largest: int) -> list[Op]:
     return [
         conv2d((1, 1, 3, 500), 9, seed=1, largest=largest),
         conv2d((1, 5, 5, 57), 9, (3, 3), seed=1, padding=BORDER, largest=largest),
+        conv2d((1, 5, 5, 56), 8, (3, 3), seed=1, padding=BORDER, largest=largest),
         depthwise((1, 6, 9, 9), (3, 3), 1, padding=BORDER, largest=largest),
         linear(1, 515, 9, seed=1, largest=largest),
         linear(3, 515, 9, seed=1, largest=largest),

@@ -105,6 +105,12 @@ void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const 
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_mve_params;
 void pillion_conv2d_3x3_fours_s8_mve(const pillion_conv2d_3x3_fours_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same of 16-bit inputs and results without zero points, over planes of 8 channels, at stride 1 or 2 along rows; out_c is even.
+ * Constants, for each two channels: bias[2]; factor[2], 2^31 times the ratio of scales; weights [row][plane][column][channel][8], at
+ * stride 2 columns 0 2 1. */
+typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s16_mve_params;
+void pillion_conv2d_3x3_s16_mve(const pillion_conv2d_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Depthwise convolution by strips, one channel at a time: 3x3 at stride 1. y may be x where there is one filter for each channel.
  * Scratch: strip_bytes. */
 typedef struct {

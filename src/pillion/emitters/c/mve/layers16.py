@@ -23,7 +23,7 @@ from pillion.emitters.c.layers16 import (
     plane_bytes,
     plane_params,
 )
-from pillion.emitters.c.mve import pack
+from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.conv import one_pixel
 from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
@@ -43,10 +43,14 @@ def pack_dot(op: Layer) -> Int32Array:
     return pack.join_groups(g.multipliers, *parts)
 
 
+def is_rectified(op: Layer) -> int:
+    """Returns 1 if the sole bound of results is 0, which the loops apply."""
+    return int((op.low, op.high) == (0, op.y.dtype.bounds[1]))
+
+
 def dot_params(op: Layer) -> Params:
     """Returns the constants of dot products, and whether results below 0 become 0."""
-    is_rectified = (op.low, op.high) == (0, op.y.dtype.bounds[1])
-    return {"signs": int(is_rectified), "constants": pack_dot(op)}
+    return {"signs": is_rectified(op), "constants": pack_dot(op)}
 
 
 def pack_linear(op: Layer) -> Int32Array:
@@ -63,6 +67,17 @@ def pointwise_params(op: Conv2d) -> Params:
 def im2col_params(op: Conv2d) -> Params:
     """Returns the parameters of a convolution by gathered windows."""
     return {**pack.im2col_sizes(op), **dot_params(op)}
+
+
+def conv_3x3_params(op: Conv2d) -> Params:
+    """Returns the parameters of a 3x3 convolution over planes: of each two channels biases, factors and weights."""
+    g = pack.group_channels(channels_16(op), (0, 1), INPUTS)
+    taps = np.moveaxis(pack_3x3.weights_by_planes(op, g.weights), 1, -2)
+    return {
+        **pack_3x3.plane_params(op),
+        "signs": is_rectified(op),
+        "constants": pack.join_groups(g.bias, g.multipliers, taps),
+    }
 
 
 def linear_params(op: Layer) -> Params:
@@ -113,6 +128,17 @@ def any_depthwise_params(op: DepthwiseConv2d) -> Params:
     return {"weights": weights, "numbers": pack.join_groups(*numbers)}
 
 
+def pairs_of_channels(op: Conv2d) -> Verdict:
+    """Checks whether output channels come in the pairs that are computed together."""
+    return Verdict("out_channels", op.out_channels % 2 == 0, "a multiple of 2", str(op.out_channels))
+
+
+def plane_work(op: Conv2d) -> float:
+    """Estimates the instructions of the 3x3 kernel, as `pack_3x3.FOURS_WORK` but for two channels."""
+    piece = 12.6 if op.stride[1] == 1 else 13.6
+    return pack_3x3.four_pixel_instructions(op, 2, (420.0, 100.0, 21.0, piece, 10.0, 6.8))
+
+
 LINEAR = MVE.routine("linear_s16")
 POINTWISE: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES, "call_cost": CallCost(200.0, channel=4.5)}
 IM2COL: dict[str, Any] = {
@@ -140,10 +166,23 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     MVE.kernel(
         Conv2d,
+        MVE.routine("conv2d_3x3_s16", "planes"),
+        conv_3x3_params,
+        requires=(
+            short_circuit(IN_32_BITS, pack_3x3.plane_verdicts, pairs_of_channels, pack_3x3.has_four_pixels),
+        ),
+        name="conv2d_3x3_16",
+        scratch_bytes=pack_3x3.scratch_bytes,
+        call_cost=CallCost(650.0, channel=24.0, reread=0.06),
+        work=plane_work,
+    ),
+    MVE.kernel(
+        Conv2d,
         MVE.routine("conv2d_im2col_s16", "im2col", *DOT),
         im2col_params,
         requires=(short_circuit(IN_32_BITS, pack.is_ungrouped),),
         name="conv2d_im2col_16",
+        work=pack.im2col_work,
         **IM2COL,
     ),
     MVE.kernel(

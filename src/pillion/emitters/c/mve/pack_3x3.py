@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium 3x3 convolutions over planes of 16 channels: constants, conditions and cost."""
+"""The Helium 3x3 convolutions over planes of 16 bytes of channels: constants, conditions and cost."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from pillion.emitters.c.mve.pack import (
     kernel_has_sizes,
     negative_sum_mode,
     pack_dot,
+    pixel_bytes,
+    vector_count,
     work_of_sums,
 )
 from pillion.ir.verdict import Verdict
@@ -27,22 +29,35 @@ SCRATCH_3X3_BYTES = 8192
 """The target size of the planes, which limits the output rows for each block."""
 
 
-def verdicts(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_conv2d_3x3_s8_mve is exact."""
+def plane_channels(op: Convolution) -> int:
+    """Returns the channels of a plane, which is a vector wide."""
+    return 16 // op.x.dtype.size_bytes
+
+
+def plane_verdicts(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether the windows are those of planes."""
+    unit = plane_channels(op)
     return (
         kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
         kernel_has_sizes(op, "dilation", "1", (1, 1)),
         is_ungrouped(op),
         Verdict("stride", op.stride[1] <= 2, "1 or 2 along rows", str(op.stride[1])),
-        Verdict("in_channels", op.in_channels % 16 == 0, "a multiple of 16", str(op.in_channels)),
-        Verdict("out_channels", op.out_channels >= 8, "at least 8", str(op.out_channels)),
-        Verdict("pixels", op.y.shape[2] >= 2, "at least 2 in a row", str(op.y.shape[2])),
+        Verdict("in_channels", op.in_channels % unit == 0, f"a multiple of {unit}", str(op.in_channels)),
         Verdict(
             "columns",
             op.padding[1] < padded_columns(op),
             "windows reach the image",
             f"padding {op.padding[1]}",
         ),
+    )
+
+
+def verdicts(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_conv2d_3x3_s8_mve is exact."""
+    return (
+        *plane_verdicts(op),
+        Verdict("out_channels", op.out_channels >= 8, "at least 8", str(op.out_channels)),
+        Verdict("pixels", op.y.shape[2] >= 2, "at least 2 in a row", str(op.y.shape[2])),
         check_right_shifts(op),
     )
 
@@ -55,10 +70,9 @@ def padded_columns(op: Convolution) -> int:
 def params(op: Convolution) -> Params:
     """Returns the parameters of the 3x3 kernel."""
     channels = channels_of(op)
-    order = [0, 1, 2] if op.stride[1] == 1 else [0, 2, 1]
-    weights = _weights_by_planes(channels.weights)[:, :, :, order].reshape(op.out_channels, -1)
+    weights = weights_by_planes(op, channels.weights).reshape(op.out_channels, -1)
     constants = pack_dot(replace(channels, weights=weights))
-    return {**_plane_params(op), "signs": negative_sum_mode(channels), "constants": constants}
+    return {**plane_params(op), "signs": negative_sum_mode(channels), "constants": constants}
 
 
 def four_pixel_verdicts(op: Convolution) -> tuple[Verdict, ...]:
@@ -67,33 +81,41 @@ def four_pixel_verdicts(op: Convolution) -> tuple[Verdict, ...]:
         *verdicts(op),
         Verdict("steps", op.stride[1] == 1, "1 along rows", str(op.stride[1])),
         Verdict("fours", op.out_channels % 4 == 0, "a multiple of 4 channels", str(op.out_channels)),
-        Verdict("row", op.y.shape[2] >= 4, "at least 4 pixels", str(op.y.shape[2])),
+        has_four_pixels(op),
     )
+
+
+def has_four_pixels(op: Convolution) -> Verdict:
+    """Checks whether a row has the pixels that are computed together."""
+    return Verdict("row", op.y.shape[2] >= 4, "at least 4 pixels", str(op.y.shape[2]))
 
 
 def four_pixel_params(op: Convolution) -> Params:
     """Returns the parameters of the 3x3 kernel that computes four pixels at a time."""
     channels = channels_of(op)
     groups = group_channels(channels.with_folded_zero_point, FOUR_LANES)
-    planes = _weights_by_planes(groups.weights)
+    planes = weights_by_planes(op, groups.weights)
     weights = np.moveaxis(planes.reshape(-1, 2, 2, 3, op.in_channels // 16, 3, 16), 2, 5)
     constants = join_groups(groups.bias, groups.multipliers, groups.shifts, weights)
     signs = negative_sum_mode(channels, dot=False)
-    return {**_plane_params(op), "signs": signs, "constants": constants}
+    return {**plane_params(op), "signs": signs, "constants": constants}
 
 
-def _weights_by_planes(weights: Int8Array) -> Int8Array:
-    """Returns the weights of each channel as [row][plane][column][16]."""
-    return weights.reshape(*weights.shape[:-1], 3, 3, -1, 16).swapaxes(-3, -2)
+def weights_by_planes(op: Convolution, weights: Int8Array) -> Int8Array:
+    """Returns the weights of each channel as [row][plane][column][channels of a plane], at stride 2 with the columns 0 2 1."""
+    order = [0, 1, 2] if op.stride[1] == 1 else [0, 2, 1]
+    planes = weights.reshape(*weights.shape[:-1], 3, 3, -1, plane_channels(op)).swapaxes(-3, -2)
+    return planes[..., order, :]
 
 
-def _plane_params(op: Convolution) -> dict[str, int]:
+def plane_params(op: Convolution) -> dict[str, int]:
+    """Returns the sizes of the planes of a block of rows."""
     columns = padded_columns(op)
     block_rows = block_of_rows(op)
     return {
-        "in_row_bytes": op.x.shape[2] * op.in_channels,
+        "in_row_bytes": op.x.shape[2] * pixel_bytes(op),
         "copy_w": min(columns - op.padding[1], op.x.shape[2]),
-        "planes": op.in_channels // 16,
+        "planes": vector_count(pixel_bytes(op)),
         "plane_bytes": 16 * columns,
         "block_rows": block_rows,
         "scratch_rows": (block_rows - 1) * op.stride[0] + 3,
@@ -102,16 +124,15 @@ def _plane_params(op: Convolution) -> dict[str, int]:
 
 def block_of_rows(op: Convolution) -> int:
     """Returns the output rows that the 3x3 kernel computes from one padded block of the image."""
-    columns = (op.y.shape[2] - 1) * op.stride[1] + 3
-    most = (SCRATCH_3X3_BYTES // (columns * op.in_channels) - 3) // op.stride[0] + 1
+    row_bytes = padded_columns(op) * pixel_bytes(op)
+    most = (SCRATCH_3X3_BYTES // row_bytes - 3) // op.stride[0] + 1
     blocks = -(-op.y.shape[1] // max(most, 1))
     return -(-op.y.shape[1] // blocks)
 
 
 def scratch_bytes(op: Convolution) -> int:
     """Returns the scratch bytes of the 3x3 kernels: a padded block of the image."""
-    columns = padded_columns(op)
-    return ((block_of_rows(op) - 1) * op.stride[0] + 3) * columns * op.in_channels
+    return ((block_of_rows(op) - 1) * op.stride[0] + 3) * padded_columns(op) * pixel_bytes(op)
 
 
 PLANES_WORK = (310.0, 32.0, 54.0, 27.9, 10.0, 6.8)
@@ -129,16 +150,20 @@ def work(op: Convolution) -> float:
     block, *sums, row, pixel = PLANES_WORK
     (in_h, in_w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
     blocks = -(-out_h // block_of_rows(op))
-    copied = op.in_channels / 16 * in_h * (row + pixel * in_w)
+    copied = vector_count(pixel_bytes(op)) * in_h * (row + pixel * in_w)
     return op.x.shape[0] * (blocks * block + work_of_sums(op, out_h * -(-out_w // 2), tuple(sums)) + copied)
 
 
-def four_pixel_instructions(op: Convolution) -> float:
-    """Estimates the instructions of the 3x3 kernel of four pixels at a time; a remainder of a row is computed by
-    overlapping groups."""
-    block, group, four, piece, row, pixel = FOURS_WORK
+def four_pixel_instructions(
+    op: Convolution, channels: int = 4, work: tuple[float, ...] = FOURS_WORK
+) -> float:
+    """Estimates the instructions of a 3x3 kernel of four pixels and some channels at a time; a remainder of a row is
+    computed by overlapping groups."""
+    block, group, four, piece, row, pixel = work
     (in_h, in_w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
-    blocks, calls = -(-out_h // block_of_rows(op)), 1 + (out_w % 4 > 0)
-    fours = out_h * -(-out_w // 4) * (four + 9 * op.in_channels // 16 * piece)
-    copied = op.in_channels / 16 * in_h * (row + pixel * in_w)
-    return op.x.shape[0] * (blocks * block + op.out_channels // 4 * (blocks * calls * group + fours) + copied)
+    planes, blocks, calls = vector_count(pixel_bytes(op)), -(-out_h // block_of_rows(op)), 1 + (out_w % 4 > 0)
+    fours = out_h * -(-out_w // 4) * (four + 9 * planes * piece)
+    copied = planes * in_h * (row + pixel * in_w)
+    return op.x.shape[0] * (
+        blocks * block + op.out_channels // channels * (blocks * calls * group + fours) + copied
+    )
