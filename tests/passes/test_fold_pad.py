@@ -10,10 +10,11 @@ import pytest
 
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, Value, constant_value
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
 from pillion.ir.verify import verify_graph
-from pillion.ops import Conv2d, DepthwiseConv2d, MaxPool2d, Pad
+from pillion.ops import Conv2d, DepthwiseConv2d, MaxPool2d, Pad, Requantize
 from pillion.ops.example_values import make_op, random_like, value
+from pillion.ops.wide_add import requantize_by_adding_zero
 from pillion.passes.fold_pad import fold_pad
 
 Sides4 = tuple[int, ...]
@@ -23,7 +24,8 @@ SMALLEST = -128
 
 def reader(cls: type[Op], x: Value) -> Op:
     fields: dict[str, Any] = {"kernel": (3, 3)}
-    y = value("y", (), 0.1, ZERO_POINT)
+    wide = x.dtype is DType.INT16
+    y = Value("y", TensorType((), x.dtype, PerTensor(0.1, 0 if wide else ZERO_POINT)))
     if cls is not MaxPool2d:
         channels = x.shape[3]
         shape = (2, 3, 3, channels) if cls is Conv2d else (1, 3, 3, channels)
@@ -73,3 +75,29 @@ def test_a_window_of_a_pool_sees_the_image(place: tuple[str, int], padding: int,
     before, after = (some, none) if place[0] == "before" else (none, some)
     folded = fold_pad(padded(MaxPool2d, before, after, SMALLEST)).without_dead_ops()
     assert ([op.kind for op in folded] == ["max_pool2d"]) == folds
+
+
+@pytest.mark.parametrize("level", [ZERO_POINT, ZERO_POINT + 1])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16], ids=str)
+@pytest.mark.parametrize("cls", [Conv2d, DepthwiseConv2d], ids=lambda cls: cls.kind)
+def test_a_pad_folds_from_before_a_conversion(cls: type[Op], dtype: DType, level: int) -> None:
+    """Zeros stay zeros in other steps."""
+    x = value("x", (2, 4, 5, 3), 0.1, ZERO_POINT)
+    wide = TensorType((2, 6, 5, 3), DType.INT8, x.type.quant)
+    pad = make_op(Pad, Value("p", wide), x=x, before=(0, 2, 0, 0), after=(0, 0, 0, 0), value=level)
+    read = Value("r", TensorType(wide.shape, dtype, PerTensor(0.03, 0 if dtype is DType.INT16 else -5)))
+    conversion = (
+        requantize_by_adding_zero(pad.results[0], read, "zeros")
+        if dtype is DType.INT16
+        else Requantize(x=pad.results[0], y=read)
+    )
+    op = reader(cls, read)
+    graph = verify_graph(Graph("g", (x,), (pad, conversion, op), op.results))
+    folded = verify_graph(fold_pad(graph)).without_dead_ops()
+    assert [one.kind for one in folded] == [
+        *["pad"] * (level != ZERO_POINT),
+        conversion.kind,
+        cls.kind,
+    ]
+    sample = random_like(x)
+    assert folded.reference(sample)[0].tobytes() == graph.reference(sample)[0].tobytes()
