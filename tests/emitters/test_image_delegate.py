@@ -61,7 +61,7 @@ cmake_minimum_required(VERSION 3.19)
 project(firmware C CXX)
 add_library(executorch_core INTERFACE)
 target_include_directories(executorch_core SYSTEM INTERFACE INCLUDE_FOLDER INCLUDE_FOLDER/executorch/runtime/core/portable_type/c10)
-target_compile_definitions(executorch_core INTERFACE C10_USING_CUSTOM_GENERATED_MACROS)
+target_compile_definitions(executorch_core INTERFACE C10_USING_CUSTOM_GENERATED_MACROS ET_EVENT_TRACER_ENABLED)
 add_subdirectory(kernels)
 file(WRITE ${CMAKE_BINARY_DIR}/empty.c "")
 add_library(firmware SHARED ${CMAKE_BINARY_DIR}/empty.c)
@@ -70,9 +70,9 @@ target_link_libraries(firmware PRIVATE pillion_backend m)
 Job = tuple[bytes, list[list[Array]]]
 
 
-def executed(library: Path | None, jobs: list[Job], *npu: str) -> tuple[list[bytes | str], str]:
+def executed(library: Path | None, jobs: list[Job], *mode: str | Path) -> tuple[list[bytes | str], str]:
     """What each program computed, or why not, and what the runtime said."""
-    command = [sys.executable, str(SCRIPT), str(library or ""), *npu]
+    command = [sys.executable, str(SCRIPT), str(library or ""), *map(str, mode)]
     done = subprocess.run(command, input=pickle.dumps(jobs), capture_output=True, check=True)
     return pickle.loads(done.stdout), done.stderr.decode()
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,8 +34,6 @@ pytestmark = [
 pytest.importorskip("executorch")
 
 from executorch.devtools import Inspector  # noqa: E402
-from executorch.devtools.etdump import schema_flatcc as etdump  # noqa: E402
-from executorch.devtools.etdump.serialize import serialize_to_etdump_flatcc  # noqa: E402
 from executorch.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower  # noqa: E402
 from executorch.exir.delegate import executorch_call_delegate  # noqa: E402
 from executorch.export import ExportRecipe, export  # noqa: E402
@@ -319,30 +316,25 @@ def test_recipe(optimize: str, tmp_path: Path) -> None:
     assert torch.allclose(only(Runs(edge, tmp_path).run(*x)), net(*x), atol=0.02)
 
 
-def event(instruction: int, step: int) -> etdump.Event:
-    """What a delegate logs of a step of its program."""
-    profile = etdump.ProfileEvent("", 0, instruction, step, "", b"", 1000 * step, 1000 * step + 500)
-    return etdump.Event(profile, None, None)
-
-
-def test_inspector_shows_the_operators_of_a_delegate(tmp_path: Path) -> None:
-    """Events of a program's steps, as delegates log them, belong to the model's operators and modules."""
+@pytest.mark.slow
+def test_inspector_shows_the_operators_of_a_run(library: Path, tmp_path: Path) -> None:  # noqa: F811  (a fixture)
+    """The events of a run, as the delegate logs them in the runtime, belong to the model's operators and lines."""
     module, x = ours(net_of("branches")[0], (1, 3, 9, 7))
     exported = torch.export.export(module, x)
     partitioner = PillionPartitioner(TARGET)
     edge = to_edge_transform_and_lower(exported, partitioner=[partitioner], generate_etrecord=True)
     program = edge.to_executorch()
-    ((instruction, delegate),) = program.delegate_map["forward"].items()
-    assert delegate["name"] == "PillionBackend"
-    steps = list(delegate["delegate_map"])
-    events = [event(instruction, step) for step in steps]
-    log = etdump.ETDumpFlatCC(0, [etdump.RunData("forward", 0, [], events)])
-    record = tmp_path / "etrecord.bin"
+    record, dump = tmp_path / "etrecord.bin", tmp_path / "etdump.etdp"
     program.get_etrecord().save(record)
-    logged = serialize_to_etdump_flatcc(log)
-    inspector = Inspector(etdump_data=struct.pack("<I", len(logged)) + logged, etrecord=str(record))
-    shown = [one for block in inspector.event_blocks for one in block.events]
-    assert [one.delegate_debug_identifier for one in shown] == steps
+    inputs = [t.numpy() for t in x]
+    (made,), said = executed(library, [(bytes(program.buffer), [inputs, inputs])], "etdump", dump)
+    assert made == pillion.compile(module, x, target=TARGET).run(*x)[0].tobytes() * 2, said
+    inspector = Inspector(etdump_path=str(dump), etrecord=str(record))
+    (delegate,) = program.delegate_map["forward"].values()
+    events = [event for block in inspector.event_blocks for event in block.events]
+    shown = [one for one in events if one.delegate_debug_identifier is not None]
+    assert {one.delegate_debug_identifier for one in shown} >= set(delegate["delegate_map"])
+    assert all(len(one.perf_data.raw) == 2 and min(one.perf_data.raw) > 0 for one in shown), "both runs"
     assert all(one.delegate_backend_name == "PillionBackend" for one in shown)
     lines = "".join(str(text) for one in shown for text in one.stack_traces.values())
     assert all(f"self.{part}(" in lines for part in "adcf"), "all layers of the net"

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from torch import nn
 
 import pillion
 from judge.delegate import answer_of, firmware, missing_tools, rows
-from judge.machine import CORES, RUNTIMES, Core, judged
+from judge.machine import CORES, FOLDER, IMAGES, RUNTIMES, Core, judged
 from judge.zoo import RESULTS
 from nets_as_written import NETS
 from pillion.emitters.pte import Runtime
@@ -110,6 +112,38 @@ def test_norms_attention_recurrence_and_spectra_are_those_of_the_program(core: C
         assert not answer.complaint, name
         memory = program.memory
         assert answer.planned <= memory.arena_bytes + memory.state_bytes + MORE_MEMORY, name
+
+
+HEADERS = FOLDER / "sdk" / "include"
+STRICT = [
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-Wshadow",
+    "-Werror",
+    "-std=c++17",
+    "-Os",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-mthumb",
+]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("tracer", [(), ("-DET_EVENT_TRACER_ENABLED",)], ids=["silent", "traced"])
+def test_the_delegate_compiles_without_warnings(
+    runtime: Runtime, tracer: tuple[str, ...], tmp_path: Path
+) -> None:
+    """With a tracer it knows its log; the judge's firmware has none."""
+    here = HEADERS / IMAGES[runtime]
+    folders = (here, here / "executorch" / "runtime" / "core" / "portable_type" / "c10")
+    system = [word for folder in folders for word in ("-isystem", str(folder))]
+    made = tmp_path / "delegate.o"
+    source = resources.files("pillion.emitters.image") / "runtime" / "PillionBackend.cpp"
+    flags = ("-mcpu=cortex-m33", *STRICT, *system, "-DC10_USING_CUSTOM_GENERATED_MACROS", *tracer)
+    subprocess.run(["arm-none-eabi-g++", *flags, "-c", str(source), "-o", str(made)], check=True)
+    logs = b"et_pal_current_ticks" in made.read_bytes()
+    assert logs == bool(tracer)
 
 
 @pytest.mark.parametrize("core", CORES)

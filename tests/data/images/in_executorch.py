@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs programs in the runtime of the installed ExecuTorch: a list of (program, samples) is unpickled from standard input, and the bytes of
 all outputs, or what the runtime said, are pickled to standard output. The arguments are a
-library with delegates, or an empty word, and `npu` for Pillion's interpreter of NPU segments."""
+library with delegates, or an empty word, and `npu` for Pillion's interpreter of NPU segments, or `etdump` and a file for the
+events of the last program."""
 
 from __future__ import annotations
 
@@ -30,10 +31,13 @@ def runtime() -> Any:
     raise ImportError("no runtime")
 
 
-def outputs(module: Any, program: bytes, samples: list[list[Any]]) -> bytes | str:
+def outputs(module: Any, program: bytes, samples: list[list[Any]], etdump: str) -> bytes | str:
     try:
-        method = module._load_program_from_buffer(program).load_method("forward")
+        loaded = module._load_program_from_buffer(program, bool(etdump))
+        method = loaded.load_method("forward")
         ran = [method([torch.from_numpy(np.array(x)) for x in sample]) for sample in samples]
+        if etdump:
+            loaded.write_etdump_result_to_file(etdump)
         return b"".join(y.numpy().tobytes() for run in [[y.clone() for y in ys] for ys in ran] for y in run)
     except (RuntimeError, ValueError) as error:
         return str(error)
@@ -49,5 +53,6 @@ if __name__ == "__main__":
 
         for program, _ in jobs:
             host().register_delegates(program)
-    found = [outputs(module, *one) for one in jobs]
+    etdump = sys.argv[3] if sys.argv[2:3] == ["etdump"] else ""
+    found = [outputs(module, *one, etdump) for one in jobs]
     sys.stdout.buffer.write(pickle.dumps(found))

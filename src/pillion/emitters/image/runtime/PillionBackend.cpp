@@ -6,7 +6,9 @@
 #include <new>
 
 #include <executorch/runtime/backend/interface.h>
+#include <executorch/runtime/core/event_tracer_hooks_delegate.h>
 #include <executorch/runtime/platform/log.h>
+#include <executorch/runtime/platform/platform.h>
 
 #include "pillion_image.h"
 #include "pillion_kernels.h"
@@ -20,6 +22,7 @@ using executorch::runtime::CompileSpec;
 using executorch::runtime::DelegateHandle;
 using executorch::runtime::Error;
 using executorch::runtime::EValue;
+using executorch::runtime::EventTracer;
 using executorch::runtime::FreeableBuffer;
 using executorch::runtime::MemoryAllocator;
 using executorch::runtime::Result;
@@ -90,6 +93,31 @@ Error refuse_arguments(const pillion_image *model) {
     return Error::InvalidArgument;
 }
 
+#ifdef ET_EVENT_TRACER_ENABLED
+/* The log of the run, and the end of the op before. Static, because after_op has no argument for it: one thread may trace at a time. */
+struct {
+    EventTracer *tracer;
+    et_timestamp_t since;
+} trace;
+
+void log_op(uint32_t op) {
+    const et_timestamp_t now = et_pal_current_ticks();
+    executorch::runtime::event_tracer_log_profiling_delegate(trace.tracer, nullptr, op, trace.since, now);
+    trace.since = et_pal_current_ticks();
+}
+#endif
+
+/* What logs each op by its number, as the delegate map of the program names it; NULL where nothing is logged. */
+void (*logger([[maybe_unused]] EventTracer *tracer))(uint32_t op) {
+#ifdef ET_EVENT_TRACER_ENABLED
+    if (tracer != nullptr) {
+        trace = {tracer, et_pal_current_ticks()};
+        return log_op;
+    }
+#endif
+    return nullptr;
+}
+
 class PillionBackend final : public executorch::runtime::BackendInterface {
   public:
     bool is_available() const override { return true; }
@@ -132,7 +160,7 @@ class PillionBackend final : public executorch::runtime::BackendInterface {
             }
         }
         pillion_image_status status = own->has_run ? PILLION_IMAGE_OK : pillion_image_reset(model, memory->state);
-        status = status != PILLION_IMAGE_OK ? status : pillion_image_run(model, arena, memory->state, nullptr);
+        status = status != PILLION_IMAGE_OK ? status : pillion_image_run(model, arena, memory->state, logger(context.event_tracer()));
         if (status != PILLION_IMAGE_OK) {
             ET_LOG(Error, "PillionBackend: %s (status %d)", reason_of(status), static_cast<int>(status));
             return Error::InvalidArgument;
