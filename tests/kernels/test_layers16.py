@@ -24,10 +24,12 @@ from kernels.op_cases import (
 )
 from kernels.rig import M4, M33, M55
 from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import DType, TensorType, Value
+from pillion.ir.verdict import all_ok
 from pillion.ops import AvgPool2d, Clamp, MaxPool2d, Quantize
 from pillion.ops.example_values import make_op
 
@@ -111,17 +113,23 @@ def depthwise_of_any_window() -> Iterator[Op]:
             yield depthwise((1 + j % 2, *size, channels), kernel, i + j, padding=around, **steps)
 
 
+def kernels_of(target: rig.Target, op: Op) -> list[Kernel]:
+    return [k for k in target.kernels if k.op is type(op) and all_ok(k.check(op, CMSIS_NN))]
+
+
 def check(target: rig.Target, ops: Sequence[Op]) -> None:
-    """All with random and with extreme numbers, in the memory of their operand where that may be."""
-    rng, runs = np.random.default_rng(0), []
+    """All by every kernel that takes them, with random and with extreme numbers, in the memory of their operand where that may be."""
+    rng, cases, wanted = np.random.default_rng(0), [], []
     for op in ops:
-        kernel = kernel_of(target, op)
-        assert kernel is not None, (op, refusals(target, op))
-        in_place = bool(kernel.in_place(op))
-        runs += [
-            Run(op, random_operands(op, rng, extreme), extreme and in_place) for extreme in (False, True)
-        ]
-    check_runs(target, runs)
+        kernels = kernels_of(target, op)
+        assert kernels, (op, refusals(target, op))
+        for extreme in (False, True):
+            data = random_operands(op, rng, extreme)
+            for kernel in kernels:
+                overwritten = op.activations[0] if extreme and kernel.in_place(op) else None
+                cases.append(case_of(op, kernel, data, overwritten=overwritten))
+                wanted.append(reference(op, CMSIS_NN, data))
+    rig.check(target, cases, wanted, rig.fillings(cases))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -67,16 +67,20 @@ void pillion_conv2d_winograd_s8_dsp(const pillion_conv2d_winograd_s8_dsp_params 
 typedef pillion_conv2d_s8_dsp_params pillion_conv2d_thin_s8_dsp_params;
 void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Convolution of 16-bit inputs without zero points, with any kernel, stride, dilation and padding. Scratch: inputs of five windows, and
- * one more. */
+/* Convolution of 16-bit inputs without zero points, with any kernel, stride, dilation and padding. May read 2 bytes beyond x. Scratch: inputs
+ * of five windows, twice where one leaves the image or has gaps. */
 typedef struct {
     PILLION_WINDOW_FIELDS
     int32_t dilation_h, dilation_w, out_c, low, high;
-    int32_t steps;         /* inputs of a window, in fours */
+    int32_t steps;         /* inputs of a window, in fours; a kernel row is filled up to an even number */
     int32_t whole_rows;    /* not 0: columns are not dilated */
     const int32_t *stream; /* [out_c] of bias, int8 weights[steps][4] in the order 0 2 1 3, factor: the ratio of scales * 2^32 */
 } pillion_conv2d_s16_dsp_params;
 void pillion_conv2d_s16_dsp(const pillion_conv2d_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* The same with int16 weights[steps][4] in their own order. */
+typedef pillion_conv2d_s16_dsp_params pillion_conv2d_wide_s16_dsp_params;
+void pillion_conv2d_wide_s16_dsp(const pillion_conv2d_wide_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Fully connected, of one vector of inputs at a time. Scratch: a vector in fours of inputs. */
 typedef struct {

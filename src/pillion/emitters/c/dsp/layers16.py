@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,11 +36,6 @@ MOST_ROWS = 3
 """The number of vectors up to which each is computed alone."""
 
 
-def steps_of(op: Layer) -> int:
-    """Returns the fours of inputs of a sum."""
-    return -(-weight_rows(op).shape[1] // 4)
-
-
 def fours(weights: Int8Array) -> Int32Array:
     """Returns weights [outputs, inputs] as [outputs, steps] words of four, in the order 0 2 1 3."""
     padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
@@ -50,21 +48,82 @@ def upper_word_factors(op: Layer) -> Int32Array:
     return channels_16(op).multipliers << 1
 
 
-def in_lanes(op: Layer, lanes: int) -> Params:
-    """Returns the stream of a layer: groups of some outputs, each of biases, weights and factors."""
+def in_lanes(op: Layer, weights: Int32Array, lanes: int) -> Int32Array:
+    """Returns the stream of a layer: groups of some outputs, each of biases, words of weights, and factors."""
     behind = -len(op.bias.constant) % lanes
-    columns = np.asarray(op.bias.constant, np.int32), fours(weight_rows(op)), upper_word_factors(op)
+    columns = np.asarray(op.bias.constant, np.int32), weights, upper_word_factors(op)
     padded = [
         np.pad(c.reshape(len(c), -1), ((0, behind), (0, 0))).reshape(-1, lanes, c.size // len(c))
         for c in columns
     ]
     parts = [part.swapaxes(1, 2).reshape(len(part), -1) for part in padded]
-    return {"stream": np.hstack(parts).astype(np.int32).reshape(-1), "steps": steps_of(op)}
+    return np.hstack(parts).astype(np.int32).reshape(-1)
+
+
+def kernel_rows(op: Conv2d | Linear) -> int:
+    """Returns the rows of a window."""
+    return op.kernel[0] if isinstance(op, Conv2d) else 1
+
+
+def row_words(op: Conv2d | Linear) -> int:
+    """Returns the words of a row of a window."""
+    return -(-weight_rows(op).shape[1] // (2 * kernel_rows(op)))
+
+
+def window_words(op: Conv2d | Linear) -> int:
+    """Returns the words of a window, whose rows are filled up to words."""
+    return kernel_rows(op) * row_words(op)
+
+
+def steps_of(op: Conv2d | Linear) -> int:
+    """Returns the fours of inputs of a window."""
+    return -(-window_words(op) // 2)
+
+
+def window_params(op: Conv2d | Linear, pack: Callable[[Int8Array], Int32Array]) -> Params:
+    """Returns the stream of a layer over windows with packed weights."""
+    rows = weight_rows(op).reshape(len(op.bias.constant), kernel_rows(op), -1)
+    filled = np.pad(rows, ((0, 0), (0, 0), (0, rows.shape[2] % 2))).reshape(len(rows), -1)
+    return {"steps": steps_of(op), "stream": in_lanes(op, pack(filled), 1)}
+
+
+def in_16_bits(weights: Int8Array) -> Int32Array:
+    """Returns weights [outputs, inputs] as words of two, an even number for each output."""
+    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
+    return np.ascontiguousarray(padded.astype(np.int16)).view(np.int32)
+
+
+def has_whole_rows(op: Conv2d) -> bool:
+    """Whether the taps of a kernel row lie next to each other."""
+    return op.dilation[1] == 1 or op.kernel[1] == 1
 
 
 def conv_params(op: Conv2d) -> Params:
     """Returns the parameters of a convolution."""
-    return {"whole_rows": int(op.dilation[1] == 1), **in_lanes(op, 1)}
+    return {"whole_rows": int(has_whole_rows(op)), **window_params(op, fours)}
+
+
+def wide_params(op: Conv2d) -> Params:
+    """Returns the parameters of a convolution by weights of 16 bits."""
+    return {"whole_rows": int(has_whole_rows(op)), **window_params(op, in_16_bits)}
+
+
+def copied_windows(op: Conv2d | Linear) -> int:
+    """Returns the windows that are copied, because they have gaps or reach beyond the image."""
+    if isinstance(op, Linear):
+        return 0
+    inside = op.y.shape[0] * has_whole_rows(op)
+    for axis in (0, 1):
+        out, size, stride = op.y.shape[1 + axis], op.x.shape[1 + axis], op.stride[axis]
+        reach = (op.kernel[axis] - 1) * op.dilation[axis]
+        starts = (at * stride - op.padding[axis] for at in range(out))
+        inside *= sum(0 <= start < size - reach for start in starts)
+    return math.prod(op.y.shape[:3]) - inside
+
+
+def scratch_of_windows(op: Conv2d | Linear) -> int:
+    """Returns the scratch bytes of the windows of five pixels, and of copies of them where these may be needed."""
+    return PIXELS * (8 * steps_of(op) + 4 * window_words(op) * (copied_windows(op) > 0))
 
 
 def rows_params(op: Linear) -> Params:
@@ -82,21 +141,42 @@ def rows_params(op: Linear) -> Params:
         "whole_rows",
     )
     sizes = {"in_w": op.rows, "out_w": op.rows, "in_c": op.in_features, "out_c": op.out_features}
-    return {**dict.fromkeys(ones, 1), **sizes, "pad_top": 0, "pad_left": 0, **in_lanes(op, 1)}
+    return {**dict.fromkeys(ones, 1), **sizes, "pad_top": 0, "pad_left": 0, **window_params(op, fours)}
 
 
-def work(op: Conv2d | Linear) -> float:
-    """Estimates the instructions of the sums and results of a convolution: five pixels and one channel at a time."""
-    out_c, steps = len(op.bias.constant), steps_of(op)
+def work(op: Conv2d | Linear, step: float = 15.0) -> float:
+    """Estimates the instructions of a convolution: five pixels and one channel at a time, from windows that are laid out,
+    or first copied row by row."""
+    out_c, steps, words = len(op.bias.constant), steps_of(op), window_words(op)
     groups = -(-op.y.type.elements // (out_c * PIXELS))
-    return groups * out_c * (28.0 + 3 * -(-steps // 8) + 15 * steps)
+    sums = out_c * (28.0 + 3 * -(-steps // 8) + step * steps)
+    copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
+    return groups * (380.0 + 7.0 * words + sums) + copied_windows(op) * copy
+
+
+def further_flash(op: Conv2d) -> int:
+    """Returns the bytes by which weights of 16 bits are longer."""
+    return 4 * steps_of(op) * op.out_channels
+
+
+MOST_FLASH = 12288
+"""The largest growth of a layer's weights in bytes."""
+
+
+def is_worth_flash(op: Conv2d) -> Iterator[Verdict]:
+    """Checks whether windows overlap, so that a weight has much to do, and whether few bytes are added."""
+    taps = math.prod(op.kernel)
+    yield Verdict("taps", taps > 1, "more than 1", str(taps))
+    yield is_within("further flash", further_flash(op), most=MOST_FLASH, unit="bytes")
 
 
 def linear_params(op: Layer) -> Params:
     """Returns the parameters of a fully connected layer, or of a convolution of one pixel."""
     out_features, in_features = weight_rows(op).shape
-    rows = op.rows if isinstance(op, Linear) else 1
-    return {"rows": rows, "in_features": in_features, "out_features": out_features, **in_lanes(op, 4)}
+    sizes = {"rows": op.rows if isinstance(op, Linear) else 1, "in_features": in_features}
+    words = fours(weight_rows(op))
+    stream = in_lanes(op, words, 4)
+    return {**sizes, "out_features": out_features, "steps": words.shape[1], "stream": stream}
 
 
 def one_pixel(op: Conv2d) -> tuple[Verdict, ...]:
@@ -139,8 +219,8 @@ def any_depthwise_params(op: DepthwiseConv2d) -> Params:
     return {"weights": ordered.reshape(-1), "numbers": numbers.reshape(-1)}
 
 
-WINDOWS: dict[str, Any] = {"scratch_bytes": lambda op: 8 * (PIXELS + 1) * steps_of(op), "work": work}
-VECTOR: dict[str, Any] = {"scratch_bytes": lambda op: 8 * steps_of(op)}
+WINDOWS: dict[str, Any] = {"scratch_bytes": scratch_of_windows, "overread_bytes": 2, "work": work}
+VECTOR: dict[str, Any] = {"scratch_bytes": lambda op: 8 * -(-weight_rows(op).shape[1] // 4)}
 
 KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
@@ -150,6 +230,16 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(IN_32_BITS, one_pixel),),
         name="conv2d_pixel_16",
         **VECTOR,
+    ),
+    DSP.kernel(
+        Conv2d,
+        "conv2d_wide_s16",
+        wide_params,
+        requires=(short_circuit(IN_32_BITS, field_equals("groups", 1), is_worth_flash),),
+        name="conv2d_wide_16",
+        extra_flash=further_flash,
+        has_private_constants=True,
+        **{**WINDOWS, "work": partial(work, step=13.0)},
     ),
     DSP.kernel(
         Conv2d,
