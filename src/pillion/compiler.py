@@ -66,7 +66,15 @@ from pillion.partition import (
 )
 from pillion.partition.cpu_patterns import refuse_unmatched_patterns
 from pillion.partition.processors import require_same_units
-from pillion.pass_pipeline import CONSTANTS, STATE_STEPS, UNROLLED, integer_steps, npu_steps, run_steps
+from pillion.pass_pipeline import (
+    CONSTANTS,
+    RECOVERED,
+    STATE_STEPS,
+    UNROLLED,
+    integer_steps,
+    npu_steps,
+    run_steps,
+)
 from pillion.passes.convert_to_integer import float_ops
 from pillion.program import Program
 from pillion.registry import REGISTRY
@@ -360,6 +368,7 @@ def place_ops(
     core = core_cycles(chip.core, graph.arithmetic)
     if chip.npu is None:
         return Placement(graph, all_on_cpu(graph, core, npu_target_example()))
+    graph = passes.apply(RECOVERED.function, graph, watch)
     before = tuple(step.function for step in npu_steps(chip.npu))
     rewritten = passes.run(graph, before, watch)
     refuse_unmatched_patterns(rewritten, options)

@@ -105,6 +105,10 @@ STATE_STEPS = (
 """The passes that make a program for one run of many."""
 
 
+RECOVERED = Step(passes.recover_scales, "targets with an NPU")
+"""The step after which the ops of programs without scales have some."""
+
+
 def npu_steps(npu: Device) -> tuple[Step, ...]:
     """Returns the passes before the placement on an NPU."""
     family = npu.name.split("-")[0]
@@ -132,7 +136,7 @@ def all_steps() -> Iterator[Step]:
     """Yields the steps of all programs in order. NPUs of a family share theirs."""
     yield from (*integer_steps(), CONSTANTS, *STATE_STEPS)
     before = {(step.name, step.when): step for npu in NPUS.values() for step in npu_steps(npu)}
-    yield from (*before.values(), UNROLLED)
+    yield from (RECOVERED, *before.values(), UNROLLED)
 
 
 def describe_passes() -> list[dict[str, str]]:

@@ -26,6 +26,7 @@ from pillion.importers.pte.table import TABLE
 from pillion.ir.types import Array
 from pillion.ops import Segment
 from pillion.ops.example_values import random_like
+from pillion.partition.ledger import ProcessingUnit
 from pillion.program import Program
 
 RUNTIME = pytest.mark.skipif(not IS_INSTALLED, reason="pip install 'pillion[executorch]'")
@@ -161,26 +162,45 @@ def test_reading_takes_no_search(path: Path) -> None:
     assert time.process_time() - begin < 0.5
 
 
-@pytest.mark.parametrize("stem", ["res_m55", "mlp_m55", "group_m55"])
-def test_a_chip_with_an_npu_computes_them_on_its_core(stem: str) -> None:
-    """An NPU is handed scales, which these files do not hold."""
-    program = compiled(stem, "imxrt700")
-    assert not any(isinstance(op, Segment) for op in program.graph.ops)
-    weighted = [entry for entry in program.ledger if entry.op.kind in ("conv2d", "linear")]
-    assert weighted
-    for entry in weighted:
-        assert entry.deciding.rule == f"{entry.op.kind}.scales"
-        assert "compile from PyTorch or .tflite" in entry.deciding.wanted
-    assert_alike(program, "reference")
+NPUS = ("imxrt700", "cortex-m55+ethos-u55-128")
+WITHOUT_SCALES = {
+    "acts_m55": {"lut.scales", "conv2d.scales", "max_pool2d.scales", "transpose_conv2d.scales"},
+    "bmm_m55": {"batch_matmul.scales"},
+    "div_m55_15": {"div.supported", "lut.scales"},
+    "se_m55": {"conv2d.scales", "reshape.scales", "lut.scales", "mul.scales"},
+}
+WITH_LINEAR = ("mlp_m33", "mlp_m55", "res_m33", "res_m55", "res_nhwc_m55_15")
+ROUNDED_ONCE = {"linear.rounding", "lut.function"}
+BORDERS = ("quantize", "dequantize", "transpose")
+ON_CORE = {
+    "imxrt700": WITHOUT_SCALES | {stem: ROUNDED_ONCE for stem in WITH_LINEAR},
+    "cortex-m55+ethos-u55-128": WITHOUT_SCALES,
+}
+"""The rules that keep ops on the core, but for those at borders."""
+
+
+@pytest.mark.parametrize("target", NPUS)
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
+def test_npus_compute_the_same_bytes(path: Path, target: str) -> None:
+    """With scales that give the multipliers; what has none stays on the core, and layers whose sums an NPU rounds otherwise."""
+    program = pillion.compile(path, target=target, placement=PlacementOptions(prefer_npu=True))
+    plain = load(path)
+    on_npu = any(isinstance(op, Segment) for op in program.graph.ops)
+    executors = ["reference", *(["npu"] if on_npu and "ethos" in target else [])]
+    for arrays in samples(plain):
+        for on in executors:
+            for wanted, found in zip(plain.run(*arrays), program.run(*arrays, on=on), strict=True):
+                np.testing.assert_array_equal(wanted.view(np.uint8), found.view(np.uint8))
+    left = {
+        e.deciding.rule for e in program.ledger if e.unit is ProcessingUnit.CPU and e.op.kind not in BORDERS
+    }
+    assert left == ON_CORE[target].get(path.stem, set())
+
+
+def test_an_op_without_scales_is_refused_where_the_npu_is_demanded() -> None:
     with pytest.raises(PillionError, match="cannot run on the NPU") as refusal:
-        compiled(stem, "imxrt700", placement=PlacementOptions(only_npu=True))
-    assert "has no scale" in refusal.value.here
-
-
-def test_what_has_scales_may_go_to_an_npu() -> None:
-    """A pool behind all products, whose scale is that of the output."""
-    (segment,) = (op for op in compiled("se_m55", "imxrt700").graph.ops if isinstance(op, Segment))
-    assert [op.kind for op in segment.body.ops] == ["pad", "avg_pool2d", "pad"]
+        compiled("se_m55", "imxrt700", placement=PlacementOptions(only_npu=True))
+    assert "`t55` has no scale, and the multipliers are 1110578205*2^-37" in refusal.value.here
 
 
 def test_compiled_for_another_core_the_bytes_stay() -> None:

@@ -26,6 +26,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.verdict import Verdict
+from pillion.ops import Linear
 
 Found = tuple[object, bool]
 """What an op has, and whether that satisfies a rule."""
@@ -160,8 +161,13 @@ class Device:
         if not has:
             return (known,)
         if reason := why_multipliers_explicit(op):
-            requirement = "scales that define the arithmetic (.pte files hold multipliers: compile from PyTorch or .tflite)"
+            requirement = "scales that define the arithmetic (a .pte file holds multipliers, not all of which scales give: compile from PyTorch or .tflite)"
             return (known, Verdict(f"{op.kind}.scales", False, requirement, reason))
+        if isinstance(op, Linear) and op.given and self.arithmetic is Arithmetic.TFLITE:
+            requirement = (
+                "sums that are rounded once (those of .pte files with multipliers are rounded twice)"
+            )
+            return (known, Verdict(f"{op.kind}.rounding", False, requirement, "multipliers"))
         return (known, *(rule.judge(op) for rule in self.rules_of(type(op))))
 
 

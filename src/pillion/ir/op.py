@@ -293,7 +293,9 @@ def why_multipliers_explicit(op: Op) -> str:
     """Explains which part of an op's arithmetic does not follow from its scales; empty if all of it does."""
     unknown = values_without_scales(op)
     if unknown:
-        return f"`{unknown[0].name}` has no scale"
+        given = op.given if isinstance(op, ScaledOp) else ()
+        told = f", and the multipliers are {_describe_multipliers(given)}" if given else ""
+        return f"`{unknown[0].name}` has no scale{told}"
     return op.why_explicit
 
 

@@ -34,6 +34,7 @@ from pillion.passes.merge_duplicates import merge_duplicates
 from pillion.passes.merge_movement import merge_movement
 from pillion.passes.merge_rescaled import merge_rescaled
 from pillion.passes.per_channel_requantize import per_channel_requantize
+from pillion.passes.recover_scales import recover_scales
 from pillion.passes.rescale_sums import rescale_sums
 from pillion.passes.split_flips import split_flips
 from pillion.passes.split_groups import split_groups
@@ -62,6 +63,7 @@ __all__ = [
     "legalize_softmax",
     "materialize_constants",
     "per_channel_requantize",
+    "recover_scales",
     "rescale_sums",
     "run",
     "split_flips",
