@@ -5,6 +5,7 @@
 from pillion.cli import new
 from pillion.cli import compile
 from pillion.cli import kernels
+from pillion.cli import package
 from pillion.cli import train
 from pillion.cli import run
 from pillion.cli import verify

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -21,8 +22,10 @@ from pillion.cli.options import (
 )
 from pillion.cli.request import Request, check_request, compile_request, write_program
 from pillion.compile_options import CompileOptions
+from pillion.errors import PillionError, require_one_of
 from pillion.host_io.atomic_files import output_suffix
 from pillion.option_values import NEWEST_RUNTIME, known_runtime
+from pillion.packages import FORM_NAMES
 
 
 @app.command(
@@ -78,6 +81,16 @@ def compile(
             metavar="cortex_m|pillion|FILE",
         ),
     ] = None,
+    forms: Annotated[
+        Optional[list[str]],
+        option(
+            RESULT,
+            "Also make a package of a C project in DIR/package/ (see `pillion package`).",
+            "--package",
+            metavar="FORM",
+            complete=completion.complete_words(*FORM_NAMES),
+        ),
+    ] = None,
     timing: TimingOptions,
     page: Annotated[
         Optional[Path],
@@ -96,8 +109,11 @@ def compile(
     request = Request(model.name, target, quantize, options, intermediates)
     output_suffix(output)
     check_request(request)
+    _check_package_forms(forms or [], output)
     request = with_calibration_data(request, fitting)
     from pillion.cli import report_files, selftest_output, time_output
+    from pillion.packages.contents import Identity
+    from pillion.packages.package import write_package
     from pillion.report.report_options import ReportOptions
 
     report_files.check_report_path(page)
@@ -107,6 +123,8 @@ def compile(
     with console.progress_bar(quiet=as_json):
         program = compile_request(request)
     write_program(program, output, version, force=force, selftest=selftest, kernels=kernels)
+    if forms:
+        write_package([output], forms, output / "package", Identity(), force)
     program_facts.warn_of_memory(program)
     time = time_output.estimate_program_time(program, conditions, quiet=as_json)
     facts = {
@@ -121,3 +139,16 @@ def compile(
         )
         facts |= report_files.write_report(told, page)
     console.print_facts(facts, as_json)
+
+
+def _check_package_forms(forms: Sequence[str], output: Path) -> None:
+    """Raises if packages are asked for that cannot be made of the output."""
+    for form in forms:
+        require_one_of("--package", form, FORM_NAMES)
+    if forms and (form := output_suffix(output)):
+        raise PillionError(
+            f"--package {forms[0]} makes nothing of a {form}",
+            rule="packages hold C projects",
+            here=f"-o {output}",
+            help=f"-o {output.stem}/",
+        )

@@ -14,13 +14,15 @@ _OPTIONAL = re.compile(r"([a-z_,]+)\| ?(.*\n)")
 
 
 @cache
-def _read_template(name: str) -> str:
-    return (resources.files("pillion.emitters.c") / "templates" / name).read_text("utf-8")
+def _read_template(name: str, package: str) -> str:
+    return (resources.files(package) / "templates" / name).read_text("utf-8")
 
 
-def fill_template(name: str, values: Mapping[str, object], parts: Collection[str] = ()) -> str:
-    """Returns a template with `@name@` replaced by values, without the lines `part| text` of absent parts."""
-    kept = "".join(_kept_lines(_read_template(name), parts))
+def fill_template(
+    name: str, values: Mapping[str, object], parts: Collection[str] = (), package: str = __package__ or ""
+) -> str:
+    """Returns a template of a package with `@name@` replaced by values, without the lines `part| text` of absent parts."""
+    kept = "".join(_kept_lines(_read_template(name, package), parts))
     return _VALUE.sub(lambda match: str(values[match[1]]), kept)
 
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CMSIS-Pack and the csolution layer."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from pillion.devices.cortex_m import CORES, Isa
+from pillion.host_io.atomic_files import Content
+from pillion.packages.contents import SOURCES, Contents
+from pillion.packages.example import main_program
+
+SCHEMA = "1.7.7"
+"""The version of the specification that packs follow."""
+DATE = "2026-01-01"
+OPTIONAL = {
+    **{(Isa.DSP, core): {"Ddsp": "DSP"} for core in ("cortex-m33", "cortex-m35p")},
+    **{(Isa.MVE, core): {"Dmve": "FP_MVE"} for core in ("cortex-m52", "cortex-m55", "cortex-m85")},
+}
+"""The extensions that a core may lack, as conditions of a pack."""
+_ZIP_TIME = (2026, 1, 1, 0, 0, 0)
+"""The time of all files in the archive, so that equal packages are equal bytes."""
+
+
+def files(contents: Contents) -> dict[str, Content]:
+    """Returns the files of the form, without the archive."""
+    identity = contents.identity
+    layer = f"""layer:
+  type: Pillion
+  description: {", ".join(model.name for model in contents.models)}, compiled by Pillion
+  packs:
+    - pack: {identity.vendor}::{identity.name}@{identity.version}
+  components:
+""" + "".join(f"    - component: Machine Learning:Pillion:{model.name}\n" for model in contents.models)
+    return {
+        f"{identity.vendor}.{identity.name}.pdsc": _description(contents),
+        f"{identity.name}.clayer.yml": layer,
+        **{f"examples/{model.name}_main/main.c": main_program(model) for model in contents.models},
+    }
+
+
+def archive(contents: Contents, files: Mapping[str, Content]) -> dict[str, Content]:
+    """Returns the pack: an archive of the whole package."""
+    identity, packed = contents.identity, io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as written:
+        for path, content in sorted(files.items()):
+            info = zipfile.ZipInfo(path, _ZIP_TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            written.writestr(info, content if isinstance(content, str) else bytes(content))
+    return {f"{identity.vendor}.{identity.name}.{identity.version}.pack": packed.getvalue()}
+
+
+def _description(contents: Contents) -> bytes:
+    """Returns the pack's description in XML."""
+    identity = contents.identity
+    pack = Element("package", {"schemaVersion": SCHEMA})
+    words = f"{', '.join(model.name for model in contents.models)}, compiled by Pillion"
+    for tag, text in (
+        ("vendor", identity.vendor),
+        ("name", identity.name),
+        ("description", words),
+        ("url", ""),
+    ):
+        SubElement(pack, tag).text = text
+    releases = SubElement(pack, "releases")
+    SubElement(releases, "release", version=identity.version, date=DATE).text = words
+    conditions = SubElement(pack, "conditions")
+    _add_cores(conditions, contents)
+    for model in contents.models:
+        condition = SubElement(conditions, "condition", id=f"with kernels of {model.name}")
+        SubElement(condition, "description").text = "The kernels are another component, which models share"
+        SubElement(condition, "require", condition="cores")
+        SubElement(condition, "require", Cclass="Machine Learning", Cgroup="Pillion", Csub="Kernels")
+    _add_components(SubElement(pack, "components"), contents)
+    indent(pack, "  ")
+    return tostring(pack, "utf-8", xml_declaration=True) + b"\n"
+
+
+def _add_cores(conditions: Element, contents: Contents) -> None:
+    condition = SubElement(conditions, "condition", id="cores")
+    SubElement(condition, "description").text = "Cores with the instructions of the kernels"
+    for name in dict.fromkeys(core.plain for core in contents.cores):
+        extension = OPTIONAL.get((contents.isa, name), {})
+        SubElement(condition, "accept", {"Dcore": CORES[name].title, **extension})
+
+
+def _add_components(components: Element, contents: Contents) -> None:
+    own = {model.name: f"{SOURCES}/{model.name}" for model in contents.models}
+    shared = [
+        p
+        for p in contents.files
+        if not p.startswith(tuple(f"{folder}{c}" for folder in own.values() for c in "/."))
+    ]
+    for name, condition, paths in (
+        ("Kernels", "cores", shared),
+        *(
+            (
+                name,
+                f"with kernels of {name}",
+                [p for p in contents.files if p.startswith((f"{at}/", f"{at}.h"))],
+            )
+            for name, at in own.items()
+        ),
+    ):
+        component = SubElement(
+            components,
+            "component",
+            Cclass="Machine Learning",
+            Cgroup="Pillion",
+            Csub=name,
+            Cversion=contents.identity.version,
+            condition=condition,
+        )
+        SubElement(component, "description").text = f"{name}, generated by Pillion"
+        listed = SubElement(component, "files")
+        SubElement(listed, "file", category="include", name=f"{SOURCES}/")
+        for path in sorted(paths):
+            category = "source" if path.endswith(".c") else "header"
+            SubElement(listed, "file", category=category, name=path)
