@@ -71,8 +71,10 @@ ALLOWED: dict[str, set[str]] = {
         "partition",
         "run",
         "emitters.c",
+        "emitters.image",
         "importers.pte",
     },
+    "packages": FLOOR | FILES | {"boards", "devices", "emitters.c"},
     "run": FLOOR
     | FILES
     | {

@@ -24,7 +24,7 @@ from pillion.cli import main
 from pillion.errors import PillionError
 from pillion.packages import FORM_NAMES
 from pillion.packages.contents import Identity
-from pillion.packages.package import FORMS, write_package
+from pillion.packages.package_writer import FORMS, write_package
 from pillion.program import Program
 
 pytestmark = pytest.mark.torch

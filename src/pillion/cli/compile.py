@@ -113,7 +113,7 @@ def compile(
     request = with_calibration_data(request, fitting)
     from pillion.cli import report_files, selftest_output, time_output
     from pillion.packages.contents import Identity
-    from pillion.packages.package import write_package
+    from pillion.packages.package_writer import write_package
     from pillion.report.report_options import ReportOptions
 
     report_files.check_report_path(page)

@@ -30,9 +30,9 @@ def package(
         list[str],
         option(
             None,
-            f"Form of the package, once or several times: {', '.join(FORM_NAMES)}.",
+            f"{', '.join(FORM_NAMES)}; once or several times.",
             "--package",
-            metavar="FORM",
+            metavar="|".join(FORM_NAMES),
             complete=completion.complete_words(*FORM_NAMES),
         ),
     ],
@@ -45,11 +45,12 @@ def package(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a package of C projects for CMSIS-Toolbox, Zephyr, Arduino, PlatformIO or CMake.
+    """Make a package of C projects for other build tools.
 
-    The folder is a package in all chosen forms. Kernels that several models use are in it once."""
+    These are CMake, CMSIS-Toolbox, Zephyr, Arduino and PlatformIO; the folder is a package in all chosen forms.
+    Kernels that several models use are in it once."""
     from pillion.packages.contents import Identity
-    from pillion.packages.package import write_package
+    from pillion.packages.package_writer import write_package
 
     identity = Identity(name, version, vendor)
     contents = write_package(projects, forms, output, identity, force)

@@ -15,7 +15,7 @@ from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, pa
 from pillion.host_io.project_folders import Listing, ProjectWrite, check_paths, sha256
 from pillion.packages import arduino, cmake, cmsis, platformio, zephyr
 from pillion.packages.contents import Contents, Identity, read_projects
-from pillion.packages.readme import readme
+from pillion.packages.package_readme import readme
 
 FORMS: Mapping[str, Callable[[Contents], dict[str, Content]]] = {
     "cmake": cmake.files,
