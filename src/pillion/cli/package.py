@@ -30,7 +30,7 @@ def package(
         list[str],
         option(
             None,
-            f"{', '.join(FORM_NAMES)}; once or several times.",
+            "Form of the package, once or several times.",
             "--package",
             metavar="|".join(FORM_NAMES),
             complete=completion.complete_words(*FORM_NAMES),
