@@ -30,7 +30,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import DType, TensorType, Value
 from pillion.ir.verdict import all_ok
-from pillion.ops import AvgPool2d, Clamp, MaxPool2d, Quantize
+from pillion.ops import AvgPool2d, BatchMatmul, Clamp, MaxPool2d, Quantize
 from pillion.ops.example_values import make_op
 
 pytestmark = pytest.mark.qemu
@@ -113,6 +113,31 @@ def depthwise_of_any_window() -> Iterator[Op]:
             yield depthwise((1 + j % 2, *size, channels), kernel, i + j, padding=around, **steps)
 
 
+def matmuls() -> Iterator[Op]:
+    """Every depth and number of vectors around the units of the loops, either operand held, and ratios of scales from those
+    with which nearly all results saturate to those with which results are small."""
+    for i, depth in enumerate((*range(1, 18), 31, 64, 300)):
+        rows, columns = 1 + (5 * i) % 9, 1 + (7 * i) % 8
+        for j, (adj_x, adj_y) in enumerate(((False, False), (False, True), (True, True))):
+            batch = 1 + (i + j) % 3
+            yield matmul(batch, rows, depth, columns, adj_x, adj_y, seed=3 * i + j)
+    yield matmul(1, 150, 40, 120, False, True, seed=1)
+
+
+def matmul(batch: int, rows: int, depth: int, columns: int, adj_x: bool, adj_y: bool, seed: int) -> Op:
+    a = value("a", (batch, depth, rows) if adj_x else (batch, rows, depth), 2.0**-12)
+    b = value("b", (batch, columns, depth) if adj_y else (batch, depth, columns), 2.0**-12)
+    y = value("y", (), 2.0 ** -(19 - seed % 23) * (1 + seed % 5 / 7))
+    bounds = ({"low": -(2**15), "high": 2**15 - 1}, {"low": 0, "high": 900})[seed % 4 == 0]
+    return make_op(BatchMatmul, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)
+
+
+def test_products_of_any_order_have_a_kernel() -> None:
+    """Vectors of both operands that lie apart are the portable kernel's."""
+    op = matmul(1, 4, 5, 6, True, False, seed=1)
+    assert refusals(M33, op) == refusals(M55, op) == ["moving"]
+
+
 def kernels_of(target: rig.Target, op: Op) -> list[Kernel]:
     return [k for k in target.kernels if k.op is type(op) and all_ok(k.check(op, CMSIS_NN))]
 
@@ -134,7 +159,7 @@ def check(target: rig.Target, ops: Sequence[Op]) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    "made", [pixels, windows, windows_3x3, vectors, depthwise_3x3, depthwise_of_any_window]
+    "made", [pixels, windows, windows_3x3, vectors, depthwise_3x3, depthwise_of_any_window, matmuls]
 )
 def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))

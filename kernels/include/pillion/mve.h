@@ -340,6 +340,12 @@ typedef struct {
 void pillion_batch_matmul_s8_mve(const pillion_batch_matmul_s8_mve_params *p, const int8_t *held, const int8_t *moving,
                                  int8_t *y, void *scratch);
 
+/* Products of matrices of 16 bits, as pillion_batch_matmul_s16, of held vectors with moving ones, whose elements lie together. May
+ * read 14 bytes beyond the moving vectors. Scratch: two held vectors in eights. */
+typedef pillion_held_matmul_s16_params pillion_batch_matmul_s16_mve_params;
+void pillion_batch_matmul_s16_mve(const pillion_batch_matmul_s16_mve_params *p, const int16_t *held, const int16_t *moving, int16_t *y,
+                                  void *scratch);
+
 /* y = x where it is not negative, slope * x elsewhere: rows of `count` elements with a slope for each. Pairs are of what is
  * not negative and of the rest. y may be x. */
 typedef struct {
