@@ -175,7 +175,7 @@ def sides_16(cost: Cost, op: BatchMatmul) -> tuple[MatmulSide, MatmulSide]:
     """Chooses the operand to hold in scratch: the one whose elements lie apart, or the cheaper one."""
     a, b = matmul_sides(op)
     orders = ((a, b), (b, a))
-    return min(orders, key=lambda order: (order[1].element_step != 1, cost(*order, op.depth)))
+    return min(orders, key=lambda order: (order[1].element_step != 1, cost(order[0], order[1], op.depth)))
 
 
 def walk_params_16(cost: Cost, op: BatchMatmul, arithmetic: Arithmetic) -> Params:
