@@ -265,10 +265,14 @@ void pillion_lut_s8_dsp(const pillion_lut_s8_dsp_params *p, const int8_t *x, int
 /* float32 to int8: nearest integer of x * reciprocal, ties to even, plus out_zp. */
 typedef pillion_quantize_s8_params pillion_quantize_s8_dsp_params;
 void pillion_quantize_s8_dsp(const pillion_quantize_s8_dsp_params *p, const float *x, int8_t *y, void *scratch);
+typedef pillion_quantize_s16_params pillion_quantize_s16_dsp_params;
+void pillion_quantize_s16_dsp(const pillion_quantize_s16_dsp_params *p, const float *x, int16_t *y, void *scratch);
 
 /* int8 to float32: (x - in_zp) * scale */
 typedef pillion_dequantize_s8_params pillion_dequantize_s8_dsp_params;
 void pillion_dequantize_s8_dsp(const pillion_dequantize_s8_dsp_params *p, const int8_t *x, float *y, void *scratch);
+typedef pillion_dequantize_s16_params pillion_dequantize_s16_dsp_params;
+void pillion_dequantize_s16_dsp(const pillion_dequantize_s16_dsp_params *p, const int16_t *x, float *y, void *scratch);
 
 /* Pooling of the pixels of each window that are inside the image. */
 /* The mean, half away from zero. A row of a window has at most 255 pixels. */

@@ -94,6 +94,9 @@ def row_sum_fits(op: Softmax) -> Verdict:
     return is_within("elements", op.x.shape[-1], most=INT16_MAX)
 
 
+SOFTMAX: dict[str, Any] = {"requires": (INT16_XY, row_sum_fits), "name": "softmax_16", "in_place": "x"}
+
+
 def has_one_scale(op: Clamp) -> Verdict:
     """Checks whether a clamp leaves the scale as it is."""
     return Verdict(
@@ -167,7 +170,7 @@ KERNELS: tuple[Kernel, ...] = (
         Requantize, requantize_routine, requantize_params, requires=(has_int16,), in_place=in_place_same_size
     ),
     kernel_16(Lut16, lut_routine, lut_params, requires=(INT16_XY,), in_place="x"),
-    kernel_16(Softmax, "softmax_s16", softmax_params, requires=(INT16_XY, row_sum_fits), in_place="x"),
+    PORTABLE.kernel(Softmax, "softmax_s16", softmax_params, **SOFTMAX),
     kernel_16(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x"),
     kernel_16(MaxPool2d, "max_pool2d_s16", requires=(INT16_XY,)),
     kernel_16(AvgPool2d, "avg_pool2d_s16", requires=(INT16_XY,)),
