@@ -28,9 +28,9 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import DType, TensorType, Value
+from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verdict import all_ok
-from pillion.ops import AvgPool2d, Clamp, MaxPool2d, Quantize
+from pillion.ops import AvgPool2d, BatchMatmul, Clamp, Dequantize, MaxPool2d, Mean, Quantize, Softmax
 from pillion.ops.example_values import make_op
 
 pytestmark = pytest.mark.qemu
@@ -113,6 +113,31 @@ def depthwise_of_any_window() -> Iterator[Op]:
             yield depthwise((1 + j % 2, *size, channels), kernel, i + j, padding=around, **steps)
 
 
+def matmuls() -> Iterator[Op]:
+    """Every depth and number of vectors around the units of the loops, either operand held, and ratios of scales from those
+    with which nearly all results saturate to those with which results are small."""
+    for i, depth in enumerate((*range(1, 18), 31, 64, 300)):
+        rows, columns = 1 + (5 * i) % 9, 1 + (7 * i) % 8
+        for j, (adj_x, adj_y) in enumerate(((False, False), (False, True), (True, True))):
+            batch = 1 + (i + j) % 3
+            yield matmul(batch, rows, depth, columns, adj_x, adj_y, seed=3 * i + j)
+    yield matmul(1, 150, 40, 120, False, True, seed=1)
+
+
+def matmul(batch: int, rows: int, depth: int, columns: int, adj_x: bool, adj_y: bool, seed: int) -> Op:
+    a = value("a", (batch, depth, rows) if adj_x else (batch, rows, depth), 2.0**-12)
+    b = value("b", (batch, columns, depth) if adj_y else (batch, depth, columns), 2.0**-12)
+    y = value("y", (), 2.0 ** -(19 - seed % 23) * (1 + seed % 5 / 7))
+    bounds = ({"low": -(2**15), "high": 2**15 - 1}, {"low": 0, "high": 900})[seed % 4 == 0]
+    return make_op(BatchMatmul, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)
+
+
+def test_products_of_any_order_have_a_kernel() -> None:
+    """Vectors of both operands that lie apart are the portable kernel's."""
+    op = matmul(1, 4, 5, 6, True, False, seed=1)
+    assert refusals(M33, op) == refusals(M55, op) == ["moving"]
+
+
 def kernels_of(target: rig.Target, op: Op) -> list[Kernel]:
     return [k for k in target.kernels if k.op is type(op) and all_ok(k.check(op, CMSIS_NN))]
 
@@ -134,14 +159,14 @@ def check(target: rig.Target, ops: Sequence[Op]) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    "made", [pixels, windows, windows_3x3, vectors, depthwise_3x3, depthwise_of_any_window]
+    "made", [pixels, windows, windows_3x3, vectors, depthwise_3x3, depthwise_of_any_window, matmuls]
 )
 def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_clamps_and_numbers_that_become_16_bits(target: rig.Target) -> None:
+def test_clamps_and_numbers_that_become_16_bits_or_real(target: rig.Target) -> None:
     """Of every count around a vector, one past 2^15, in place; halves go to the even neighbour."""
     runs: list[Run] = []
     counts = (*range(1, 18), 2**15 + 3)
@@ -151,6 +176,11 @@ def test_clamps_and_numbers_that_become_16_bits(target: rig.Target) -> None:
             runs += [
                 Run(make_op(Clamp, x, x=x, low=low, high=high), (full,), place) for place in (False, True)
             ]
+        odd_zero = Value(
+            "x", TensorType((count,), DType.INT16, PerTensor(0.00037, (-(2**15), 77)[count % 2]))
+        )
+        back = Dequantize(x=odd_zero, y=Value("r", TensorType(x.shape, DType.FLOAT32)))
+        runs.append(Run(back, (full,)))
         if kernel_of(target, op := make_op(Quantize, x, x=Value("r", TensorType(x.shape, DType.FLOAT32)))):
             reals = np.linspace(-70_000, 70_000, count).round() * np.float32(x.scale / 2)
             odd = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30], np.float32)
@@ -171,6 +201,34 @@ def test_pools() -> None:
             bounds = ((-(2**15), 2**15 - 1), (0, 9000))[i % 2]
             x = value("x", (1 + i % 2, 9, 8, channels))
             ops.append(make_op(cls, value("y", ()), x=x, low=bounds[0], high=bounds[1], **fields))
+    check(M55, ops)
+
+
+def test_means() -> None:
+    """Results side by side and alone around a vector, zero points at both ends, more elements than 16 bits count."""
+    ops = []
+    for i, (inner, count) in enumerate(product((1, 2, 7, 8, 9, 20), (1, 5, 8, 33))):
+        zeros = ((0, 0), (-(2**15), 5), (2**15 - 1, -(2**15)))[i % 3]
+        x, y = (
+            Value(name, TensorType(shape, DType.INT16, PerTensor(scale, zero)))
+            for name, shape, scale, zero in (
+                ("x", (1 + i % 3, count, inner), 2.0**-10, zeros[0]),
+                ("y", (), 2.0 ** -(10 + i % 2) * (1 + i % 5 / 9), zeros[1]),
+            )
+        )
+        ops.append(make_op(Mean, y, x=x, axes=(1,), keepdims=False))
+    ops.append(make_op(Mean, value("y", ()), x=value("x", (1, 2**15 - 1, 3)), axes=(1,), keepdims=False))
+    taken = [op for op in ops if kernel_of(M55, op)]
+    assert len(taken) > 0.8 * len(ops)
+    check(M55, taken)
+
+
+def test_shares() -> None:
+    """Every count around a vector, differences that are shifted left, right and not at all, in place."""
+    ops = []
+    for i, count in enumerate((*range(1, 18), 33, 1000)):
+        x = value("x", (1 + i % 3, count), (3e-6, 1e-4, 2e-4, 5e-4, 0.3)[i % 5])
+        ops.append(make_op(Softmax, value("y", (), 2.0**-15), x=x))
     check(M55, ops)
 
 

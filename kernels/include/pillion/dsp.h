@@ -246,6 +246,12 @@ typedef struct {
 void pillion_batch_matmul_s8_dsp(const pillion_batch_matmul_s8_dsp_params *p, const int8_t *held, const int8_t *moving,
                                  int8_t *y, void *scratch);
 
+/* Products of matrices of 16 bits, as pillion_batch_matmul_s16, of held vectors with moving ones, whose elements lie together. May
+ * read 6 bytes beyond the moving vectors. Scratch: three held vectors in fours. */
+typedef pillion_held_matmul_s16_params pillion_batch_matmul_s16_dsp_params;
+void pillion_batch_matmul_s16_dsp(const pillion_batch_matmul_s16_dsp_params *p, const int16_t *held, const int16_t *moving, int16_t *y,
+                                  void *scratch);
+
 /* Product: clamp(requantize((x1 - zp1) * (x2 - zp2)) + out_zp); rows as above. round = (2 * out_zp + 1) << (right - 1). */
 typedef struct {
     int32_t rows, count, zp1, zp2, round, multiplier, right, low, high;
@@ -259,10 +265,14 @@ void pillion_lut_s8_dsp(const pillion_lut_s8_dsp_params *p, const int8_t *x, int
 /* float32 to int8: nearest integer of x * reciprocal, ties to even, plus out_zp. */
 typedef pillion_quantize_s8_params pillion_quantize_s8_dsp_params;
 void pillion_quantize_s8_dsp(const pillion_quantize_s8_dsp_params *p, const float *x, int8_t *y, void *scratch);
+typedef pillion_quantize_s16_params pillion_quantize_s16_dsp_params;
+void pillion_quantize_s16_dsp(const pillion_quantize_s16_dsp_params *p, const float *x, int16_t *y, void *scratch);
 
 /* int8 to float32: (x - in_zp) * scale */
 typedef pillion_dequantize_s8_params pillion_dequantize_s8_dsp_params;
 void pillion_dequantize_s8_dsp(const pillion_dequantize_s8_dsp_params *p, const int8_t *x, float *y, void *scratch);
+typedef pillion_dequantize_s16_params pillion_dequantize_s16_dsp_params;
+void pillion_dequantize_s16_dsp(const pillion_dequantize_s16_dsp_params *p, const int16_t *x, float *y, void *scratch);
 
 /* Pooling of the pixels of each window that are inside the image. */
 /* The mean, half away from zero. A row of a window has at most 255 pixels. */

@@ -117,6 +117,14 @@ typedef struct {
 void pillion_batch_matmul_s16(const pillion_batch_matmul_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y,
                               void *scratch);
 
+/* The same of the vectors of two operands, as kernels with vectors take them. */
+typedef struct {
+    int32_t batch, depth;
+    int32_t held, held_step, held_element_step, moving, moving_step;
+    int32_t y_held_step, y_moving_step;
+    int32_t low, high, multiplier, right;
+} pillion_held_matmul_s16_params;
+
 /* The shares of rows, in steps of 2^-15, by tables of exp on [-10, 0] and of 1 / (1 + x) on [0, 1]. */
 typedef struct {
     int32_t rows, count, multiplier, shift;

@@ -221,6 +221,8 @@ void pillion_quantize_s8_mve(const pillion_quantize_s8_mve_params *p, const floa
 /* int8 to float32: (x - in_zp) * scale. */
 typedef pillion_dequantize_s8_params pillion_dequantize_s8_mve_params;
 void pillion_dequantize_s8_mve(const pillion_dequantize_s8_mve_params *p, const int8_t *x, float *y, void *scratch);
+typedef pillion_dequantize_s16_params pillion_dequantize_s16_mve_params;
+void pillion_dequantize_s16_mve(const pillion_dequantize_s16_mve_params *p, const int16_t *x, float *y, void *scratch);
 
 /* y = table[x], the entries in the order 0 ... 127, -128 ... -1. y may be x. */
 typedef pillion_lut_s8_params pillion_lut_s8_mve_params;
@@ -308,6 +310,10 @@ typedef struct {
 } pillion_reduce_sum_s8_mve_params;
 void pillion_reduce_sum_s8_mve(const pillion_reduce_sum_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* Means of 16 bits over such axes. May read 14 bytes beyond x. */
+typedef pillion_reduce_sum_s8_mve_params pillion_mean_s16_mve_params;
+void pillion_mean_s16_mve(const pillion_mean_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Means of x[][inner] that comes a few rows at a time, as pillion_mean_rows_s8; the scratch memory holds a multiple of 16 sums. */
 typedef struct {
     int32_t reduced, inner, is_first, is_last, offset;
@@ -339,6 +345,12 @@ typedef struct {
 } pillion_batch_matmul_s8_mve_params;
 void pillion_batch_matmul_s8_mve(const pillion_batch_matmul_s8_mve_params *p, const int8_t *held, const int8_t *moving,
                                  int8_t *y, void *scratch);
+
+/* Products of matrices of 16 bits, as pillion_batch_matmul_s16, of held vectors with moving ones, whose elements lie together. May
+ * read 14 bytes beyond the moving vectors. Scratch: two held vectors in eights. */
+typedef pillion_held_matmul_s16_params pillion_batch_matmul_s16_mve_params;
+void pillion_batch_matmul_s16_mve(const pillion_batch_matmul_s16_mve_params *p, const int16_t *held, const int16_t *moving, int16_t *y,
+                                  void *scratch);
 
 /* y = x where it is not negative, slope * x elsewhere: rows of `count` elements with a slope for each. Pairs are of what is
  * not negative and of the rest. y may be x. */
@@ -378,6 +390,10 @@ typedef struct {
     int32_t multiplier, shift; /* from steps of the input to Q5.26 */
 } pillion_softmax_s8_mve_params;
 void pillion_softmax_s8_mve(const pillion_softmax_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* Softmax of 16 bits, as pillion_softmax_s16. y may be x. */
+typedef pillion_softmax_s16_params pillion_softmax_s16_mve_params;
+void pillion_softmax_s16_mve(const pillion_softmax_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Norms, as pillion_normalize_s8. With several groups there are at most 2^16 positions, and scratch has eight bytes for each channel. */
 typedef pillion_normalize_s8_params pillion_normalize_s8_mve_params;

@@ -72,6 +72,7 @@ INT8_X = has_dtypes("x", DType.INT8)
 INT8_XY = has_dtypes("x y", DType.INT8)
 INT16_XY = has_dtypes("x y", DType.INT16)
 INT8_ABY = has_dtypes("a b y", DType.INT8)
+INT16_ABY = has_dtypes("a b y", DType.INT16)
 
 
 def check_constants(fields: str) -> Check[Any]:

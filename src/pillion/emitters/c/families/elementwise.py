@@ -118,7 +118,10 @@ KERNELS: tuple[Kernel, ...] = (
             in_place="" if library is PORTABLE else "x",
             name="quantize_16",
         )
-        for library, is_exact in ((PORTABLE, finite_reciprocal), (MVE, subnormals_quantize_to_zero))
+        for library, is_exact in (
+            *((one, finite_reciprocal) for one in (PORTABLE, DSP)),
+            (MVE, subnormals_quantize_to_zero),
+        )
     ),
     *(
         library.kernel(Quantize, quantize_routine, quantize_params, requires=requires, in_place="x")
@@ -137,5 +140,15 @@ KERNELS: tuple[Kernel, ...] = (
     *(
         library.kernel(Dequantize, "dequantize_s8", real_scale, requires=TO_FLOAT)
         for library in (SCALAR, DSP, MVE)
+    ),
+    *(
+        library.kernel(
+            Dequantize,
+            "dequantize_s16",
+            real_scale,
+            requires=(has_dtypes("x", DType.INT16), *TO_FLOAT[1:]),
+            name="dequantize_16",
+        )
+        for library in (DSP, MVE)
     ),
 )

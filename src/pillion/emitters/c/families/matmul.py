@@ -4,7 +4,7 @@ memory, and the other's stream past them; a cost estimate decides which operand 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,14 +13,18 @@ from pillion.emitters.c.channel_scaling import MOST_SHIFT, SUM_LIMIT
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     INT8_ABY,
+    INT16_ABY,
     Condition,
     all_of,
     check_all_int8,
+    is_within,
     shifted_right,
     short_circuit,
 )
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE, Library
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
+from pillion.ir import numerics
+from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.matmul import BatchMatmul
@@ -151,6 +155,78 @@ def steps_fit(op: BatchMatmul) -> Verdict:
     return Verdict("step", furthest < 2**16, f"{FURTHEST_LANE} of them below {2**16}", str(furthest))
 
 
+# --- 16 bits, in sums of 64 -------------------------------------------------------------------------------------------
+
+
+def portable_params_16(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of the portable kernel of 16-bit tensors."""
+    return {**portable_params(op), **sizes_16(op, arithmetic), "rows": op.rows, "columns": op.columns}
+
+
+def sizes_16(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
+    """Returns the sizes and the multiplier of a product of 16-bit tensors."""
+    m = op.multiplier(arithmetic)
+    multiplier, right = numerics.to_15_bits(m.mantissa, m.shift)
+    scaling = {"multiplier": int(multiplier), "right": int(right)}
+    return {"batch": op.a.shape[0], "depth": op.depth, **scaling}
+
+
+def sides_16(cost: Cost, op: BatchMatmul) -> tuple[MatmulSide, MatmulSide]:
+    """Chooses the operand to hold in scratch: the one whose elements lie apart, or the cheaper one."""
+    a, b = matmul_sides(op)
+    orders = ((a, b), (b, a))
+    return min(orders, key=lambda order: (order[1].element_step != 1, cost(order[0], order[1], op.depth)))
+
+
+def walk_params_16(cost: Cost, op: BatchMatmul, arithmetic: Arithmetic) -> Params:
+    """Returns the parameters of a kernel that holds one operand's vectors."""
+    held, moving = sides_16(cost, op)
+    walk = {"held_element_step": held.element_step}
+    for name, side in (("held", held), ("moving", moving)):
+        walk |= {name: side.count, f"{name}_step": side.step, f"y_{name}_step": side.y_step}
+    return {**walk, **sizes_16(op, arithmetic)}
+
+
+def mve_cost_16(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
+    """Estimates the instructions of the Helium kernel."""
+    pairs, eights = -(-held.count // 2), -(-depth // 8)
+    return pairs * (90 + 12 * eights + -(-moving.count // 2) * (90 + 11 * eights))
+
+
+def dsp_cost_16(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
+    """Estimates the instructions of the DSP kernel."""
+    threes, fours = -(-held.count // 3), -(-depth // 4)
+    return threes * (60 + 60 * fours + moving.count * (92 + 12 * fours))
+
+
+def dsp_limits_16(op: BatchMatmul, arithmetic: Arithmetic) -> Iterator[Verdict]:
+    """Checks whether products with the multiplier fit the DSP kernel's words."""
+    yield is_within("depth", op.depth, most=4096)
+    yield is_within("right_shift", int(sizes_16(op, arithmetic)["right"]), least=17)
+
+
+def held_kernel_16(
+    library: Library, cost: Cost, held: int, unit: int, limits: Condition[BatchMatmul]
+) -> Kernel:
+    """Returns the kernel of a library that holds some vectors of one operand, in pieces of some elements."""
+
+    def moves_whole_pieces(op: BatchMatmul) -> Verdict:
+        step = sides_16(cost, op)[1].element_step
+        return Verdict("moving", step == 1, "elements lie together", f"{step} apart")
+
+    return library.kernel(
+        BatchMatmul,
+        "batch_matmul_s16",
+        partial(walk_params_16, cost),
+        requires=(short_circuit(INT16_ABY, moves_whole_pieces, limits),),
+        operands=lambda op: tuple(side.value for side in sides_16(cost, op)),
+        scratch_bytes=lambda op: 2 * held * unit * -(-op.depth // unit),
+        overread_bytes=2 * (unit - 1),
+        work=lambda op: op.a.shape[0] * cost(*sides_16(cost, op), op.depth),
+        name="batch_matmul_16",
+    )
+
+
 DSP_LIMITS = all_of(sum_fits, shifted_right(1, MOST_SHIFT))
 MVE_LIMITS = all_of(steps_fit, shifted_right(1, 31))
 KERNELS: tuple[Kernel, ...] = (
@@ -159,4 +235,13 @@ KERNELS: tuple[Kernel, ...] = (
         DSP, dsp_cost, dsp_scratch_bytes, DSP_LIMITS, overread_bytes=DSP_OVERREAD_BYTES, also=("clamp",)
     ),
     held_kernel(MVE, mve_cost, mve_scratch_bytes, MVE_LIMITS, overread_bytes=OVERREAD_BYTES),
+    PORTABLE.kernel(
+        BatchMatmul,
+        "batch_matmul_s16",
+        portable_params_16,
+        requires=(INT16_ABY,),
+        name="batch_matmul_16",
+    ),
+    held_kernel_16(DSP, dsp_cost_16, 3, 4, dsp_limits_16),
+    held_kernel_16(MVE, mve_cost_16, 2, 8, steps_fit),
 )

@@ -261,5 +261,13 @@ KERNELS: tuple[Kernel, ...] = (
         for op in MEANS
     ),
     *(MVE.kernel(op, "reduce_sum_s8", block_sizes, requires=(IN_WORDS,), **LOADS) for op in MEANS),
+    MVE.kernel(
+        Mean,
+        "mean_s16",
+        block_sizes,
+        requires=(short_circuit(INT16_XY, has_adjacent_axes, mean_is_exact, shifted_right(0, 31)),),
+        name="mean_16",
+        **LOADS,
+    ),
     *extremum_kernels(MVE, LANES, **LOADS),
 )

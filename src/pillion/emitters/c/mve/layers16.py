@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium kernels of layers with 16-bit operands and results."""
+"""The Helium kernels of layers and softmax with 16-bit operands and results."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from pillion.emitters.c.layers16 import (
 from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.conv import one_pixel
 from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
+from pillion.emitters.c.portable.layers16 import SOFTMAX, softmax_params
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.linear import Linear
+from pillion.ops.softmax import Softmax
 
 INPUTS = 8
 """The inputs of a vector."""
@@ -139,6 +141,12 @@ def plane_work(op: Conv2d) -> float:
     return pack_3x3.four_pixel_instructions(op, 2, (420.0, 100.0, 21.0, piece, 10.0, 6.8))
 
 
+def softmax_work(op: Softmax) -> float:
+    """Estimates the instructions of the softmax kernel."""
+    count = op.x.shape[-1]
+    return op.x.type.elements // count * (180.0 + 6.6 * count)
+
+
 LINEAR = MVE.routine("linear_s16")
 POINTWISE: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES, "call_cost": CallCost(200.0, channel=4.5)}
 IM2COL: dict[str, Any] = {
@@ -220,4 +228,5 @@ KERNELS: tuple[Kernel, ...] = (
         name="linear_16",
         overread_bytes=OVERREAD_BYTES,
     ),
+    MVE.kernel(Softmax, "softmax_s16", softmax_params, work=softmax_work, **SOFTMAX),
 )

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.families.matmul import matmul_sides
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
+    INT16_ABY,
     INT16_XY,
     check_constants,
     fixed_point,
@@ -30,7 +30,6 @@ from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Requantize
 from pillion.ops.linear import Linear
 from pillion.ops.lut_16 import Lut16, input_factor, sigmoids
-from pillion.ops.matmul import BatchMatmul
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.softmax import Softmax
 from pillion.ops.softmax16 import exponentials, reciprocals
@@ -84,19 +83,6 @@ def kernel_16(op: type[Any], *routine: Any, requires: tuple[Any, ...], **more: A
     return PORTABLE.kernel(op, *routine, requires=requires, name=f"{op.kind}_16", **more)
 
 
-def matmul_params(op: BatchMatmul, arithmetic: Arithmetic) -> Params:
-    """Returns the parameters of a product of two tensors."""
-    a, b = matmul_sides(op)
-    m = op.multiplier(arithmetic)
-    multiplier, right = numerics.to_15_bits(m.mantissa, m.shift)
-    return {
-        **{"a_row_step": a.step, "a_depth_step": a.element_step},
-        **{"b_column_step": b.step, "b_depth_step": b.element_step},
-        **{"rows": op.rows, "depth": op.depth, "columns": op.columns, "batch": op.a.shape[0]},
-        **{"multiplier": int(multiplier), "right": int(right)},
-    }
-
-
 def softmax_params(op: Softmax) -> Params:
     """Returns the parameters of a softmax."""
     sizes = {"rows": math.prod(op.x.shape[:-1]), "count": op.x.shape[-1]}
@@ -106,6 +92,9 @@ def softmax_params(op: Softmax) -> Params:
 def row_sum_fits(op: Softmax) -> Verdict:
     """Checks whether the sum of a row fits 31 bits."""
     return is_within("elements", op.x.shape[-1], most=INT16_MAX)
+
+
+SOFTMAX: dict[str, Any] = {"requires": (INT16_XY, row_sum_fits), "name": "softmax_16", "in_place": "x"}
 
 
 def has_one_scale(op: Clamp) -> Verdict:
@@ -157,7 +146,7 @@ def in_place_same_size(op: Requantize) -> tuple[Value, ...]:
     return (op.x,) if op.x.dtype.size_bytes == op.y.dtype.size_bytes else ()
 
 
-PAIR_16 = (has_dtypes("a b y", DType.INT16), few_walk_axes)
+PAIR_16 = (INT16_ABY, few_walk_axes)
 KERNELS: tuple[Kernel, ...] = (
     kernel_16(Conv2d, "conv2d_s16", conv_params, requires=LAYER_16),
     kernel_16(
@@ -181,8 +170,7 @@ KERNELS: tuple[Kernel, ...] = (
         Requantize, requantize_routine, requantize_params, requires=(has_int16,), in_place=in_place_same_size
     ),
     kernel_16(Lut16, lut_routine, lut_params, requires=(INT16_XY,), in_place="x"),
-    kernel_16(BatchMatmul, "batch_matmul_s16", matmul_params, requires=(has_dtypes("a b y", DType.INT16),)),
-    kernel_16(Softmax, "softmax_s16", softmax_params, requires=(INT16_XY, row_sum_fits), in_place="x"),
+    PORTABLE.kernel(Softmax, "softmax_s16", softmax_params, **SOFTMAX),
     kernel_16(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x"),
     kernel_16(MaxPool2d, "max_pool2d_s16", requires=(INT16_XY,)),
     kernel_16(AvgPool2d, "avg_pool2d_s16", requires=(INT16_XY,)),
