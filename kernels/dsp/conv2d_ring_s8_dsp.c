@@ -185,17 +185,22 @@ static void convolve_image(const pillion_conv2d_ring_s8_dsp_params *p, pillion_d
             fill_up(&r, x, w[0].top, w[2].top + p->kernel_h - 1);
             take_any(&r, w, dot->blocks);
         }
-        pillion_dsp_dot_3(dot, y + first * p->out_c);
+        dot->three(dot, y + first * p->out_c);
     }
 }
 
-void pillion_conv2d_ring_s8_dsp(const pillion_conv2d_ring_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
+void pillion_dsp_ring(const pillion_conv2d_ring_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch,
+                      pillion_dsp_beginner *begin) {
     pillion_dsp_dot dot = PILLION_DSP_DOT(p);
-    pillion_dsp_dot_begin(&dot, p->out_h * p->out_w, scratch);
+    begin(&dot, p->out_h * p->out_w, scratch);
     const int32_t image_bytes = p->out_h * p->out_w * p->out_c;
     for (int32_t n = 0; n < p->batch; n++) {
         convolve_image(p, &dot, x + n * p->in_h * p->in_w * p->in_c, y + n * image_bytes);
     }
     pillion_dsp_clamp(y, p->batch * image_bytes, p->low, p->high);
+}
+
+void pillion_conv2d_ring_s8_dsp(const pillion_conv2d_ring_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    pillion_dsp_ring(p, x, y, scratch, pillion_dsp_dot_begin);
 }
 #endif

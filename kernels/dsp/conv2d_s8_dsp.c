@@ -51,9 +51,14 @@ static void widen_from_image(const windows *s) {
     }
 }
 
-void pillion_conv2d_s8_dsp(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    windows s = windows_of(p, scratch);
+void pillion_dsp_any_window(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch,
+                            pillion_dsp_beginner *begin) {
+    windows s = windows_of(p, scratch, begin);
     memset(s.dot.rest, p->in_zp, (size_t)p->in_c);
     convolve(&s, x, y, widen_from_image);
+}
+
+void pillion_conv2d_s8_dsp(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    pillion_dsp_any_window(p, x, y, scratch, pillion_dsp_dot_begin);
 }
 #endif

@@ -101,8 +101,13 @@ static void widen_thin(const windows *s) {
     widen_ends(x[0] + whole, x[1] + whole, x[2] + whole, blocks, row_bytes & 3, p->kernel_h, pitch);
 }
 
-void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    windows s = windows_of(p, scratch);
+void pillion_dsp_thin(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch,
+                      pillion_dsp_beginner *begin) {
+    windows s = windows_of(p, scratch, begin);
     convolve(&s, x, y, widen_thin);
+}
+
+void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    pillion_dsp_thin(p, x, y, scratch, pillion_dsp_dot_begin);
 }
 #endif

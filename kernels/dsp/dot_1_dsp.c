@@ -12,15 +12,6 @@
 #define STEPS_OF_ROUND 4
 #define STEP_BYTES 36
 
-/* What the loop is told. */
-typedef struct {
-    uint32_t entry; /* r7: of the first round */
-    int8_t *y;      /* r8 */
-    const int32_t *x;
-    int32_t rounds;
-} one_loop;
-PILLION_FIELDS_AT(one_loop, 0, entry, y, x, rounds);
-
 /* r0 x, r12 weights; r1 r2 inputs, r4 r5 weights, r6 T, r9 S_A. STEP_BYTES long. */
 #define STEP                      \
     "ldrd r4, r5, [r12], #8\n"    \
@@ -36,7 +27,7 @@ PILLION_FIELDS_AT(one_loop, 0, entry, y, x, rounds);
 extern const uint8_t pillion_dsp_dot_one_steps[];
 
 /* r10 and r11 keep the first input and the number of rounds; the sign of the shifts ends the run. */
-PILLION_NAKED static const int32_t *pairs_of_one(PILLION_UNUSED const one_loop *loop, PILLION_UNUSED const int32_t *stream) {
+PILLION_NAKED static const int32_t *pairs_of_one(PILLION_UNUSED const pillion_dsp_one_loop *loop, PILLION_UNUSED const int32_t *stream) {
     __asm volatile("push {r4-r11, lr}\n"
                    "mov r12, r1\n"
                    "ldmia r0, {r7, r8, r10, r11}\n"
@@ -62,16 +53,7 @@ PILLION_NAKED static const int32_t *pairs_of_one(PILLION_UNUSED const one_loop *
 void pillion_dsp_dot_1(const pillion_dsp_dot *dot, int8_t *y) {
     const int32_t rounds = (dot->steps + STEPS_OF_ROUND - 1) / STEPS_OF_ROUND;
     const int32_t skipped = rounds * STEPS_OF_ROUND - dot->steps;
-    one_loop loop = {pillion_thumb(pillion_dsp_dot_one_steps + skipped * STEP_BYTES), y, dot->blocks, rounds};
-    const int32_t *stream = dot->stream;
-    for (int32_t run = 0; run < dot->run_count; run++) {
-        int8_t results[2]; /* of a channel alone and of nothing */
-        const int is_lone = dot->lone != 0 && run == dot->run_count - 1;
-        loop.y = is_lone ? results : y + dot->runs[run];
-        stream = pairs_of_one(&loop, stream);
-        if (is_lone) {
-            y[dot->runs[run]] = results[0];
-        }
-    }
+    pillion_dsp_one_loop loop = {pillion_thumb(pillion_dsp_dot_one_steps + skipped * STEP_BYTES), y, dot->blocks, rounds, 0};
+    pillion_dsp_run_one(dot, y, &loop, pairs_of_one);
 }
 #endif

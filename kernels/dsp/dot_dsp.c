@@ -124,15 +124,6 @@ static uint32_t *list_jumps(const pillion_dsp_dot *dot, uint32_t *jump) {
     return jump;
 }
 
-void pillion_dsp_dot_begin(pillion_dsp_dot *dot, int32_t pixels, void *scratch) {
-    dot->second = pixels > 1 ? dot->out_c : 0;
-    dot->third = dot->second + (pixels > 2 ? dot->out_c : 0);
-    dot->blocks = scratch;
-    uint32_t *const jumps = (uint32_t *)(dot->blocks + dot->steps * PILLION_DSP_BLOCK_WORDS);
-    dot->loop.x = dot->blocks, dot->loop.jumps = jumps;
-    dot->rest = list_jumps(dot, jumps);
-}
-
 /* Copies inputs of all three pixels to their second place. */
 static void repeat_inputs(const pillion_dsp_dot *dot, int16_t *blocks) {
     for (int32_t i = 0; i < dot->repeat_count; i++) {
@@ -142,34 +133,16 @@ static void repeat_inputs(const pillion_dsp_dot *dot, int16_t *blocks) {
     }
 }
 
-/* Two results of three pixels each, of which only the first has a place in y. */
-static void lone_channel(pillion_dsp_pair_loop *loop, const int32_t *stream) {
-    int8_t results[6];
-    int8_t *const y[3] = {loop->y[0], loop->y[1], loop->y[2]};
-    for (int32_t i = 0; i < 3; i++) {
-        loop->y[i] = results + 2 * i;
-    }
-    pairs_of_channels(loop, stream);
-    for (int32_t i = 0; i < 3; i++) {
-        *y[i] = results[2 * i];
-    }
-}
-
-void pillion_dsp_dot_3(pillion_dsp_dot *dot, int8_t *y) {
+static void three_pixels(pillion_dsp_dot *dot, int8_t *y) {
     if (dot->repeat_count != 0) {
         repeat_inputs(dot, (int16_t *)dot->blocks);
     }
-    pillion_dsp_pair_loop *const loop = &dot->loop;
-    const int32_t *stream = dot->stream;
-    const uint16_t *run = dot->runs;
-    for (int32_t runs = dot->run_count; runs > 0; runs--, run++) {
-        loop->y[0] = y + *run, loop->y[1] = loop->y[0] + dot->second, loop->y[2] = loop->y[0] + dot->third;
-        if (dot->lone != 0 && runs == 1) {
-            lone_channel(loop, stream);
-        } else {
-            stream = pairs_of_channels(loop, stream);
-        }
-    }
+    pillion_dsp_run_pairs(dot, y, pairs_of_channels);
+}
+
+void pillion_dsp_dot_begin(pillion_dsp_dot *dot, int32_t pixels, void *scratch) {
+    dot->three = three_pixels;
+    dot->rest = list_jumps(dot, pillion_dsp_place(dot, pixels, scratch));
 }
 
 /* r0-r2 pixels, r3 blocks, r4-r9 one block: of each pixel inputs 0 and 2, then 1 and 3; r10 rounds of four blocks, r11

@@ -31,9 +31,9 @@ static inline const int8_t *tap(const windows *s, int32_t row, int32_t column) {
     return s->image + (row * s->p->in_w + column) * s->p->in_c;
 }
 
-static inline windows windows_of(const pillion_conv2d_s8_dsp_params *p, void *scratch) {
+static inline windows windows_of(const pillion_conv2d_s8_dsp_params *p, void *scratch, pillion_dsp_beginner *begin) {
     windows s = {.p = p, .dot = PILLION_DSP_DOT(p)};
-    pillion_dsp_dot_begin(&s.dot, p->out_h * p->out_w, scratch);
+    begin(&s.dot, p->out_h * p->out_w, scratch);
     s.last_top = p->in_h - 1 - (p->kernel_h - 1) * p->dilation_h;
     s.last_left = p->in_w - 1 - (p->kernel_w - 1) * p->dilation_w;
     s.columns_inside = p->pad_left == 0 && (p->out_w - 1) * p->stride_w <= s.last_left;
@@ -93,7 +93,7 @@ static inline void convolve_image(windows *s, int8_t *y, widen_windows *widen) {
         }
         take_three(s, count - first);
         widen(s);
-        pillion_dsp_dot_3(&s->dot, y + first * s->p->out_c);
+        s->dot.three(&s->dot, y + first * s->p->out_c);
     }
 }
 

@@ -68,6 +68,15 @@ typedef struct {
 typedef void (*pillion_mve_products)(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
+/* The same with weights of four bits: of every two channels B, A a byte 16 * B + A, and as the sum of B its own 16 times and that of A once,
+ * as that of A its own 16 times. Constants, for each group of eight channels:
+ *     int8 31 - right shift, int32 multiplier as above
+ *     int32 sums B A B A of even channels;  int8 weights[chunks][2][16]
+ *     the same of odd channels
+ */
+void pillion_mve_dot_4bit(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot_4bit_any(pillion_mve_pairs *s);
+
 /* The same of 16-bit inputs in pieces of 8, for 16-bit results without a zero point, y = saturate(round(sum * factor / 2^31)).
  * `out_c` is in bytes; results below 0 become 0 where `signs` is not 0. Constants, for each group of eight channels:
  *     int32 factor even[4], odd[4]

@@ -32,8 +32,12 @@ PILLION_AT(pillion_mve_pairs, kept_one, 156);
     "ldm r5, {r0, r2, r4, r6}\n"       \
     "ldm r5!, {r8, r10, r12, lr}\n"
 
-/* The sums of one half of the channels: first pixel to `a`, second to `b`. */
+/* The sums of one half of the channels: first pixel to `a`, second to `b`. Weights of four bits have something to do before. */
+#ifndef SEPARATE_SUMS
+#define SEPARATE_SUMS ""
+#endif
 #define MOVE_SUMS(a, b)                      \
+    SEPARATE_SUMS                            \
     "vmov " a "[2], " a "[0], r0, r4\n"      \
     "vmov " a "[3], " a "[1], r2, r6\n"      \
     "vmov " b "[2], " b "[0], r8, r12\n"     \

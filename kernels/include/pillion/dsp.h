@@ -67,6 +67,15 @@ void pillion_conv2d_winograd_s8_dsp(const pillion_conv2d_winograd_s8_dsp_params 
 typedef pillion_conv2d_s8_dsp_params pillion_conv2d_thin_s8_dsp_params;
 void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same four convolutions with weights of four bits, in a stream of its own (kernels/dsp/dot.h). */
+typedef pillion_conv2d_1x1_s8_dsp_params pillion_conv2d_1x1_s4_dsp_params;
+typedef pillion_conv2d_s8_dsp_params pillion_conv2d_s4_dsp_params, pillion_conv2d_thin_s4_dsp_params;
+typedef pillion_conv2d_ring_s8_dsp_params pillion_conv2d_ring_s4_dsp_params;
+void pillion_conv2d_1x1_s4_dsp(const pillion_conv2d_1x1_s4_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_s4_dsp(const pillion_conv2d_s4_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_thin_s4_dsp(const pillion_conv2d_thin_s4_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_ring_s4_dsp(const pillion_conv2d_ring_s4_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Convolution of 16-bit inputs without zero points, with any kernel, stride, dilation and padding. May read 2 bytes beyond x. Scratch: inputs
  * of five windows, twice where one leaves the image or has gaps. */
 typedef struct {

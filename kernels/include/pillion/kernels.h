@@ -13,6 +13,7 @@
 
 #include "pillion/choosing.h"
 #include "pillion/layers16.h"
+#include "pillion/layers4.h"
 #include "pillion/norms.h"
 #include "pillion/recurrent.h"
 

@@ -78,9 +78,9 @@ void pillion_conv2d_im2col_k16_s8_mve(const pillion_conv2d_im2col_k16_s8_mve_par
 
 /* Both of 16-bit inputs and results without zero points; windows are made of bytes all the same. Constants as of pillion_mve_dot16,
  * see kernels/mve/dot.h. */
-typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_mve_params;
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_mve_params, pillion_conv2d_1x1_s4_mve_params;
 void pillion_conv2d_1x1_s16_mve(const pillion_conv2d_1x1_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
-typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_mve_params;
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_mve_params, pillion_conv2d_im2col_s4_mve_params;
 void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p, const int16_t *x, int16_t *y,
                                    void *scratch);
 
@@ -198,6 +198,12 @@ typedef struct {
                                            multipliers, int8 shifts; at the end filled up with zeros */
 } pillion_linear_s8_mve_params;
 void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same with weights of four bits, [chunks][4][16] (kernels/mve/dot.h), and so the convolutions above. */
+typedef pillion_linear_s8_mve_params pillion_linear_s4_mve_params;
+void pillion_linear_s4_mve(const pillion_linear_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_1x1_s4_mve(const pillion_conv2d_1x1_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_im2col_s4_mve(const pillion_conv2d_im2col_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* The same of 16-bit inputs and results without zero points, in pieces of 8. */
 typedef struct {

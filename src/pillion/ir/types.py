@@ -24,6 +24,7 @@ Sides = tuple[int, int, int, int]
 class DType(Enum):
     """Element types; the value is the name in the text form."""
 
+    INT4 = "int4"
     INT8 = "int8"
     UINT8 = "uint8"
     INT16 = "int16"
@@ -33,19 +34,24 @@ class DType(Enum):
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The corresponding element type of numpy."""
-        return np.dtype(self.value)
+        """The corresponding element type of numpy; numbers of 4 bits are held in bytes."""
+        return np.dtype("int8" if self is DType.INT4 else self.value)
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of one element."""
+        """The bytes of one element in memory."""
         return self.numpy.itemsize
+
+    @property
+    def bits(self) -> int:
+        """The bits of one element in files and in flash."""
+        return 4 if self is DType.INT4 else 8 * self.size_bytes
 
     @property
     def bounds(self) -> Pair:
         """The smallest and the largest value of an integer type; 0 and 1 for booleans."""
-        if self is DType.BOOL:
-            return 0, 1
+        if self in (DType.BOOL, DType.INT4):
+            return (0, 1) if self is DType.BOOL else (-8, 7)
         info = np.iinfo(self.value)
         return int(info.min), int(info.max)
 
@@ -132,8 +138,8 @@ class TensorType:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the tensor."""
-        return self.elements * self.dtype.size_bytes
+        """The bytes of the tensor in files and in flash."""
+        return -(-self.elements * self.dtype.bits // 8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +155,12 @@ class Value:
             return
         if self.data.shape != self.shape or self.data.dtype != self.dtype.numpy:
             raise ValueError(f"{self.name}: data {self.data.dtype}{self.data.shape} is not {self.type}")
+        if (
+            self.dtype is DType.INT4
+            and self.data.size
+            and np.abs(self.data.astype(np.int16) * 2 + 1).max() > 15
+        ):
+            raise ValueError(f"{self.name}: data is outside {self.dtype.bounds}")
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype.value}{list(self.shape)}"
@@ -236,7 +248,7 @@ def real_name(name: str) -> str:
 _INTEGER_FORM = re.compile(r"_i(8|16)$")
 
 
-def constant_value(name: str, data: Array, quant: Quant | None = None) -> Value:
-    """Makes a constant value; its type follows from the data."""
+def constant_value(name: str, data: Array, quant: Quant | None = None, dtype: DType | None = None) -> Value:
+    """Makes a constant value; its type follows from the data, except for numbers of 4 bits."""
     data = np.asarray(data, order="C")  # ascontiguousarray would give scalars an axis
-    return Value(name, TensorType(data.shape, DType(data.dtype.name), quant), data)
+    return Value(name, TensorType(data.shape, dtype or DType(data.dtype.name), quant), data)

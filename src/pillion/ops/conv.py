@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -16,7 +17,15 @@ from pillion.ir.access import WHOLE, Access, AxisMap, Span, crop_tile_padding, w
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank, result
 from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant_value
-from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, in_16_bits, make_op, value
+from pillion.ops.example_values import (
+    ZERO_POINTS,
+    conv_bias,
+    conv_weights,
+    in_16_bits,
+    make_op,
+    value,
+    with_4_bits,
+)
 
 Weighted = TypeVar("Weighted", bound=Any)
 """A convolution or a linear layer."""
@@ -44,6 +53,8 @@ class Convolution(ScaledOp):
     output channel, or one for all."""
 
     is_identity = False
+    weights_of_4_bits = False
+    """Whether weights may have 4 bits."""
 
     x: Value = operand()
     weights: Value = operand()
@@ -151,7 +162,7 @@ class Convolution(ScaledOp):
 
     def check_integers(self) -> None:
         """Raises if types are wrong or an accumulator could exceed int32."""
-        require_dtype(self, self.weights, DType.INT8)
+        require_weights(self, self.weights_of_4_bits)
         require_dtype(self, self.bias, DType.INT32)
         if self.x.dtype is DType.INT16:
             require_symmetric(self, self.x, self.y)
@@ -192,6 +203,14 @@ def require_symmetric(op: Op, *values: Value) -> None:
         require_dtype(op, tensor, DType.INT16)
         if tensor.zero_point:
             raise op.refuse("16-bit operands and results of layers have the zero point 0", tensor.zero_point)
+
+
+def require_weights(op: Weighted, of_4_bits: bool = True) -> None:
+    """Raises unless a layer's weights are int8, or constants of 4 bits where the layer takes them."""
+    if op.weights.dtype is not DType.INT4 or not of_4_bits:
+        require_dtype(op, op.weights, DType.INT8)
+    elif op.x.dtype is not DType.INT8 or not op.weights.is_constant:
+        raise op.refuse("weights of 4 bits are constants and meet int8 operands", repr(op.x))
 
 
 def largest_16_bit_sum(op: Weighted, weights: Array) -> int:
@@ -244,6 +263,7 @@ class Conv2d(Convolution):
     """Convolves an image with weights [out, kernel_h, kernel_w, in / groups]; padding is zero."""
 
     takes_int16 = True
+    weights_of_4_bits = True
 
     groups: int = 1
 
@@ -285,6 +305,11 @@ class Conv2d(Convolution):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
+        made = list(cls._examples())
+        return chain(made, with_4_bits(made))
+
+    @classmethod
+    def _examples(cls) -> Iterator[Op]:
         grouped = (
             ((1, 5, 7, 6), 4, {"kernel": (3, 3), "groups": 2, "padding": (1, 1, 1, 1)}),
             ((2, 3, 5, 9), 9, {"kernel": (1, 3), "groups": 3}),

@@ -5,7 +5,8 @@ around one and exact powers of two (where rounding ties occur), non-square prime
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -41,6 +42,16 @@ def in_16_bits(v: Value) -> Value:
     """Returns a value of the same range in 16 bits, symmetric."""
     quant = PerTensor(v.scale / 256)
     return Value(v.name, TensorType(v.shape, DType.INT16, quant))
+
+
+def with_4_bits(layers: Iterable[Any]) -> Iterator[Op]:
+    """Yields the layers with int8 operands with weights of 4 bits of the same range, some of which are -8."""
+    for number, op in enumerate(op for op in layers if op.x.dtype is DType.INT8):
+        lowest = -8 if number % 4 == 3 else -7
+        data = np.where(op.weights.constant < -110, lowest, np.round(op.weights.constant / 18))
+        quant = PerChannel(tuple((18 * op.weights.channel_scales).tolist()), 0)
+        weights = constant_value("weights", data.astype(np.int8), quant, DType.INT4)
+        yield replace(op, weights=weights, bias=conv_bias(op.x, weights, len(data), number))
 
 
 def float_value(name: str, shape: Shape) -> Value:

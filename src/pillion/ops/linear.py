@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,22 @@ from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.conv import check_accumulator, largest_accumulators, requantized, require_symmetric
-from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, in_16_bits, make_op, value
+from pillion.ops.conv import (
+    check_accumulator,
+    largest_accumulators,
+    requantized,
+    require_symmetric,
+    require_weights,
+)
+from pillion.ops.example_values import (
+    ZERO_POINTS,
+    conv_bias,
+    conv_weights,
+    in_16_bits,
+    make_op,
+    value,
+    with_4_bits,
+)
 from pillion.ops.rowwise import Unary
 
 
@@ -98,7 +113,7 @@ class Linear(ScaledOp, Unary):
         if self.bias.shape != (self.out_features,):
             raise self.refuse(f"one bias for each of {self.out_features} features", list(self.bias.shape))
         if self.x.dtype in (DType.INT8, DType.INT16):
-            require_dtype(self, self.weights, DType.INT8)
+            require_weights(self)
             require_dtype(self, self.bias, DType.INT32)
             if self.x.dtype is DType.INT16:
                 require_symmetric(self, self.x, self.y)
@@ -124,6 +139,11 @@ class Linear(ScaledOp, Unary):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
+        made = list(cls._examples())
+        return chain(made, with_4_bits(made))
+
+    @classmethod
+    def _examples(cls) -> Iterator[Op]:
         shapes = (((1, 1), 1), ((3, 7), 8), ((2, 3, 9), 5), ((1, 64), 10), ((5, 33), 17), ((1, 640), 128))
         for number, (shape, out) in enumerate(shapes):
             x = value("x", shape, 2.0**-4 if number % 2 else 0.031, ZERO_POINTS[number % 4])

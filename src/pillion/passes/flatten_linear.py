@@ -25,7 +25,7 @@ def flatten_linear(op: Linear, at: RewriteSweep) -> Replacement:
     quant = op.weights.type.quant
     assert not isinstance(quant, PerChannel) or quant.axis == 0
     columns = _permuted_columns(op.weights.constant, move, inner)
-    weights = constant_value(at.names.fresh(f"{op.weights.name}_nhwc"), columns, quant)
+    weights = constant_value(at.names.fresh(f"{op.weights.name}_nhwc"), columns, quant, op.weights.dtype)
     return [dataclasses.replace(flat, x=move.x, y=direct), dataclasses.replace(op, x=direct, weights=weights)]
 
 

@@ -21,7 +21,7 @@ FAMILIES = {
             "normalize",
             "pool",
         ),
-        *("prelu", "recurrent", "reduce", "resize"),
+        *("prelu", "recurrent", "reduce", "resize", "four_bits"),
     ),
     "portable": ("conv", "detections", "layers16", "magnitude", "transpose_conv"),
     "scalar": ("conv", "depthwise"),

@@ -34,7 +34,7 @@ from pillion.emitters.pte.single_rounding import (
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array
+from pillion.ir.types import Array, DType
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
 from pillion.ops.conv import Convolution
 
@@ -338,3 +338,6 @@ def _require_constants(op: Convolution | Linear) -> None:
     for value in (op.weights, op.bias):
         if not value.is_constant:
             raise no_exact_kernel_error(op, "weights and bias are constants", repr(value))
+    if op.weights.dtype is DType.INT4:
+        rule = "weights of the cortex_m library have 8 bits; with --kernels pillion they may have 4"
+        raise no_exact_kernel_error(op, rule, repr(op.weights))

@@ -11,6 +11,7 @@ from pillion.codecs.tflite.node import Node
 from pillion.emitters.tflite.table import operators_of_op
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph, UniqueNames
+from pillion.ir.nibbles import pack_nibbles
 from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, UnknownScale, Value
 from pillion.schemas import tflite
@@ -153,11 +154,16 @@ class _SubgraphWriter:
         return tflite.Tensor(
             shape=list(value.shape),
             type=TYPES[value.dtype],
-            buffer=self.file.buffer(value.constant) if value.is_constant else 0,
+            buffer=self.file.buffer(stored_data(value)) if value.is_constant else 0,
             name=value.name if value in self.kept else self.names.fresh(value.name),
             quantization=quantization_of(value.type.quant),
             has_rank=True,
         )
+
+
+def stored_data(value: Value) -> Array:
+    """Returns the data of a constant as files have it."""
+    return pack_nibbles(value.constant) if value.dtype is DType.INT4 else value.constant
 
 
 def code_of(name: str) -> tflite.OperatorCode:

@@ -14,6 +14,7 @@ from pillion.codecs.tflite.read_operator import MAX_RANK, ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.variables import CODES, Variables
 from pillion.ir.graph import UniqueNames, clean_name
+from pillion.ir.nibbles import unpack_nibbles
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
@@ -242,10 +243,15 @@ def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:
         return DType.INT8
     dtype = DTYPES.get(tensor.type)
     is_wide = dtype is DType.INT16 and not is_held
-    if dtype is None or (is_wide and tensor.quantization is not None and not has_scale(tensor)):
+    is_computed_4_bits = dtype is DType.INT4 and not is_held
+    if (
+        dtype is None
+        or is_computed_4_bits
+        or (is_wide and tensor.quantization is not None and not has_scale(tensor))
+    ):
         raise unreadable_tensor_error(
             tensor,
-            "activations are int8, uint8 or int16, with scales; weights int8, biases int32 or int64, borders also float32",
+            "activations are int8, uint8 or int16, with scales; weights int8 or int4, biases int32 or int64, borders also float32",
             "convert with int8 for inputs, outputs and all operators",
         )
     return dtype
@@ -255,7 +261,7 @@ def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
     """Returns scales and zero points of int8 and int16 tensors; other scales, such as those of biases, follow
     from them."""
     quant = tensor.quantization
-    if quant is None or not quant.scale or dtype not in (DType.INT8, DType.INT16):
+    if quant is None or not quant.scale or dtype not in (DType.INT4, DType.INT8, DType.INT16):
         return None
     if quant.details_type:
         raise unreadable_tensor_error(
@@ -279,5 +285,7 @@ def typed_elements(data: Array, type_: TensorType) -> Array:
     """Returns the bytes of a constant as its elements, without a copy."""
     if data.size != type_.size_bytes:
         raise MalformedError(f"{type_.size_bytes} bytes of data are wanted, found {data.size}")
+    if type_.dtype is DType.INT4:
+        return unpack_nibbles(data, type_.elements).reshape(type_.shape)
     array: Array = data.view(type_.dtype.numpy.newbyteorder("<")).reshape(type_.shape)
     return array.astype(type_.dtype.numpy, copy=False)

@@ -18,8 +18,10 @@ from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import Condition, field_equals, is_within, multiple_of
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.portable.conv import plain_1x1
+from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
+from pillion.ops.linear import Linear
 
 BLOCK_BYTES = 24
 """The size of four widened inputs of three pixels."""
@@ -57,9 +59,14 @@ def ring_saves_work(op: Conv2d) -> Iterator[Verdict]:
     yield is_within("ring", ring_bytes(op), most=most, unit="bytes")
 
 
-def dot_params(op: Conv2d) -> Params:
+def has_nibbles(op: Conv2d | Linear) -> bool:
+    """Whether a layer has weights of 4 bits."""
+    return op.weights.dtype is DType.INT4
+
+
+def dot_params(op: Conv2d | Linear) -> Params:
     """Returns the packed channels as parameters."""
-    return pack.pack_dot(channels_of(op))
+    return pack.pack_dot(channels_of(op), has_nibbles(op))
 
 
 def thin_channels(op: Conv2d) -> OutputChannels:
@@ -73,15 +80,21 @@ def thin_channels(op: Conv2d) -> OutputChannels:
     return replace(channels, weights=channels.weights[:, inputs])
 
 
+def thin_params(op: Conv2d) -> Params:
+    """Returns the packed channels of the thin kernel as parameters."""
+    return pack.pack_dot(thin_channels(op), has_nibbles(op))
+
+
 def scratch_ring(op: Conv2d) -> int:
     """Returns the scratch bytes of the ring kernel: those of 1x1, then the ring."""
     return scratch_1x1(op) + ring_bytes(op)
 
 
-def scratch_1x1(op: Conv2d) -> int:
+def scratch_1x1(op: Conv2d | Linear) -> int:
     """Returns the scratch bytes of the 1x1 kernel: the widened blocks, and a jump for each iteration of the loop
     over them."""
-    pairing = pack.pair_channels(scale_channels(channels_of(op)))
+    pair = pack.pair_nibbles if has_nibbles(op) else pack.pair_channels
+    pairing = pair(scale_channels(channels_of(op)))
     return BLOCK_BYTES * pairing.steps + 4 * pairing.jumps(1)
 
 
@@ -191,7 +204,7 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         Conv2d,
         "conv2d_thin_s8",
-        lambda op: pack.pack_dot(thin_channels(op)),
+        thin_params,
         requires=ONE_GROUP,
         scratch_bytes=scratch_thin,
         work=conv_cost.thin_work,

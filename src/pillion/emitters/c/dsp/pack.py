@@ -129,9 +129,11 @@ def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
     return np.ascontiguousarray(fours).view(np.int32).reshape(len(padded), -1)
 
 
-def initial_sums(scaled: ScaledChannels, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
-    """Returns [pairs, 2]: the initial values of T = S_A + 256 S_B and S_A."""
-    return np.stack([scaled.sums[a] + 256 * scaled.sums[b], scaled.sums[a]], axis=1)
+def initial_sums(
+    scaled: ScaledChannels, a: NDArray[np.intp], b: NDArray[np.intp], unit: int = 256
+) -> Int64Array:
+    """Returns [pairs, 2]: the initial values of T = S_A + unit * S_B and S_A."""
+    return np.stack([scaled.sums[a] + unit * scaled.sums[b], scaled.sums[a]], axis=1)
 
 
 def scales(scaled: ScaledChannels, a: NDArray[np.intp], b: NDArray[np.intp]) -> Int64Array:
@@ -223,16 +225,26 @@ def _group_channel_pairs(
     return ChannelGroups(firsts, a, rest, repeats, weights.shape[1], parts.rounds)
 
 
-def pack_dot(channels: OutputChannels) -> Params:
-    """Returns the fields of pillion_dsp_dot (kernels/dsp/dot.h)."""
+def pair_nibbles(scaled: ScaledChannels) -> ChannelGroups:
+    """Returns pairs of adjacent channels with weights of 4 bits, all of which fit a pair."""
+    padded = with_zero_channel(scaled).weights
+    fits = np.ones(len(padded) - 1, np.bool_)
+    firsts, rest = pair_starts(fits)
+    a = np.array(firsts, np.intp)
+    return ChannelGroups(a, a, rest, np.zeros(0, np.intp), padded.shape[1], 0)
+
+
+def pack_dot(channels: OutputChannels, has_nibbles: bool = False) -> Params:
+    """Returns the fields of pillion_dsp_dot (kernels/dsp/dot.h), for weights of 8 or of 4 bits."""
     scaled = scale_channels(channels)
-    groups, padded = pair_channels(scaled), with_zero_channel(scaled)
+    groups, padded = (pair_nibbles if has_nibbles else pair_channels)(scaled), with_zero_channel(scaled)
     a, b, begins = groups.firsts, groups.firsts + 1, groups.begins_run(2, groups.rest)
     shifts = mark_run_ends(padded.rights[b] + 256 * padded.rights[a], begins)[:, None]
+    nibbles = 16 * padded.weights[b] + padded.weights[a] + 8
+    words = nibbles.view(np.int32) if has_nibbles else groups.pack(scaled)
+    sums = initial_sums(padded, a, b, 16 if has_nibbles else 256)
     return {
-        "stream": join_word_stream(
-            initial_sums(padded, a, b), groups.pack(scaled), scales(padded, a, b), shifts
-        ),
+        "stream": join_word_stream(sums, words, scales(padded, a, b), shifts),
         **groups.params(begins, 3),
         **{"lone": groups.rest, "out_c": len(channels.bias), "rectified": int(channels.is_rectified)},
     }

@@ -132,6 +132,30 @@ def pack_linear(ready: OutputChannels) -> Int32Array:
     return join_groups(g.bias, chunks_of(g.weights), g.multipliers, g.shifts.astype(np.int8))
 
 
+def with_nibbles(g: GroupedChannels) -> tuple[Int8Array, Int32Array]:
+    """Returns weights of 4 bits as bytes 16 * B + A for every two lanes B and A, and the sums that begin: 16 * B + A and 16 * A."""
+    b, a = g.bias[:, ::2].astype(np.int64), g.bias[:, 1::2].astype(np.int64)
+    sums = np.stack([16 * b + a, 16 * a], axis=2).reshape(g.bias.shape)
+    return 16 * g.weights[:, ::2] + g.weights[:, 1::2], sums.astype(np.int32)
+
+
+def pack_dot_4(channels: OutputChannels) -> Int32Array:
+    """Packs channels into the stream of pillion_mve_dot_4bit."""
+    g = group_channels(channels.with_folded_zero_point, (*EVEN, *ODD), overlap=True)
+    weights, sums = with_nibbles(g)
+    halves = ((sums[:, 4 * h : 4 * h + 4], chunks_of(weights[:, 2 * h : 2 * h + 2])) for h in (0, 1))
+    return join_groups(
+        (31 + g.shifts).astype(np.int8), g.multipliers, *(part for half in halves for part in half)
+    )
+
+
+def pack_linear_4(ready: OutputChannels) -> Int32Array:
+    """Packs channels of a fully connected layer with folded zero points."""
+    g = group_channels(ready, (*EVEN, *ODD))
+    weights, sums = with_nibbles(g)
+    return join_groups(sums, chunks_of(weights), g.multipliers, g.shifts.astype(np.int8))
+
+
 def linear_params(rows: int, channels: OutputChannels) -> Params:
     """Returns the parameters of the fully connected kernel."""
     out_features, in_features = channels.weights.shape

@@ -65,14 +65,21 @@ def depthwise_params(op: DepthwiseConv2d) -> Params:
     return {"weights": np.ascontiguousarray(op.weights.constant).reshape(-1), **rounding_params(op)}
 
 
-def linear_params(op: Linear) -> Params:
-    """Returns the parameters of a fully connected layer as a convolution of one row of pixels."""
+def row_of_pixels(op: Linear) -> Params:
+    """Returns the sizes of a fully connected layer as a convolution of one row of pixels."""
     ones = ("batch", "in_h", "out_h", "kernel_h", "kernel_w", "groups")
     steps = ("stride_h", "stride_w", "dilation_h", "dilation_w")
     return {
         **dict.fromkeys((*ones, *steps), 1),
         **{"pad_top": 0, "pad_left": 0, "in_w": op.rows, "out_w": op.rows},
         **{"in_c": op.in_features, "out_c": op.out_features},
+    }
+
+
+def linear_params(op: Linear) -> Params:
+    """Returns the parameters of a fully connected layer as a convolution."""
+    return {
+        **row_of_pixels(op),
         "weights": np.ascontiguousarray(op.weights.constant).reshape(-1),
         **rounding_params(op),
     }

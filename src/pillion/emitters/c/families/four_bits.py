@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of layers with weights of 4 bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.c.accumulators import channels_of
+from pillion.emitters.c.channel_scaling import scale_channels
+from pillion.emitters.c.dsp import conv as dsp
+from pillion.emitters.c.dsp import conv_cost
+from pillion.emitters.c.dsp.pack import dot_verdicts
+from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel_conditions import (
+    LAYER_4,
+    Condition,
+    field_equals,
+    fixed_point,
+    in_arithmetic,
+    is_within,
+    multiple_of,
+    short_circuit,
+)
+from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
+from pillion.emitters.c.mve import conv as mve
+from pillion.emitters.c.mve import pack
+from pillion.emitters.c.portable.conv import plain_1x1
+from pillion.emitters.c.portable.layers16 import row_of_pixels
+from pillion.ir.nibbles import pack_nibbles
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import Array
+from pillion.ir.verdict import Verdict
+from pillion.ops.conv import Conv2d
+from pillion.ops.linear import Linear
+
+Layer = Conv2d | Linear
+
+
+def weights_of(op: Layer) -> Array:
+    """Returns the weights of a layer as [outputs, inputs of a sum]."""
+    return op.weights.constant if isinstance(op, Linear) else op.weights_per_output
+
+
+def packed(op: Layer) -> Params:
+    """Returns packed weights, in which each output begins with a byte, and the bias as parameters."""
+    weights = weights_of(op)
+    whole_bytes = np.pad(weights, ((0, 0), (0, weights.shape[1] % 2)))
+    return {"weights": pack_nibbles(whole_bytes), "bias": op.bias.constant.astype(np.int32)}
+
+
+def scratch_bytes(op: Layer) -> int:
+    """Returns the scratch bytes of the portable kernels: the weights of an output."""
+    return weights_of(op).shape[1]
+
+
+def sum_fits(op: Layer) -> Verdict:
+    """Checks whether 16 times every sum fits 32 bits."""
+    return is_within("sum", int(scale_channels(channels_of(op)).reach.max()), most=2**27 - 1)
+
+
+def dot_is_exact(op: Layer) -> tuple[Verdict, ...]:
+    """Checks the conditions of kernels/dsp/dot_4_dsp.c."""
+    return *dot_verdicts(channels_of(op)), sum_fits(op)
+
+
+def bytes_hold_pairs(op: Layer) -> tuple[Verdict, ...]:
+    """Checks the conditions of kernels/mve/dot_4bit_mve.c: 16 * -8 + A does not fit a byte for A below 0."""
+    lowest = is_within("weights", int(op.weights.constant.min()), least=-7)
+    return pack.check_right_shifts(op), sum_fits(op), lowest
+
+
+DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
+MVE_DOT = short_circuit(LAYER_4, bytes_hold_pairs)
+FOURS: Condition[Any] = multiple_of("in_channels", 4)
+UNGROUPED: Condition[Any] = field_equals("groups", 1)
+
+
+def dsp_kernel(
+    routine: str,
+    params: Callable[[Conv2d], Params],
+    *requires: Condition[Conv2d],
+    also: tuple[str, ...] = (),
+    **more: Any,
+) -> Kernel:
+    """Returns the DSP kernel of a convolution, which shares its file with the one of int8 weights."""
+    files = (f"{routine}_s8", *also, "dot", "dot_4", "clamp")
+    requires = (UNGROUPED, DSP_DOT, *requires)
+    return DSP.kernel(
+        Conv2d, f"{routine}_s4", params, requires=requires, name=f"{routine}_4", also=files, **more
+    )
+
+
+def mve_kernel(routine: str, verdicts: Any, sizes: Any, **more: Any) -> Kernel:
+    """Returns the Helium kernel of a convolution."""
+
+    def params(op: Conv2d) -> Params:
+        channels = channels_of(op)
+        constants = pack.pack_dot_4(channels)
+        return {**sizes(op), "signs": pack.negative_sum_mode(channels), "constants": constants}
+
+    shared = MVE.routine(
+        f"conv2d_{routine}_s4", {"1x1": "pointwise"}.get(routine, routine), "dot_4bit", "dot_group"
+    )
+    requires = (short_circuit(MVE_DOT, verdicts),)
+    return MVE.kernel(Conv2d, shared, params, requires=requires, name=f"conv2d_{routine}_4", **more)
+
+
+def linear_mve_params(op: Layer) -> Params:
+    """Returns the parameters of the fully connected Helium kernel, for a layer or a convolution of one pixel."""
+    channels = channels_of(op)
+    sizes = pack.linear_params(op.rows if isinstance(op, Linear) else 1, channels)
+    return {**sizes, "constants": pack.pack_linear_4(channels.with_folded_zero_point)}
+
+
+KERNELS: tuple[Kernel, ...] = (
+    dsp_kernel(
+        "conv2d_1x1",
+        lambda op: {**dsp.dot_params(op), "pixels": math.prod(op.y.shape[:3])},
+        *(plain_1x1, FOURS),
+        also=("dot_1",),
+        scratch_bytes=dsp.scratch_1x1,
+    ),
+    dsp_kernel(
+        "conv2d_ring",
+        lambda op: {**dsp.dot_params(op), "ring_rows": dsp.ring_rows(op)},
+        *(FOURS, dsp.ring_saves_work),
+        scratch_bytes=dsp.scratch_ring,
+        work=conv_cost.ring_work,
+    ),
+    dsp_kernel(
+        "conv2d",
+        dsp.dot_params,
+        FOURS,
+        scratch_bytes=dsp.scratch_conv,
+        work=conv_cost.gathering_work,
+    ),
+    dsp_kernel("conv2d_thin", dsp.thin_params, scratch_bytes=dsp.scratch_thin, work=conv_cost.thin_work),
+    DSP.kernel(
+        Linear,
+        "conv2d_1x1_s4",
+        lambda op: {**dsp.dot_params(op), "pixels": op.rows, "in_c": op.in_features},
+        requires=(fixed_point, multiple_of("in_features", 4), DSP_DOT),
+        name="linear_4",
+        also=("conv2d_1x1_s8", "dot", "dot_1", "dot_4", "clamp"),
+        scratch_bytes=dsp.scratch_1x1,
+    ),
+    MVE.kernel(
+        Conv2d,
+        "linear_s4",
+        linear_mve_params,
+        requires=(short_circuit(MVE_DOT, mve.one_pixel),),
+        name="conv2d_pixel_4",
+        overread_bytes=pack.OVERREAD_BYTES,
+    ),
+    mve_kernel("1x1", pack.pixels_are_windows, pack.pointwise_sizes, **mve.POINTWISE),
+    mve_kernel("im2col", pack.is_ungrouped, pack.im2col_sizes, **mve.IM2COL),
+    MVE.kernel(
+        Linear,
+        "linear_s4",
+        linear_mve_params,
+        requires=(fixed_point, MVE_DOT),
+        name="linear_4",
+        overread_bytes=pack.OVERREAD_BYTES,
+    ),
+    PORTABLE.kernel(
+        Conv2d, "conv2d_s4", packed, requires=(LAYER_4,), name="conv2d_4", scratch_bytes=scratch_bytes
+    ),
+    PORTABLE.kernel(
+        Linear,
+        "conv2d_s4",
+        lambda op: {**row_of_pixels(op), **packed(op)},
+        requires=(LAYER_4, fixed_point),
+        name="linear_4",
+        scratch_bytes=scratch_bytes,
+    ),
+    PORTABLE.kernel(
+        Linear,
+        "linear_tflite_s4",
+        lambda op: {**packed(op), "scale": op.ratios.copy()},
+        requires=(LAYER_4, in_arithmetic(Arithmetic.TFLITE)),
+        name="linear_tflite_4",
+        scratch_bytes=scratch_bytes,
+    ),
+)

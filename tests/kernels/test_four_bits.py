@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers with weights of 4 bits on this computer and on the emulated cores against the reference, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernels import rig
+from kernels.op_cases import CMSIS_NN, Run, check_runs, kernel_of, random_operands
+from kernels.rig import M4, M33, M55, SANITIZED
+from pillion.errors import PillionError
+from pillion.ir.nibbles import pack_nibbles, unpack_nibbles
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
+from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Shape, constant_value
+from pillion.ir.verdict import failed_rules
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear
+from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, in_16_bits, make_op, value
+
+TARGETS = [
+    pytest.param(rig.host(*SANITIZED), marks=pytest.mark.slow, id="host"),
+    pytest.param(M4, marks=(pytest.mark.qemu, pytest.mark.nightly), id="m4"),
+    pytest.param(M33, marks=pytest.mark.qemu, id="m33"),
+    pytest.param(M55, marks=pytest.mark.qemu, id="m55"),
+]
+BORDER = (1, 1, 1, 1)
+
+
+def layer(
+    cls: type[Op], shape: Shape, weights_shape: Shape, seed: int, lowest: int = -7, **fields: Any
+) -> Any:
+    """A layer whose results use the range of int8; every third one has the ends as its only weights."""
+    rng = np.random.default_rng([seed, *shape, *weights_shape])
+    data = rng.integers(lowest, 7, weights_shape, endpoint=True).astype(np.int8)
+    if seed % 3 == 2:
+        data = rng.choice(np.array([lowest, 7], np.int8), weights_shape)
+    data.reshape(-1)[0] = lowest
+    scales = tuple(rng.uniform(0.01, 0.09, weights_shape[0]).tolist())
+    weights = constant_value("w", data, PerChannel(scales, 0), DType.INT4)
+    x = value("x", shape, 0.043, ZERO_POINTS[seed % 4])
+    taps = data.size // weights_shape[0]
+    y = value("y", (), 0.011 * taps**0.5, ZERO_POINTS[(seed + 1) % 4])
+    bounds = ({}, {"low": y.zero_point}, {"low": min(-100, y.zero_point), "high": 120})[seed % 3]
+    return make_op(
+        cls,
+        y,
+        x=x,
+        weights=weights,
+        bias=conv_bias(x, weights, weights_shape[0], seed),
+        **{**bounds, **fields},
+    )
+
+
+def conv2d(shape: Shape, out: int, kernel: Pair = (1, 1), seed: int = 0, **fields: Any) -> Conv2d:
+    made = layer(Conv2d, shape, (out, *kernel, shape[3] // fields.get("groups", 1)), seed, **fields)
+    assert isinstance(made, Conv2d)
+    return made
+
+
+def linear(rows: int, features: int, out: int, seed: int = 0, **fields: Any) -> Linear:
+    made = layer(Linear, (rows, features), (out, features), seed, **fields)
+    assert isinstance(made, Linear)
+    return made
+
+
+def pixels() -> Iterator[Op]:
+    """Every number of channels and pixels around the units of the loops; sums of several rounds; strides."""
+    for i, channels in enumerate((*range(1, 18), 24, 31, 32, 36, 64, 68, 200)):
+        yield conv2d((1, 1 + i % 3, 1 + i % 5, channels), 1 + (7 * i) % 19, seed=i)
+        yield conv2d((1 + i % 2, 3, 4 + i % 5, 4 + 4 * (i % 5)), channels, seed=i)
+        yield conv2d((2, 3, 4 + i % 5, 8), channels, seed=i, stride=(1 + i % 2, 2))
+    yield conv2d((1, 2, 5, 1028), 18, seed=1)
+
+
+def windows() -> Iterator[Op]:
+    """Windows of many sizes, with strides, dilations and padding, over channels in fours and others."""
+    for i, kernel in enumerate(((3, 3), (1, 5), (5, 1), (2, 3), (4, 4))):
+        for j, channels in enumerate((1, 3, 4, 8, 20)):
+            n = 5 * i + j
+            steps = {"stride": (1 + n % 2, 1 + n // 2 % 3), "dilation": (1 + n // 3 % 2, 1 + j % 2)}
+            around = (n % 2, n // 2 % 3, 2 - n % 3, n % 3)
+            yield conv2d(
+                (1 + n % 2, 11, 9 + n % 4, channels), 1 + (3 * n) % 20, kernel, n, padding=around, **steps
+            )
+    yield conv2d((1, 4, 6, 5), 8, (4, 6), seed=2)
+    yield conv2d((2, 17, 19, 24), 9, (3, 3), seed=1, padding=BORDER)
+
+
+def vectors() -> Iterator[Op]:
+    """Every number of features around the units of the loops, one row and several."""
+    for i, features in enumerate((*range(1, 18), 28, 32, 33, 64, 127, 128, 640)):
+        for rows in (1, 2 + i % 4):
+            yield linear(rows, features, 1 + (5 * i) % 37, seed=i)
+
+
+def runs(ops: Sequence[Op]) -> list[Run]:
+    """The ops with the ends of int8, and with random data."""
+    rng = np.random.default_rng(0)
+    return [Run(op, random_operands(op, rng, extreme)) for op in ops for extreme in (True, False)]
+
+
+@pytest.mark.parametrize("ops", [pixels, windows, vectors])
+@pytest.mark.parametrize("target", TARGETS)
+def test_layers_of_every_size(target: rig.Target, ops: Any) -> None:
+    taken = [op for op in ops() if kernel_of(target, op)]
+    assert len(taken) >= 15
+    check_runs(target, runs(taken))
+
+
+def test_groups_minus_eight_and_double_precision_are_portable() -> None:
+    host = rig.host(*SANITIZED)
+    grouped = [
+        conv2d((2, 5, 7, 6), 4, (3, 3), 2, groups=2, padding=BORDER),
+        conv2d((1, 3, 5, 9), 9, (1, 3), 4, groups=3),
+    ]
+    check_runs(host, runs([*grouped, conv2d((1, 3, 5, 9), 9, seed=1, lowest=-8)]))
+    check_runs(host, runs([linear(3, 33, 7, 1), linear(1, 8, 5, 2)]), Arithmetic.TFLITE)
+
+
+def failing(target: rig.Target, name: str, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> list[str]:
+    """The rules that keep a kernel from an op."""
+    (kernel,) = (k for k in target.kernels if k.name == name)
+    return [verdict.rule for verdict in failed_rules(kernel.check(op, arithmetic))]
+
+
+def test_kernels_refuse_what_their_loops_cannot() -> None:
+    assert failing(M55, "linear_4_mve", linear(1, 16, 8, lowest=-8)) == ["weights"]
+    assert failing(M33, "linear_4_dsp", linear(1, 16, 8, lowest=-8)) == []
+    assert failing(M33, "linear_4_dsp", linear(1, 18, 8)) == ["in_features"]
+    assert failing(M55, "linear_4_mve", linear(1, 16, 8), Arithmetic.TFLITE) == ["arithmetic"]
+    assert failing(M33, "conv2d_thin_4_dsp", conv2d((1, 5, 5, 8), 8, groups=2)) == ["groups"]
+    huge = linear(1, 1024, 8)
+    step = 2**27 / 200 * huge.x.scale * float(huge.weights.channel_scales.max())
+    bias = constant_value("b", np.full(8, 2**27, np.int32), huge.bias.type.quant)
+    huge = replace(huge, bias=bias, y=huge.y.like("y", quant=PerTensor(step, -128)), low=-128)
+    for target, name in ((M33, "linear_4_dsp"), (M55, "linear_4_mve")):
+        assert "sum" in failing(target, name, huge)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 16])
+def test_nibbles_are_read_as_written(count: int) -> None:
+    numbers = np.random.default_rng(count).integers(-8, 7, count, endpoint=True).astype(np.int8)
+    packed = pack_nibbles(numbers)
+    assert packed.size == (count + 1) // 2
+    np.testing.assert_array_equal(unpack_nibbles(packed.view(np.uint8), count), numbers)
+
+
+def test_weights_of_4_bits_are_constants_of_layers_with_int8_operands() -> None:
+    with pytest.raises(ValueError, match="outside"):
+        constant_value("w", np.array([8], np.int8), None, DType.INT4)
+    dense = linear(1, 4, 2)
+    assert dense.weights.type.size_bytes == 4
+    with pytest.raises(PillionError, match="weights of 4 bits"):
+        make_op(
+            Linear, in_16_bits(dense.y), x=in_16_bits(dense.x), weights=dense.weights, bias=dense.bias
+        ).check()
+    shaped = conv_weights((1, 3, 3, 4), 3, 0)
+    coarse = constant_value("w", shaped.constant // 16, shaped.type.quant, DType.INT4)
+    x = value("x", (1, 5, 5, 4))
+    with pytest.raises(PillionError, match="int8"):
+        make_op(DepthwiseConv2d, value("y", ()), x=x, weights=coarse, bias=conv_bias(x, coarse, 4, 0)).check()
+
+
+def test_int8_weights_take_the_kernels_that_they_had() -> None:
+    for target in (M33, M55):
+        names = {
+            k.name
+            for op in Conv2d.examples()
+            if op.weights.dtype is DType.INT8 and (k := kernel_of(target, op, CMSIS_NN))
+        }
+        assert names
+        assert not any("_4_" in name for name in names)
