@@ -14,6 +14,7 @@ from typing import Annotated, Any, Optional
 from pillion.chip_memory import ChipMemory, parse_memories
 from pillion.errors import PillionError
 from pillion.option_parsers import (
+    parse_added_share,
     parse_bytes,
     parse_decibels,
     parse_hop,
@@ -95,6 +96,10 @@ class Quantization(Checked):
         Optional[str],
         Option("Use 16 bits where this quality against float needs them: 35dB.", "DB"),
     ] = None
+    max_time: Annotated[
+        Optional[str],
+        Option("Time that 16 bits may add to that in 8 bits, estimated: +25%.", "PERCENT"),
+    ] = None
     int16: Annotated[
         tuple[str, ...],
         Option(
@@ -107,20 +112,27 @@ class Quantization(Checked):
     @property
     def is_mixed(self) -> bool:
         """Whether the compiler chooses tensors of 16 bits."""
-        return self.precision == "mixed" or self.min_quality is not None
+        return self.precision == "mixed" or self.min_quality is not None or self.max_time is not None
 
     @property
-    def least_quality(self) -> float:
-        """The least signal-to-noise ratio in dB that a mixed program must have."""
+    def least_quality(self) -> float | None:
+        """The least signal-to-noise ratio in dB that a mixed program must have; None: the most within the bounds."""
+        if self.min_quality is None and self.max_time is not None:
+            return None
         return parse_decibels(self.min_quality or DEFAULT_QUALITY)
+
+    @property
+    def most_time(self) -> float | None:
+        """The time that a mixed program may take, in parts of that in 8 bits."""
+        return None if self.max_time is None else 1 + parse_added_share(self.max_time)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.least_quality
+        _ = self.least_quality, self.most_time
         if self.is_mixed and (self.precision == "int16" or self.int16):
             raise PillionError(
                 "tensors of 16 bits are chosen twice",
-                rule="--min-quality and --precision mixed choose them; --precision int16 and --int16 name them",
+                rule="--min-quality, --max-time and --precision mixed choose them; --precision int16 and --int16 name them",
                 here="--precision int16" if self.precision == "int16" else f"--int16 {self.int16[0]!r}",
                 help="one of these alone",
             )

@@ -13,6 +13,7 @@ from pillion.boards.project_layout import NPU_FOLDER
 from pillion.compile_options import Memory
 from pillion.devices.payloads import Copied, Payloads, marked_tflite_payloads, payloads_in_file
 from pillion.emitters.c.divided_program import divide_alike
+from pillion.emitters.c.kernel_costs import kernel_instructions
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.manifest import NpuMemory
 from pillion.emitters.c.project import project_files
@@ -22,18 +23,18 @@ from pillion.host_io.atomic_files import Content
 from pillion.importers.pte import ReadProgram
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.precision_choice import PrecisionChoice
+from pillion.ir.precision_choice import PlanCost, PrecisionChoice
 from pillion.ir.stream_io import Streaming
 from pillion.memory import MemoryPlan
 from pillion.memory.inside import segment_peak_bytes
 from pillion.memory.npu_calls import NpuCalls
-from pillion.ops import Segment
+from pillion.ops import Segment, op_run_counts
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
 from pillion.run.float_interface import FloatModel
 from pillion.targets import Target, npu_interpreter, npu_memory
 from pillion.tiling.rows_in import find_rows_input, with_rows_last
-from pillion.tiling.search import TilingPlan, find_stripes, plan_stripes
+from pillion.tiling.search import TilingPlan, find_stripes, plan_stripes, price
 from pillion.tiling.several_memories import divide_among_memories
 from pillion.tiling.stripe import Stripe
 
@@ -210,6 +211,24 @@ class CompiledProgram:
             )
             more |= {f"{NPU_FOLDER}/{name}": text for name, text in sources.items()}
         return project_files(self.lowered, self.target.name, more, test, self.npu_memory)
+
+    @property
+    def cost(self) -> PlanCost:
+        """The estimated time of a run, and the memory."""
+        if self.target.npu is not None:
+            by_op = {e.op.results[0].name: float(e.cpu_cycles) for e in self.ledger}
+            time, unit = float(self.cycles), "cycles"
+        else:
+            kernels = {step.choice.op: step.choice.kernel for step in self.whole.steps}
+            by_op = {
+                run.op.results[0].name: run.times
+                * kernel_instructions(run.op, kernels[run.op], self.target.isa)
+                for run in op_run_counts(self.graph.ops)
+                if run.op in kernels
+            }
+            stripes = price(self.graph, self.whole, self.stripes) if self.stripes else 0.0
+            time, unit = sum(by_op.values()) * (1 + stripes), "instructions"
+        return PlanCost(time, self.sram_bytes, self.constant_bytes, unit, by_op)
 
     def of(self, graph: Graph) -> Self:
         """Returns a program for another graph, such as a part of this one, with the same target."""

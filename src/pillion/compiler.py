@@ -41,13 +41,13 @@ from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
-from pillion.host_io.progress import showing_progress, stage
+from pillion.host_io.progress import show_progress, showing_progress, stage
 from pillion.importers import pte, tflite
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import why_multipliers_explicit
-from pillion.ir.precision_choice import PrecisionChoice
+from pillion.ir.precision_choice import CostBound, PlanCost, PrecisionChoice, Pricing
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.model_names import is_int8_file, refuse_useless_options
@@ -186,6 +186,7 @@ def compile_with(
         "progress": progress if callable(progress) else None,
         "tuning": quantize,
         "name": options.name,
+        "pricing": pricing(chip, options),
     }
     floats: FloatModel | None = None
     precision: PrecisionChoice | None = None
@@ -216,6 +217,34 @@ def compile_with(
         chosen, chip, options, floats=floats, source=source, own_arithmetic=own, watch=watch
     )
     return replace(program, precision=precision) if precision else program
+
+
+def pricing(chip: Target, options: CompileOptions) -> Pricing | None:
+    """Returns how plans of 16-bit tensors are compared, and the bounds of their costs; None if the user names the
+    tensors."""
+    if not options.quantize.is_mixed:
+        return None
+
+    def cost(graph: Graph) -> PlanCost:
+        graph = in_arithmetic(graph, options.arithmetic)
+        with show_progress(False):
+            try:
+                program = compile_graph(graph, chip, options)
+            except PillionError:
+                if options.memory.limit is None:
+                    raise
+                program = compile_graph(graph, chip, replace(options, memory=Memory()))
+        return program.cost
+
+    most_time, most_ram = options.quantize.most_time, options.memory.limit
+    bounds = []
+    if most_time is not None:
+        bounds.append(
+            CostBound(f"--max-time {options.quantize.max_time}", "time", most_time, is_relative=True)
+        )
+    if most_ram is not None:
+        bounds.append(CostBound(f"--max-ram {options.memory.max_ram}", "ram_bytes", most_ram))
+    return Pricing(cost, tuple(bounds))
 
 
 def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:

@@ -45,6 +45,19 @@ def parse_share(given: float | str) -> float:
     return float(share)
 
 
+def parse_added_share(given: float | str) -> float:
+    """Parses `+25%` as a share of the time."""
+    match = re.fullmatch(r"\+?(\d{1,6}(?:\.\d{1,6})?) ?%", str(given).strip())
+    if match is None:
+        raise PillionError(
+            f"{given} is no added time",
+            rule="percent of the time in 8 bits",
+            here=f"--max-time {given}",
+            help="--max-time +25%",
+        )
+    return float(match[1]) / 100
+
+
 def parse_decibels(given: float | str) -> float:
     """Parses `35dB` as a signal-to-noise ratio."""
     match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,3})?) ?(?:dB)?", str(given).strip(), re.IGNORECASE)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
-from pillion.importers.torch.quantize import precision_search
+from pillion.ir.precision_choice import PrecisionChoice
 from pillion.ir.types import DType
 from pillion.ops import Conv2d, WideAdd
 
@@ -235,21 +235,71 @@ def test_transposed_convolutions_and_extrema_have_16_bits() -> None:
         assert np.abs(exact - wanted).max() < 1e-2 * np.abs(wanted).max()
 
 
-def test_the_price_of_tensors_is_that_of_their_multiplications(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search counts what the program counts; elements of other ops come on top."""
-    searches: list[precision_search.PrecisionSearch] = []
-    choose = precision_search.PrecisionSearch.choose
+def chosen(name: str, **options: Any) -> PrecisionChoice:
+    """The choice of a program with some options."""
+    choice = compiled(name, **options).precision
+    assert choice is not None
+    return choice
 
-    def recorded(search: precision_search.PrecisionSearch, wish: float) -> Any:
-        searches.append(search)
-        return choose(search, wish)
 
-    monkeypatch.setattr(precision_search.PrecisionSearch, "choose", recorded)
+@pytest.mark.parametrize(("name", "wish"), [("residual", 58), ("mixed", 66)])
+def test_a_choice_has_the_quality_for_less_than_all(name: str, wish: int) -> None:
+    """The search compares the programs that it lowers: the last one is the result."""
+    program, choice = compiled(name, min_quality=f"{wish}dB"), chosen(name, min_quality=f"{wish}dB")
+    assert choice.before < wish <= choice.after
+    assert 0 < len(choice.tensors) < choice.candidates
+    assert choice.cost.time <= choice.cost_everywhere.time
+    assert choice.cost == program.cost
+    assert decibels(name, program) >= wish
+    assert "8 samples in 4 parts" in choice.judges
+    assert any(tensor.decibels > 0 and tensor.time > 0 for tensor in choice.tensors)
+
+
+def test_time_buys_the_best_quality_within_it() -> None:
+    one, none = chosen("residual", max_time="+30%"), chosen("residual", max_time="+0%")
+    assert one.cost.time <= 1.3 * one.cost_before.time
+    assert one.after > one.before + 2
+    assert none.cost.time <= none.cost_before.time
+    assert [verdict.ok for verdict in (*one.verdicts, *none.verdicts)] == [True, True]
+
+
+def test_bounds_that_contradict_are_named_with_ways_out_that_work() -> None:
+    """A higher quality than some time buys is refused; either bound may give way."""
+    options = {"min_quality": "68dB", "max_time": "+1%"}
+    with pytest.raises(pillion.PillionError) as error:
+        compiled("residual", **options)
+    assert "--max-time +1%" in error.value.what
+    quality, _, time = error.value.help.removeprefix("--min-quality ").partition(", or --max-time ")
+    for way in ({"min_quality": quality}, {"max_time": time}):
+        choice = chosen("residual", **options | way)
+        assert choice.wish is not None
+        assert choice.after >= choice.wish
+        assert all(verdict.ok for verdict in choice.verdicts)
+
+
+def test_memory_is_a_bound_of_the_choice() -> None:
+    """With less RAM than the cheapest choice takes, another one, or stripes, fit into it."""
+    free = chosen("residual", min_quality="68dB")
+    limit = (free.cost.ram_bytes + free.cost_before.ram_bytes) // 2
+    bound = chosen("residual", min_quality="68dB", max_ram=limit)
+    assert bound.cost.ram_bytes <= limit < free.cost.ram_bytes
+    assert bound.after >= 68
+
+
+@pytest.mark.parametrize(("count", "judges"), [(1, "the 1 that calibrated"), (40, "10 samples that did not")])
+def test_samples_that_judge_are_named(count: int, judges: str) -> None:
+    net, samples = built("attention")
+    torch.manual_seed(5)
+    data = [torch.randn_like(samples[0]) for _ in range(count)]
+    program = pillion.compile(net, data[0], calibrate=data, target="cortex-m33", max_time="+10%")
+    assert program.precision is not None
+    assert judges in program.precision.text
+
+
+def test_values_beyond_those_that_calibrated_are_not_clipped() -> None:
+    """Tensors of 16 bits have room for twice the range."""
     net, samples = built("residual")
-    program = pillion.compile(
-        net, samples[0], calibrate=samples, target="cortex-m33", min_quality="10dB", progress=False
-    )
-    counted = sum(op.macs for op in program.graph.ops)
-    elements = sum(op.results[0].type.elements for op in program.graph.ops)
-    work = sum(precision_search.work_of(computation) for computation in searches[0].computations)
-    assert counted <= work <= counted + 2 * elements
+    program = compiled("residual", precision="int16")
+    x = 1.6 * samples[0]
+    exact = net(x).detach().numpy()
+    assert np.abs(np.asarray(program.run(x.numpy())) - exact).max() < 2e-2 * np.abs(exact).max()

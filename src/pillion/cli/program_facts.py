@@ -14,6 +14,7 @@ from pillion.option_values import NEWEST_RUNTIME
 if TYPE_CHECKING:
     from pillion.emitters.c.lower import CProgram
     from pillion.emitters.image.reader import ProgramImage
+    from pillion.ir.precision_choice import PrecisionChoice
     from pillion.ir.stream_io import Streaming
     from pillion.partition import LedgerEntry
     from pillion.partition.ledger import LoopEntry
@@ -164,17 +165,31 @@ def precision_facts(program: Program) -> Facts:
     made = [v for op in program.graph.ops for v in op.results if v.dtype.value in ("int8", "int16")]
     wide = sum(v.dtype.value == "int16" for v in made)
     choice = program.precision
-    gains = (
-        {
-            "quality_db": round(choice.after, 1),
-            "quality_db_in_8_bits": round(choice.before, 1),
-            "quality_db_in_16_bits": round(choice.everywhere, 1),
-            "chosen": [{"tensor": t.name, "gain_db": round(t.decibels, 1)} for t in choice.tensors],
-        }
-        if choice
-        else {}
-    )
+    gains = _choice_facts(choice) if choice else {}
     return {"tensors_of_16_bits": f"{wide} of {len(made)}", **gains} if wide or choice else {}
+
+
+def _choice_facts(choice: PrecisionChoice) -> Facts:
+    """Returns what the chosen tensors gain and cost. Decibels are lower bounds."""
+    plans = (("", choice.after, choice.cost), ("_in_8_bits", choice.before, choice.cost_before))
+    everywhere = ("_in_16_bits", choice.everywhere, choice.cost_everywhere)
+    unit = choice.cost.unit
+    return {
+        **{f"quality_db{name}": round(quality, 1) for name, quality, _ in (*plans, everywhere)},
+        **{f"{unit}_estimate{name}": round(cost.time) for name, _, cost in (*plans, everywhere)},
+        "judged_by": choice.judges,
+        **({"bounds": [str(verdict) for verdict in choice.verdicts]} if choice.verdicts else {}),
+        "chosen": [
+            {
+                "tensor": one.name,
+                "gain_db": round(one.decibels, 1),
+                unit: round(one.time),
+                "ram_bytes": one.ram_bytes,
+                "flash_bytes": one.flash_bytes,
+            }
+            for one in choice.tensors
+        ],
+    }
 
 
 def _memory_use_facts(program: Program) -> Facts:
@@ -340,6 +355,7 @@ def explanation_facts(program: Program) -> Facts:
         "model": program.graph.name,
         "target": program.target.name,
         "arithmetic": program.arithmetic,
+        **(precision_facts(program) if program.precision else {}),
         **_stream_facts(program),
         "ops_on_npu": len(ledger.on_npu),
         "ops_on_cpu": len(rows) - len(ledger.on_npu),

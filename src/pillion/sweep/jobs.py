@@ -97,7 +97,8 @@ class JobFactory:
         """Returns the job of a variant."""
         values = dict(values)
         if values.get("precision", "mixed") != "mixed":
-            values.pop("min_quality", None)  # it says how `mixed` chooses
+            for name in ("min_quality", "max_time"):  # they say how `mixed` chooses
+                values.pop(name, None)
         named = {name: [str(values[name])] for name in PATHS if name in values}
         named["model"] = [model.source] if is_file_spec(model.source) else []
         named["files"] = list(model.files)

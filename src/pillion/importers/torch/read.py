@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
+from torch.fx import GraphModule
 
 from pillion.compile_options import Quantization
 from pillion.errors import PillionError
@@ -25,6 +26,7 @@ from pillion.importers.torch.quantize.converted_program import (
     refuse_prepared,
     refuse_quantization_options,
 )
+from pillion.importers.torch.quantize.precision_search import PrecisionGoal
 from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress, ptq
 from pillion.importers.torch.rewrite.functionalize import refused_writes
 from pillion.importers.torch.rows.refusal_reasons import MOVES, WRITES
@@ -34,7 +36,7 @@ from pillion.importers.torch.train.qat_module import QatModule
 from pillion.importers.torch.user_inputs import Batches, as_inputs, require_model
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
-from pillion.ir.precision_choice import PrecisionChoice
+from pillion.ir.precision_choice import PrecisionChoice, Pricing
 from pillion.ir.verify import refuse_float
 
 
@@ -61,11 +63,12 @@ def read(
     weights: str | Path | None = None,
     trust_pickle: bool = False,
     tuning: Quantization = DEFAULT_TUNING,
+    pricing: Pricing | None = None,
 ) -> ReadModel:
     """Imports a module, an exported program, or a model that `-m` names: a zoo model, `file.py:factory`, a .pt2.
 
     `constraints` are the constraints of the target's processors. Without `calibrate`, the example inputs determine
-    the ranges."""
+    the ranges. `pricing` compares plans where the compiler chooses tensors of 16 bits."""
     if isinstance(model, (str, os.PathLike)):
         _require_no_inputs(os.fspath(model), example_inputs)
         source = capture.load_model(
@@ -97,12 +100,26 @@ def read(
         stateful = None if isinstance(module, QatModule) else as_stateful(module, inputs)
     if stateful is not None:
         captured = stateful.exported or stateful
+        refuse, known = _float_op_refuser(name), stateful
+
+        def graph_with_states(module: GraphModule) -> Graph:
+            return known.with_states(import_program(module, name, nhwc=nhwc), nhwc)
+
+        goal = _goal(tuning, pricing, graph_with_states)
         with_states = ptq(
-            captured, inputs, calibrate, progress, constraints, _float_op_refuser(name), stateful, tuning
+            captured, inputs, calibrate, progress, constraints, refuse, stateful, tuning, goal=goal
         )
-        graph, _ = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
-        return ReadModel(stateful.with_states(graph, nhwc), None)
-    return _quantize_and_import(module, inputs, name, calibrate, progress, constraints, nhwc, tuning)
+        return ReadModel(graph_with_states(with_states.graph_module), None, with_states.precision)
+    return _quantize_and_import(module, inputs, name, calibrate, progress, constraints, nhwc, tuning, pricing)
+
+
+def _goal(
+    tuning: Quantization, pricing: Pricing | None, graph_of: Callable[[GraphModule], Graph]
+) -> PrecisionGoal | None:
+    """Returns the goal of the choice of 16-bit tensors, if the compiler chooses them."""
+    if not tuning.is_mixed or pricing is None:
+        return None
+    return PrecisionGoal(tuning.least_quality, pricing.bounds, lambda module: pricing.cost(graph_of(module)))
 
 
 def _import_converted(
@@ -162,6 +179,7 @@ def _quantize_and_import(
     constraints: QuantizationConstraints,
     nhwc: bool,
     tuning: Quantization,
+    pricing: Pricing | None,
 ) -> ReadModel:
     refuse = _float_op_refuser(name)
     if isinstance(model, QatModule):
@@ -169,7 +187,8 @@ def _quantize_and_import(
         quantized = finish_training(model, inputs, calibrate, progress, constraints)
         refuse(quantized.float_ops)
     else:
-        quantized = ptq(model, inputs, calibrate, progress, constraints, refuse, tuning=tuning)
+        goal = _goal(tuning, pricing, lambda module: import_program(module, name, nhwc=nhwc))
+        quantized = ptq(model, inputs, calibrate, progress, constraints, refuse, tuning=tuning, goal=goal)
     graph, origins = import_with_origins(quantized.graph_module, name, nhwc=nhwc)
     module = quantized.float_module
     floats = FloatNet(module, origins) if module is not None else None

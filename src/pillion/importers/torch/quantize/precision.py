@@ -34,13 +34,16 @@ from pillion.ops.softmax16 import OUTPUT_16
 OPS = {op.kind: op for op in ALL_OPS}
 COARSE_TABLES = frozenset({Function.LOG, Function.SQRT, Function.RSQRT, Function.RECIPROCAL, Function.TABLE})
 """Functions that a table with an entry for every 256th level does not approximate well."""
+ROOM = 2.0
+"""The range of a tensor of 16 bits over that of 8: other samples reach farther than those that calibrate, and steps
+are fine enough."""
 
 _follow_range: Any = NanTolerantFakeQuantize
 _keep_range: Any = FixedQParamsFakeQuantize
 
 
 class SymmetricObserver(ObserverBase):
-    """The symmetric int16 range that contains another observer's."""
+    """The symmetric int16 range that contains another observer's, with room for other samples."""
 
     def __init__(self, coarse: Any, fixed: PerTensor | None = None) -> None:
         super().__init__(torch.int16)
@@ -64,7 +67,7 @@ class SymmetricObserver(ObserverBase):
         )  # it ends one step behind the last level, as [0, 1) does
         low, high = ((bound - zero_point.double()) * scale.double() for bound in (least, most + is_fixed))
         step = torch.maximum(low / self.quant_min, high / (self.quant_max + is_fixed)).to(scale.dtype)
-        return step, torch.zeros_like(zero_point)
+        return step * (1 if is_fixed else ROOM), torch.zeros_like(zero_point)
 
     def trained(self) -> Any:
         """Returns fake quantization for training: its range follows the tensor, unless the scale is fixed."""

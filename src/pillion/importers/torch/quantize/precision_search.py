@@ -1,241 +1,235 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the tensors that need 16 bits for a wished quality. All damage is measured on samples, by rounding tensors
-in the float model as the program will round them."""
+"""Chooses the tensors that need 16 bits for a wished quality, or that fit into bounds: quality is measured on samples,
+and costs are those of lowered programs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from copy import deepcopy
-from itertools import pairwise
-from math import inf, log10, prod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, inf, log10
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.fx import GraphModule, Node
-from torch.utils._pytree import tree_leaves
-from torchao.quantization.pt2e import MinMaxObserver, ObserverBase, PerChannelMinMaxObserver
+from torch.fx import GraphModule
 
 from pillion.errors import PillionError
 from pillion.host_io.progress import stage
-from pillion.importers.torch.export import quiet_torch
-from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, module_of
-from pillion.importers.torch.loop_nodes import run_with_loops
+from pillion.importers.torch.fx_nodes import module_of
 from pillion.importers.torch.observers import observer_of
-from pillion.importers.torch.quantize.bias_correction import correct_biases
-from pillion.importers.torch.quantize.convert import convert
-from pillion.importers.torch.quantize.precision import (
-    Computation,
-    Widening,
-    computations_of,
-    names_of,
-    widenable_observers,
+from pillion.importers.torch.quantize.precision import names_of
+from pillion.importers.torch.quantize.width_costs import WidthCosts
+from pillion.importers.torch.quantize.width_trials import (
+    WidthTrials,
+    measured_quality,
+    simulated_noise,
 )
-from pillion.importers.torch.quantize.self_check import signal_to_noise_db
-from pillion.importers.torch.rows.quantization import RULES
-from pillion.ir.precision_choice import ChosenTensor, PrecisionChoice
+from pillion.ir.precision_choice import ChosenTensor, CostBound, PlanCost, PrecisionChoice
+from pillion.ir.verdict import Verdict, all_ok, failed_rules
 
-SAMPLES = 16
-"""Samples that judge a choice."""
-RANKING = 8
-"""Samples that rank tensors."""
 TRIED = 16
-"""Chosen tensors that are left out on trial."""
-CONVERSION = 25.0
-"""Multiplications that cost as much more in 16 bits as one element costs between widths, on a Cortex-M55."""
-Samples = Sequence[tuple[Tensor, ...]]
+"""Parts of a plan that are left out, or added, on trial."""
+NEAR = 0.5
+"""Decibels by which simulated noise may mispredict the quality without a part."""
+NARROWED = 6
+"""Plans that are made with ever fewer tensors for a bound."""
+Price = Callable[[GraphModule], PlanCost]
+Plan = frozenset[str]
+NARROW: Plan = frozenset()
 
 
-class _Rounding(nn.Module):
-    """Rounds a tensor to the levels of an observer's range."""
+@dataclass(frozen=True)
+class PrecisionGoal:
+    """The quality that a plan must have, if any, and the bounds of its costs."""
 
-    def __init__(self, observer: Any) -> None:
-        super().__init__()
-        scale, zero_point = observer.calculate_qparams()
-        axis = getattr(observer, "ch_axis", 0)
-        self.scale, self.zero_point = scale, zero_point
-        self.axis = axis if scale.numel() > 1 else None
-        self.bounds = observer.quant_min, observer.quant_max
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Returns the rounded tensor."""
-        if not x.is_floating_point():
-            return x
-        if self.axis is None:
-            return torch.fake_quantize_per_tensor_affine(
-                x, self.scale.reshape(()), self.zero_point.reshape(()).to(torch.int32), *self.bounds
-            )
-        zero_point = self.zero_point.to(torch.int32)
-        return torch.fake_quantize_per_channel_affine(x, self.scale, zero_point, self.axis, *self.bounds)
+    quality: float | None
+    bounds: tuple[CostBound, ...]
+    price: Price
 
 
 class PrecisionSearch:
-    """Ranks tensors by what 8 bits cost in quality, simulated, and chooses as many as a measured wish needs."""
+    """Finds the cheapest tensors with which a program has a quality, or the best that fit into bounds."""
 
     def __init__(
-        self, prepared: GraphModule, in_float: GraphModule, seen: Samples, judging: Samples, corrects: bool
+        self, trials: WidthTrials, judges: Sequence[WidthTrials], goal: PrecisionGoal, judged_by: str
     ) -> None:
-        self.prepared, self.in_float, self.corrects = prepared, in_float, corrects
-        self.outputs = len(prepared.graph.output_node().all_input_nodes)
-        self.computations = computations_of(prepared)
-        self.candidates = list(widenable_observers(prepared, self.computations))
-        self.weight_ranges = {
-            observer: observer.max_val.clone()
-            for observer in prepared.modules()
-            if isinstance(observer, (PerChannelMinMaxObserver, MinMaxObserver))
-        }
-        self.seen, self.judging, self.ranking = seen[:SAMPLES], judging[:SAMPLES], judging[:RANKING]
-        with torch.no_grad():
-            self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
+        self.trials, self.judges, self.goal, self.judged_by = trials, judges, goal, judged_by
+        self.tensors = tuple(trials.tensors)
+        self.wide: Plan = frozenset(self.tensors)
+        self._qualities: dict[Plan, float] = {}
+        self._costs: dict[Plan, PlanCost] = {}
+        self.noise: dict[str, float] = {}
 
-    def choose(self, wish: float) -> tuple[PrecisionChoice, list[Any]]:
-        """Returns the cheapest tensors found that reach a quality in dB, and their observers."""
-        everything = frozenset(self.candidates)
-        before, everywhere = self.measured(()), self.measured(everything)
-        if before >= wish:
-            return PrecisionChoice(wish, before, before, everywhere, (), len(everything)), []
-        if everywhere < wish:
-            raise self._unreachable(wish, before, everywhere)
-        chosen, after = self._without_useless(*self._shortest_prefix(self._ranked(everything), wish), wish)
-        if self._price(chosen) >= self._price(self.candidates):
-            chosen, after = self.candidates, everywhere
-        damages = [self._damage(chosen[:count]) for count in range(len(chosen) + 1)]
-        gains = [10 * log10(old / new) if new else inf for old, new in pairwise(damages)]
-        tensors = tuple(ChosenTensor(self.name(o), gain) for o, gain in zip(chosen, gains, strict=True))
-        return PrecisionChoice(wish, before, after, everywhere, tensors, len(everything)), chosen
+    def choose(self) -> tuple[PrecisionChoice, list[Any]]:
+        """Returns the choice and the observers of its tensors."""
+        with stage("choosing 16-bit tensors"):
+            return self._choice(self._chosen())
 
-    def _ranked(self, everything: frozenset[Any]) -> list[Any]:
-        """Returns the tensors by the noise that they add in 8 bits, over what 16 bits cost."""
-        floor = self._damage(everything)
-        gains: dict[Any, float] = {}
-        with stage("choosing 16-bit tensors", len(self.candidates)) as advance:
-            for number, observer in enumerate(self.candidates):
-                gains[observer] = (self._damage(everything - {observer}) - floor) / self.cost(observer)
-                advance(number + 1, len(self.candidates))
-        return sorted(self.candidates, key=lambda observer: -gains[observer])
+    def _choice(self, chosen: Plan) -> tuple[PrecisionChoice, list[Any]]:
+        order = [name for name in self.tensors if name in chosen]
+        choice = PrecisionChoice(
+            wish=self.goal.quality,
+            before=self.quality(NARROW),
+            after=self.quality(chosen),
+            everywhere=self.quality(self.wide),
+            tensors=tuple(self._effect(name, chosen) for name in order),
+            candidates=len(self.tensors),
+            cost=self.cost(chosen),
+            cost_before=self.cost(NARROW),
+            cost_everywhere=self.cost(self.wide),
+            judges=self.judged_by,
+            verdicts=tuple(self._verdicts(chosen)),
+        )
+        return choice, [self.trials.tensors[name] for name in order]
 
-    def _shortest_prefix(self, order: list[Any], wish: float) -> tuple[list[Any], float]:
-        """Returns the fewest tensors from the begin of the order that reach a wish, and their quality."""
-        low, high, quality = 0, len(order), inf
+    def quality(self, plan: Plan) -> float:
+        """Returns the measured quality of a plan in dB."""
+        if plan not in self._qualities:
+            self._qualities[plan] = measured_quality(self.judges, plan)
+        return self._qualities[plan]
+
+    def cost(self, plan: Plan) -> PlanCost:
+        """Returns the costs of the lowered program of a plan."""
+        if plan not in self._costs:
+            self._costs[plan] = self.goal.price(self.trials.converted(plan))
+        return self._costs[plan]
+
+    def _chosen(self) -> Plan:
+        wish = self.goal.quality
+        if not self._fits(NARROW) or not self.tensors:
+            return NARROW  # compilation says what is missing
+        if wish is not None and self.quality(NARROW) >= wish:
+            return NARROW
+        if wish is not None and self.quality(self.wide) < wish:
+            raise self._unreachable(wish)
+        self._rank()
+        self.costs = WidthCosts(
+            self.trials.prepared,
+            self.trials.computations,
+            self.tensors,
+            lambda some: self.cost(frozenset(some)),
+        )
+        path = list(self.costs.path(self.noise))
+        if wish is None:
+            return self._best_within_bounds(path)
+        cheapest = plan = self._cheapest(path, wish)
+        allowed = self.wide
+        for _ in range(NARROWED):
+            if self._fits(plan):
+                return plan
+            allowed -= {max(plan, key=self._bytes)}
+            if self.quality(allowed) < wish:
+                break
+            plan = self._cheapest([*(some for some in path if some <= allowed), allowed], wish)
+        best = self._best_within_bounds(path)
+        if self.quality(best) >= wish:
+            return best
+        raise self._contradicted(wish, cheapest, best)
+
+    def _verdicts(self, plan: Plan) -> Iterator[Verdict]:
+        cost, narrow = self.cost(plan), self.cost(NARROW)
+        return (bound.verdict(cost, narrow) for bound in self.goal.bounds)
+
+    def _fits(self, plan: Plan) -> bool:
+        return all_ok(self._verdicts(plan))
+
+    def _rank(self) -> None:
+        """Simulates the noise that each tensor adds in 8 bits."""
+        self.floor = simulated_noise(self.judges, self.wide)
+        with stage("simulating 8 bits", len(self.tensors)) as advance:
+            for number, name in enumerate(self.tensors, start=1):
+                self.noise[name] = max(simulated_noise(self.judges, self.wide - {name}) - self.floor, 0.0)
+                advance(number, len(self.tensors))
+
+    def _predicted_noise(self, plan: Plan) -> float:
+        return self.floor + sum(noise for name, noise in self.noise.items() if name not in plan)
+
+    def _cheapest(self, path: Sequence[Plan], wish: float) -> Plan:
+        """Returns the cheapest plan found that has a quality; the last of the path has it."""
+        low, high = 0, len(path) - 1
         while low < high:
             middle = (low + high) // 2
-            found = self.measured(order[:middle])
-            low, high, quality = (low, middle, found) if found >= wish else (middle + 1, high, quality)
-        return order[:low], self.measured(order) if quality == inf else quality
+            low, high = (low, middle) if self.quality(path[middle]) >= wish else (middle + 1, high)
+        plan = self._without_useless(path[low], wish)
+        return min((plan, path[-1]), key=lambda one: self.cost(one).time)
 
-    def _without_useless(self, chosen: list[Any], quality: float, wish: float) -> tuple[list[Any], float]:
-        """Leaves out tensors without which the wish is still fulfilled, those that were taken last first."""
-        for observer in chosen[::-1][:TRIED]:
-            others = [other for other in chosen if other is not observer]
-            found = self.measured(others)
-            if found >= wish:
-                chosen, quality = others, found
-        return chosen, quality
+    def _without_useless(self, plan: Plan, wish: float) -> Plan:
+        """Leaves out parts without which a plan still has a quality and takes less time."""
+        tried = 0
+        for part in self.costs.savings(plan):
+            less = plan - part
+            if tried == TRIED or less == plan:
+                continue
+            before, after = self._predicted_noise(plan), self._predicted_noise(less)
+            lost = 10 * log10(after / before) if before else 0.0
+            if self.quality(plan) - lost < wish - NEAR:
+                continue
+            tried += 1
+            if self.cost(less).time < self.cost(plan).time and self.quality(less) >= wish:
+                plan = less
+        return plan
 
-    def _price(self, wide: Collection[Any]) -> float:
-        """Estimates the work of all ops in 16 bits, and of conversions between widths."""
-        nodes = self._widened(wide).graph.find_nodes(op="call_module")
-        between = [node for node in nodes if node.all_input_nodes[0].op == "call_module"]
-        converted = sum(prod(_shape(node)) for node in between)
-        chosen = set(wide)
-        in_16_bits = (
-            work_of(c)
-            for c in self.computations
-            if c.has_form
-            and any(observer_of(self.prepared, node) in chosen for node in (c.result, *c.operands))
-        )
-        return sum(in_16_bits) + CONVERSION * converted
+    def _best_within_bounds(self, path: Sequence[Plan]) -> Plan:
+        """Returns a plan that fits, of the most quality found."""
+        low, high = 0, len(path) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._fits(path[middle]) else (low, middle - 1)
+        plan = path[low]
+        left = sorted(self.wide - plan, key=lambda name: -self.noise[name])
+        for name in left[:TRIED]:
+            if self._fits(plan | {name}):
+                plan |= {name}
+        return max((NARROW, plan), key=self.quality)
 
-    def measured(self, wide: Collection[Any]) -> float:
-        """Returns the least signal-to-noise ratio of all outputs in dB, as the quantized program has it."""
-        with quiet_torch():
-            rounded = convert(self._widened(wide))
-        if self.corrects:
-            correct_biases(rounded, self.in_float, self.seen)
-        with torch.no_grad():
-            got = [_leaves(run_with_loops(rounded, *sample)) for sample in self.judging]
-        columns = zip(zip(*self.wanted, strict=True), zip(*got, strict=True), strict=True)
-        ratios = [signal_to_noise_db(*column) for column in columns]
-        return min((ratio for ratio in ratios if ratio is not None), default=inf)
-
-    def _widened(self, wide: Collection[Any]) -> GraphModule:
-        """Returns a copy of the graph with some tensors in 16 bits. Trials change the ranges of weights, which all
-        copies share: each begins with those of 8 bits."""
-        for observer, largest in self.weight_ranges.items():
-            observer.max_val = largest.clone()
-        module = GraphModule(self.prepared, deepcopy(self.prepared.graph))
-        Widening(module, set(wide)).run(computations_of(module))
-        return module
-
-    def _damage(self, wide: Collection[Any]) -> float:
-        """Returns the noise of all outputs over their signals, with rounding simulated in float."""
-        with quiet_torch():
-            module = self._widened(wide)
-        for name, child in list(module.named_modules(remove_duplicate=False)):  # tensors share observers
-            if isinstance(child, ObserverBase):
-                module.set_submodule(name, _Rounding(child))
-        signal, noise = np.zeros(self.outputs), np.zeros(self.outputs)
-        with torch.no_grad():
-            for sample, wanted in zip(self.ranking, self.wanted, strict=False):
-                for number, (real, got) in enumerate(
-                    zip(wanted, _leaves(run_with_loops(module, *sample)), strict=True)
-                ):
-                    signal[number] += float(real.double().square().sum())
-                    noise[number] += float((real.double() - got.double()).square().sum())
-        return float((noise[signal > 0] / signal[signal > 0]).sum())
-
-    def cost(self, observer: Any) -> float:
-        """Estimates the work of the ops that would read or make a tensor in 16 bits."""
-        return sum(
-            work_of(c)
-            for c in self.computations
-            if any(observer_of(self.prepared, node) is observer for node in (c.result, *c.operands))
+    def _effect(self, name: str, plan: Plan) -> ChosenTensor:
+        """Returns what a tensor gains and costs beside the others of a plan."""
+        less = plan - {name}
+        before, after = (simulated_noise(self.judges, some) for some in (less, plan))
+        now, then = self.cost(plan), self.cost(less)
+        return ChosenTensor(
+            self.name(name),
+            10 * log10(before / after) if before and after else inf if before else 0.0,
+            now.time - then.time,
+            now.ram_bytes - then.ram_bytes,
+            now.flash_bytes - then.flash_bytes,
         )
 
-    def name(self, observer: Any) -> str:
+    def _bytes(self, name: str) -> int:
+        """Returns the size of the largest tensor with an observer."""
+        return max(
+            (self.costs.elements[i] for i, made in enumerate(self.costs.results) if made == name), default=0
+        )
+
+    def name(self, tensor: str) -> str:
         """Returns a name by which `--int16` finds a tensor, and no other if there is such a name. Modules come first,
         because training has other ops."""
+        observer, prepared = self.trials.tensors[tensor], self.trials.prepared
         bearers: dict[str, set[Any]] = {}
-        for computation in self.computations:
+        for computation in self.trials.computations:
             for name in filter(None, names_of(computation)):
-                bearers.setdefault(name, set()).add(observer_of(self.prepared, computation.result))
+                bearers.setdefault(name, set()).add(observer_of(prepared, computation.result))
         names = [name for name, observers in bearers.items() if observer in observers]
-        modules = {module_of(node) for c in self.computations for node in c.calls}
+        modules = {module_of(node) for c in self.trials.computations for node in c.calls}
         return min(names, key=lambda name: (len(bearers[name]), name not in modules))
 
-    def _unreachable(self, wish: float, before: float, everywhere: float) -> PillionError:
+    def _unreachable(self, wish: float) -> PillionError:
+        before, everywhere = self.quality(NARROW), self.quality(self.wide)
         return PillionError(
             f"no choice of 16-bit tensors reaches {wish:g} dB",
             rule="--min-quality is at most what 16 bits everywhere reach against float, on samples of the calibration data",
-            here=f"{before:.1f} dB in 8 bits, {everywhere:.1f} dB with 16 bits in all {len(self.candidates)} tensors that have such forms",
+            here=f"{before:.1f} dB in 8 bits, {everywhere:.1f} dB with 16 bits in all {len(self.tensors)} tensors that have such forms, by {self.judged_by}",
             help=f"--min-quality {max(everywhere - 1, 0):.0f}dB, or more calibration data: values beyond its ranges are clipped in 16 bits, too",
         )
 
-
-def _leaves(outputs: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
-
-
-def work_of(computation: Computation) -> float:
-    """Estimates multiplications and elements of a computation."""
-    return sum(_work_of_call(node) for node in computation.calls) or 1.0
-
-
-def _work_of_call(node: Node) -> float:
-    """Estimates the multiplications of a layer or a product, or the elements of another result."""
-    elements = prod(_shape(node))
-    rule = RULES.get(node.target)
-    if rule is not None and rule.weight is not None:
-        return float(elements * prod(_shape(node.all_input_nodes[1])[1:]))
-    depth = _shape(node.all_input_nodes[0])[-1] if node.target is aten.bmm.default else 1
-    return float(elements * depth)
-
-
-def _shape(node: Node) -> tuple[int, ...]:
-    """Returns the shape of a tensor, observed or not."""
-    while node.op == "call_module":
-        node = node.all_input_nodes[0]
-    value = fake_result(node)
-    known = value if isinstance(value, Tensor) else constant_of(node)
-    return () if known is None else tuple(known.shape)
+    def _contradicted(self, wish: float, cheapest: Plan, best: Plan) -> PillionError:
+        """Returns the error for bounds of which no plan found holds all."""
+        cost, narrow = self.cost(cheapest), self.cost(NARROW)
+        failed = failed_rules(self._verdicts(cheapest))
+        more = ceil(100 * (cost.time / narrow.time - 1))
+        ways = {"--max-time": f"--max-time +{more}%", "--max-ram": f"--max-ram {cost.ram_bytes}"}
+        looser = " ".join(ways.get(verdict.rule.split()[0], verdict.rule.split()[0]) for verdict in failed)
+        return PillionError(
+            f"no choice of 16-bit tensors reaches {wish:g} dB within {' and '.join(v.rule for v in failed)}",
+            rule="one plan holds all bounds: quality, time and memory",
+            here=f"{wish:g} dB need {', '.join(f'{v.got}, wanted {v.wanted}' for v in failed)}; within the bounds, {self.quality(best):.1f} dB",
+            help=f"--min-quality {floor(self.quality(best))}dB, or {looser}",
+        )

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
@@ -26,14 +28,15 @@ from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias_correction import MOST, correct_biases
 from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.equalize import equalize
-from pillion.importers.torch.quantize.precision import Widening, computations_of
-from pillion.importers.torch.quantize.precision_search import PrecisionSearch
+from pillion.importers.torch.quantize.precision import Widening
+from pillion.importers.torch.quantize.precision_search import PrecisionGoal, PrecisionSearch
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.range_checks import require_finite, warn_of_ranges
 from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES, Calibrated, apply_policies
 from pillion.importers.torch.quantize.self_check import warn_of_loss
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.wide_log_softmax import lower_wide_log_softmaxes
+from pillion.importers.torch.quantize.width_trials import WidthTrials
 from pillion.importers.torch.quantize.written_states import StateMemory
 from pillion.importers.torch.rewrite.accuracy_rewrites import accuracy_rewrites
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
@@ -56,6 +59,8 @@ Progress = Callable[[int, int | None], None]
 DEFAULT_TUNING = Quantization()
 HELD_BACK, FEWEST_TO_HOLD_BACK = 4, 32
 """Of four samples one judges the choice of 16-bit tensors and calibrates nothing, if there are enough."""
+PARTS = 4
+"""Of fewer samples each part judges programs that the others calibrate."""
 FEW = 64
 """Samples for equalizing channels."""
 ONE_EXAMPLE = "calibrated with the example input only: give calibration data for useful ranges"
@@ -71,11 +76,13 @@ def ptq(
     memory: StateMemory | None = None,
     tuning: Quantization = DEFAULT_TUNING,
     wishes: QuantizationConstraints | None = None,
+    goal: PrecisionGoal | None = None,
 ) -> QuantizedProgram:
     """Quantizes a trained model to int8. Without calibration data, the example inputs are used, with a warning.
     `memory` adds states to samples that must follow one another.
 
-    `refuse` receives the float ops before calibration, which may take long. `wishes` is the old name of `constraints`."""
+    `refuse` receives the float ops before calibration, which may take long. With a `goal`, tensors that need 16 bits are
+    chosen. `wishes` is the old name of `constraints`."""
     constraints = constraints or wishes
     inputs = as_inputs(example_inputs, "example_inputs")
     all_inputs = memory.observed(inputs) if memory else inputs
@@ -100,7 +107,7 @@ def ptq(
         prepared = insert_observers(module, quantizer)
     if refuse is not None:
         refuse(quantizer.float_ops)
-    held_back: list[tuple[Tensor, ...]] | None = [] if tuning.is_mixed else None
+    held_back: list[tuple[Tensor, ...]] | None = [] if goal else None
     follow = memory.observed if memory else None
     seen = run_through_observers(prepared, batches, progress, inputs, follow, held_back)
     calibrated = Calibrated(prepared, ranges, quantizer.constraints, memory, tuning.int16_patterns)
@@ -108,7 +115,21 @@ def ptq(
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     apply_policies(FORMATS, calibrated)
-    choice = choose_precision(prepared, in_float, seen, held_back or seen, tuning)
+    choice: PrecisionChoice | None = None
+    if goal is not None and in_float is not None:
+
+        def calibrated_by(samples: Sequence[Inputs]) -> GraphModule:
+            again = PillionQuantizer(specs, quantizer.constraints, states)
+            observing = insert_observers(deepcopy(in_float), again)
+            run_through_observers(observing, samples, None, inputs)
+            apply_policies((*RANGES, *FORMATS), replace(calibrated, prepared=observing))
+            return observing
+
+        refits = calibrated_by if memory is None else None
+        judges, judged_by = judges_of(
+            prepared, in_float, seen, held_back or (), refits, tuning.correct_biases
+        )
+        choice = choose_precision(prepared, in_float, seen, judges, judged_by, goal, tuning)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     with stage("quantizing"):
         converted = convert(prepared)
@@ -118,21 +139,49 @@ def ptq(
         return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float, choice)
 
 
+def judges_of(
+    prepared: GraphModule,
+    in_float: GraphModule,
+    seen: Sequence[Inputs],
+    held_back: Sequence[Inputs],
+    calibrated_by: Callable[[Sequence[Inputs]], GraphModule] | None,
+    corrects: bool,
+) -> tuple[list[WidthTrials], str]:
+    """Returns what measures programs by samples that did not calibrate them, and says which. Of few samples, each part
+    judges a program of its own, which the others calibrate; a single one judges what it calibrates, as do those of
+    models that remember."""
+
+    def trials(module: GraphModule, seen: Sequence[Inputs], judging: Sequence[Inputs]) -> WidthTrials:
+        return WidthTrials(module, in_float, [tuple(s) for s in seen], [tuple(s) for s in judging], corrects)
+
+    if held_back:
+        judge = trials(prepared, seen, held_back)
+        return [judge], f"{len(judge.judging)} samples that did not calibrate"
+    if calibrated_by is None or len(seen) < 2:
+        judge = trials(prepared, seen, seen)
+        return [judge], f"the {len(judge.judging)} that calibrated"
+    parts = [seen[first::PARTS] for first in range(min(PARTS, len(seen)))]
+    judges = []
+    for number, part in enumerate(parts):
+        others = [sample for other in (*parts[:number], *parts[number + 1 :]) for sample in other]
+        judges.append(trials(calibrated_by(others), others, part))
+    return judges, f"{len(seen)} samples in {len(parts)} parts, each after calibration by the others"
+
+
 def choose_precision(
     prepared: GraphModule,
-    in_float: GraphModule | None,
+    in_float: GraphModule,
     seen: Sequence[Inputs],
-    judging: Sequence[Inputs],
+    judges: Sequence[WidthTrials],
+    judged_by: str,
+    goal: PrecisionGoal,
     tuning: Quantization,
-) -> PrecisionChoice | None:
+) -> PrecisionChoice:
     """Gives 16 bits to the cheapest tensors with which the program has the wished quality."""
-    if not tuning.is_mixed or in_float is None:
-        return None
-    search = PrecisionSearch(
-        prepared, in_float, [tuple(s) for s in seen], [tuple(s) for s in judging], tuning.correct_biases
-    )
-    choice, chosen = search.choose(tuning.least_quality)
-    Widening(prepared, set(chosen)).run(computations_of(prepared))
+    samples = [tuple(s) for s in seen]
+    trials = WidthTrials(prepared, in_float, samples, samples, tuning.correct_biases)
+    choice, chosen = PrecisionSearch(trials, judges, goal, judged_by).choose()
+    Widening(prepared, set(chosen)).run(trials.computations)
     return choice
 
 

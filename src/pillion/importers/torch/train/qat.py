@@ -136,9 +136,7 @@ def _mixed_precision_error(tuning: Quantization) -> PillionError:
     return PillionError(
         "prepare_qat does not choose tensors of 16 bits",
         rule="training has precision='int8' or 'int16', or the names in int16=",
-        here=f"min_quality={tuning.min_quality!r}"
-        if tuning.min_quality
-        else f"precision={tuning.precision!r}",
+        here=", ".join(f"{name}={value!r}" for name, value in tuning.tuning.items()),
         help="compile the float model with --min-quality: the names that `explain` shows go to prepare_qat(…, int16=names)",
     )
 

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tries tensors of 16 bits in a calibrated graph, and measures the outputs against those of the float model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from copy import deepcopy
+from math import inf, log10
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
+from torchao.quantization.pt2e import MinMaxObserver, ObserverBase, PerChannelMinMaxObserver
+
+from pillion.importers.torch.export import quiet_torch
+from pillion.importers.torch.loop_nodes import run_with_loops
+from pillion.importers.torch.observers import calls_of_observers
+from pillion.importers.torch.quantize.bias_correction import correct_biases
+from pillion.importers.torch.quantize.convert import convert
+from pillion.importers.torch.quantize.precision import Widening, computations_of, widenable_observers
+from pillion.importers.torch.quantize.self_check import signal_to_noise_db
+
+SAMPLES = 16
+"""Samples that judge."""
+FEW = 8
+"""Samples that correct biases on trial, and that rank tensors."""
+SURE = 1.64
+"""Standard errors that 95 % of values exceed."""
+LEAST = 1e-9
+"""The least part of noise that counts as such."""
+Sample = tuple[Tensor, ...]
+Energies = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+class _Rounding(nn.Module):
+    """Rounds a tensor to the levels of an observer's range."""
+
+    def __init__(self, observer: Any) -> None:
+        super().__init__()
+        scale, zero_point = observer.calculate_qparams()
+        axis = getattr(observer, "ch_axis", 0)
+        self.scale, self.zero_point = scale, zero_point
+        self.axis = axis if scale.numel() > 1 else None
+        self.bounds = observer.quant_min, observer.quant_max
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the rounded tensor."""
+        if not x.is_floating_point():
+            return x
+        if self.axis is None:
+            return torch.fake_quantize_per_tensor_affine(
+                x, self.scale.reshape(()), self.zero_point.reshape(()).to(torch.int32), *self.bounds
+            )
+        zero_point = self.zero_point.to(torch.int32)
+        return torch.fake_quantize_per_channel_affine(x, self.scale, zero_point, self.axis, *self.bounds)
+
+
+class WidthTrials:
+    """A calibrated graph of which copies get tensors of 16 bits. Tensors have the names of their observers, which are
+    the same in graphs that other samples calibrated."""
+
+    def __init__(
+        self,
+        prepared: GraphModule,
+        in_float: GraphModule,
+        seen: Sequence[Sample],
+        judging: Sequence[Sample],
+        corrects: bool,
+    ) -> None:
+        self.prepared, self.in_float, self.corrects = prepared, in_float, corrects
+        self.computations = computations_of(prepared)
+        names = {observer: str(calls[0].target) for observer, calls in calls_of_observers(prepared).items()}
+        self.tensors = {names[o]: o for o in widenable_observers(prepared, self.computations)}
+        self.weight_ranges = {
+            observer: observer.max_val.clone()
+            for observer in prepared.modules()
+            if isinstance(observer, (PerChannelMinMaxObserver, MinMaxObserver))
+        }
+        self.seen, self.judging = seen[:FEW], judging[:SAMPLES]
+        with torch.no_grad():
+            self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
+
+    def widened(self, wide: Collection[str]) -> GraphModule:
+        """Returns a copy of the graph with some tensors in 16 bits. Trials change the ranges of weights, which all
+        copies share: each begins with those of 8 bits."""
+        for observer, largest in self.weight_ranges.items():
+            observer.max_val = largest.clone()
+        module = GraphModule(self.prepared, deepcopy(self.prepared.graph))
+        chosen = {self.tensors[name] for name in wide if name in self.tensors}
+        Widening(module, chosen).run(computations_of(module))
+        return module
+
+    def converted(self, wide: Collection[str]) -> GraphModule:
+        """Returns a quantized program with some tensors in 16 bits, without corrected biases."""
+        with quiet_torch():
+            return convert(self.widened(wide))
+
+    def answers(self, wide: Collection[str]) -> list[list[Tensor]]:
+        """Returns the outputs of the quantized program for the samples that judge."""
+        rounded = self.converted(wide)
+        if self.corrects:
+            correct_biases(rounded, self.in_float, self.seen)
+        with torch.no_grad():
+            return [_leaves(run_with_loops(rounded, *sample)) for sample in self.judging]
+
+    def noise(self, wide: Collection[str], samples: int) -> Energies:
+        """Returns the signal and the noise of all outputs over some samples that judge, with rounding simulated in
+        float."""
+        with quiet_torch():
+            module = self.widened(wide)
+        for name, child in list(module.named_modules(remove_duplicate=False)):  # tensors share observers
+            if isinstance(child, ObserverBase):
+                module.set_submodule(name, _Rounding(child))
+        signal, noise = np.zeros(len(self.wanted[0])), np.zeros(len(self.wanted[0]))
+        with torch.no_grad():
+            for sample, wanted in zip(self.judging[:samples], self.wanted, strict=False):
+                got = _leaves(run_with_loops(module, *sample))
+                signal += [float(real.double().square().sum()) for real in wanted]
+                noise += [
+                    float((real.double() - one.double()).square().sum())
+                    for real, one in zip(wanted, got, strict=True)
+                ]
+        return signal, noise
+
+
+def simulated_noise(judges: Sequence[WidthTrials], wide: Collection[str]) -> float:
+    """Returns the noise over the signal, summed over outputs, for a few samples of all judges."""
+    samples = -(-FEW // len(judges))
+    found = [judge.noise(wide, samples) for judge in judges]
+    signal, noise = (np.sum(one, axis=0) for one in zip(*found, strict=True))
+    return float((noise[signal > 0] / signal[signal > 0]).sum())
+
+
+def measured_quality(judges: Sequence[WidthTrials], wide: Collection[str]) -> float:
+    """Returns the least signal-to-noise ratio of all outputs in dB, over the samples of all judges: a lower bound, which
+    other samples keep with 95 % probability if these are typical."""
+    wanted = [outputs for judge in judges for outputs in judge.wanted]
+    got = [outputs for judge in judges for outputs in judge.answers(wide)]
+    columns = zip(zip(*wanted, strict=True), zip(*got, strict=True), strict=True)
+    return min((_lower_bound(*column) for column in columns), default=inf)
+
+
+def _lower_bound(wanted: Sequence[Tensor], got: Sequence[Tensor]) -> float:
+    """Returns a lower bound of an output's signal-to-noise ratio in dB, by leaving out one sample after the other (the
+    jackknife); the ratio itself for one sample."""
+    if signal_to_noise_db(wanted, got) is None:
+        return inf
+    signal = np.array([float(x.double().square().sum()) for x in wanted])
+    noise = np.array(
+        [float((x.double() - y.double()).square().sum()) for x, y in zip(wanted, got, strict=True)]
+    )
+    ratio = 10 * log10(signal.sum() / noise.sum())
+    others = [np.maximum(energy.sum() - energy, LEAST * energy.sum()) for energy in (signal, noise)]
+    spread = np.std(10 * np.log10(others[0] / others[1])) * (len(wanted) - 1) ** 0.5
+    return float(ratio - SURE * spread)
+
+
+def _leaves(outputs: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
