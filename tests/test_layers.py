@@ -121,7 +121,9 @@ ALLOWED["executorch"] = {
     "errors",
     "importers.torch",
     "ir",
+    "ops",
     "program",
+    "program_files",
     "targets",
 }
 ALLOWED["compiler"] = set(ALLOWED)

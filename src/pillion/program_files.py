@@ -11,6 +11,7 @@ from pillion.compiled_program import CompiledProgram
 from pillion.emitters.c.project import write_project
 from pillion.emitters.c.selftest_source import SelfTest, self_test
 from pillion.emitters.image.kernel_set import read_kernel_set, require_kernels
+from pillion.emitters.image.npu_code import npu_code
 from pillion.emitters.image.writer import image_bytes
 from pillion.emitters.image_delegate import emit_with_images
 from pillion.emitters.pte import bundle_with_samples
@@ -21,7 +22,7 @@ from pillion.host_io.atomic_files import output_suffix, write_whole
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.memory.npu_calls import NpuCalls
-from pillion.ops import flatten_ops
+from pillion.ops import Segment, flatten_ops
 from pillion.option_values import CORTEX_M, NEWEST_RUNTIME, PILLION, Runtime, known_runtime
 from pillion.partition import inline_segments
 from pillion.passes import legalize_for_runtime, legalize_functions, sum_hard_sigmoids
@@ -186,14 +187,28 @@ def pte(
 
 
 def _pte_with_images(program: CompiledProgram, runtime: Runtime, kernels: str | Path | None) -> bytes:
-    payloads = program.payloads
-    if payloads.workspaces:  # the NPU's delegate has memory of its own
-        program = replace(program)
-        program.__dict__["payloads"] = replace(payloads, workspaces=())
+    program = _without_workspaces(program)
     _require_firmware_kernels(program, kernels)
-    code = [segment.payload for segment in payloads.segments]
+    code = [segment.payload for segment in program.payloads.segments]
     target, checksums = program.target, reference_checksums(program.graph)
     return emit_with_images(program.lowered, target.core.name, runtime, code, target.delegate, checksums)
+
+
+def delegate_data(program: CompiledProgram) -> bytes:
+    """Returns the program as one delegate `PillionBackend` has it: an image, then the code of its NPU segments."""
+    own = _without_workspaces(program)
+    segments = [op for op in own.graph.ops if isinstance(op, Segment)]
+    payloads = [segment.payload for segment in own.payloads.segments]
+    return image(own) + (npu_code(own.target.delegate, segments, payloads) if segments else b"")
+
+
+def _without_workspaces(program: CompiledProgram) -> CompiledProgram:
+    """Returns the program for runtimes in which the NPU's delegate has memory of its own."""
+    if not program.payloads.workspaces:
+        return program
+    own = replace(program)
+    own.__dict__["payloads"] = replace(program.payloads, workspaces=())
+    return own
 
 
 def bundled(

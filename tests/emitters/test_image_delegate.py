@@ -249,7 +249,7 @@ def test_the_guide_says_what_init_allocates(tmp_path: Path) -> None:
     said = re.search(r"takes (\d+) bytes from the method allocator", page)
     assert said is not None
     source = f"""#include "pillion_image.h"
-struct Handle {{ pillion_image model; bool has_run; }};
+struct Handle {{ pillion_image model; bool has_run; void *segments[5]; }};
 static_assert(sizeof(Handle) == {said[1]}, "");
 """
     (tmp_path / "size.cpp").write_text(source)

@@ -136,18 +136,23 @@ def program(name: str, core: str, seed: int = 3, explicit_layout: bool = False) 
     """A model of this table, quantized and lowered by ExecuTorch for a core: `M55`, `M33`, …
 
     Since 1.5.1 images may have an explicit layout, NHWC, in place of dim orders."""
+    torch.manual_seed(seed)
+    make, shapes = MODELS[name]
+    return lowered(make().eval(), tuple(map(torch.randn, shapes)), core, explicit_layout)
+
+
+def lowered(model: nn.Module, inputs: tuple[Tensor, ...], core: str, explicit_layout: bool = False) -> bytes:
+    """A model with untrained weights, quantized by random data and lowered by ExecuTorch for a core."""
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
     from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
     from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    torch.manual_seed(seed)
-    make, shapes = MODELS[name]
     layout = torch.contiguous_format if explicit_layout else torch.channels_last
     chosen = {"use_explicit_layout": True} if explicit_layout else {}
-    model = make().eval().to(memory_format=layout)
-    inputs = tuple(in_format(torch.randn(shape), layout) for shape in shapes)
+    model = model.to(memory_format=layout)
+    inputs = tuple(in_format(x, layout) for x in inputs)
     exported = torch.export.export(model, inputs, strict=True).module(check_guards=False)
     prepared = prepare_pt2e(exported, CortexMQuantizer(**chosen))
     for _ in range(4):

@@ -26,6 +26,7 @@ from pillion.boards.toolchain import HOST_COMPILER
 from pillion.emitters.image.reader import read_image
 from pillion.errors import PillionError
 from pillion.importers.torch.edge_program import is_channels_last
+from pillion.ops import Segment
 
 pytestmark = [
     pytest.mark.torch,
@@ -219,6 +220,60 @@ def test_in_the_runtime(library: Path) -> None:  # noqa: F811  (a fixture)
             assert np.abs(got - want).max() <= np.spacing(np.abs(want).max()), name
 
 
+NPUS = {"cortex-m3+ethos-u55-128": "EthosUBackend", "cortex-m3+neutron-n3-64": "NeutronBackend"}
+
+
+class Mixed(nn.Module):
+    """A function that no NPU has, between layers; two inputs and two outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(8, 16, 3, padding=1), nn.Conv2d(16, 8, (1, 3))
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        z = torch.relu(self.a(x)) + torch.relu(self.a(y))
+        return torch.relu(self.b(torch.erf(z))), z
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", NPUS)
+def test_npus_run_their_part(library: Path, target: str) -> None:  # noqa: F811  (a fixture)
+    """One delegate of ours calls the NPU's own delegate, which is an interpreter here; the bytes are those of `compile`."""
+    torch.manual_seed(0)
+    shape = (1, 8, 9, 7)
+    net, x = Mixed().eval(), (torch.randn(shape), torch.randn(shape))
+    module = converted(net, x, PillionQuantizer(target))
+    options: dict[str, Any] = {"prefer_npu": True, "keep_on_cpu": ["lut"]}
+    partitioner = PillionPartitioner(target, **options)
+    edge = lowered(module, x, partitioner)
+    assert (payloads(edge), partitioner.float_ops) == (1, [])
+    program = pillion.compile(module, x, target=target, progress=False, **options)
+    segments = [op for op in program.graph.ops if isinstance(op, Segment)]
+    assert len(segments) == 2, "before and behind the function"
+    jobs = [(bytes(edge.to_executorch().buffer), [[t.numpy() for t in x], [-t.numpy() for t in x]])]
+    (made,), said = executed(library, jobs, "npu", NPUS[target])
+    assert isinstance(made, bytes), f"{made} {said}"
+    wanted = [program.run(*sample) for sample in jobs[0][1]]
+    assert made == b"".join(np.asarray(y).tobytes() for ys in wanted for y in ys)
+
+
+@pytest.mark.slow
+def test_firmware_without_the_npu_or_with_damaged_code_says_so(library: Path) -> None:  # noqa: F811  (a fixture)
+    target = next(iter(NPUS))
+    x = (torch.randn(1, 8, 9, 7),)
+    net = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU()).eval()
+    module = converted(net, x, PillionQuantizer(target))
+    pte = bytes(lowered(module, x, PillionPartitioner(target, prefer_npu=True)).to_executorch().buffer)
+    sample = [[t.numpy() for t in x]]
+    _, said = executed(library, [(pte, sample)])
+    assert "PillionBackend: the firmware lacks the delegate EthosUBackend of the NPU" in said
+    at = pte.index(b"PLN1")
+    for word in range(1, 11):
+        damaged = pte[: at + 4 * word] + b"\xff\xff\xff\x7f" + pte[at + 4 * word + 4 :]
+        _, said = executed(library, [(damaged, sample)], "npu", NPUS[target])
+        assert "PillionBackend: the code of the NPU's segments is damaged" in said, word
+
+
 class Counter(nn.Module):
     """A buffer that each run changes."""
 
@@ -348,10 +403,6 @@ def with_values_unknown() -> Any:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
-    "NPU": (
-        lambda: PillionPartitioner("imxrt700"),
-        ("no code for an NPU", "PillionPartitioner('cortex-m33')"),
-    ),
     "options": (lambda: PillionPartitioner(TARGET, io_dtype="int8", max_ram="9K"), ("here  io",)),
     "target": (lambda: PillionPartitioner("cortex-m99"), ("cortex-m99",)),
     "recipe": (

@@ -16,6 +16,7 @@ from pte_seeds import FOREIGN
 import pillion
 from installed_executorch import INSTALLED, IS_INSTALLED
 from nightly import in_turn, part_of
+from pillion import zoo
 from pillion.boards.board import find_board
 from pillion.codecs.pte.signatures import argument_names
 from pillion.compile_options import PlacementOptions
@@ -195,6 +196,32 @@ def test_npus_compute_the_same_bytes(path: Path, target: str) -> None:
         e.deciding.rule for e in program.ledger if e.unit is ProcessingUnit.CPU and e.op.kind not in BORDERS
     }
     assert left == ON_CORE[target].get(path.stem, set())
+
+
+@RUNTIME
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.torch
+@pytest.mark.parametrize(("model", "size"), [("ds_cnn", None), ("resnet8", None), ("mobilenet_v2", 96)])
+def test_npus_run_all_layers_of_the_zoo(model: str, size: int | None, tmp_path: Path) -> None:
+    """As ExecuTorch's own flow writes them; between the borders the core has the tables and the last layer at most."""
+    pytest.importorskip("tosa_serializer", reason="tosa-tools is not installed: make setup")
+    from executorch_flow import lowered
+
+    module, example = zoo.build(model, size)
+    path = tmp_path / f"{model}.pte"
+    path.write_bytes(lowered(module.eval(), example, "M55"))
+    plain = load(path)
+    for target in NPUS:
+        program = pillion.compile(path, target=target)
+        left = {op.kind for op in program.graph.ops if not isinstance(op, Segment)}
+        assert left <= {"quantize", "dequantize"} | (
+            {"linear", "softmax", "lut"} if target == "imxrt700" else set()
+        )
+        for arrays in samples(plain):
+            for on in ("reference", "npu") if "ethos" in target else ("reference",):
+                for wanted, found in zip(plain.run(*arrays), program.run(*arrays, on=on), strict=True):
+                    np.testing.assert_array_equal(wanted.view(np.uint8), found.view(np.uint8))
 
 
 def test_an_op_without_scales_is_refused_where_the_npu_is_demanded() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
@@ -18,8 +18,11 @@ from pillion.importers.torch.fx_nodes import SOURCE_NODE
 from pillion.importers.torch.quantize.converted_program import canonicalize_converted, refuse_float_nodes
 from pillion.importers.torch.to_graph import import_program
 from pillion.ir.graph import c_identifier
+from pillion.ir.op import Op
 from pillion.ir.types import real_name
+from pillion.ops import Segment
 from pillion.program import Program
+from pillion.program_files import delegate_data
 from pillion.targets import find_target
 
 OPTIONS = "pillion"
@@ -34,7 +37,7 @@ def compile_spec(target: str, options: Mapping[str, Any]) -> CompileSpec:
 
 
 class PillionBackend(BackendDetails):  # type: ignore[no-untyped-call]  # ExecuTorch's registration of subclasses
-    """The delegate `PillionBackend`, whose data is a program image."""
+    """The delegate `PillionBackend`, whose data is a program image, with the code of its NPU segments."""
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
@@ -43,16 +46,16 @@ class PillionBackend(BackendDetails):  # type: ignore[no-untyped-call]  # ExecuT
         options = json.loads(spec.value)
         program, sources = compile_partition(edge_program, options.pop("target"), options)
         handles = {node.name: node.meta.get("debug_handle") for node in edge_program.graph.nodes}
-        by_step = {
-            step: (handle,) for step, name in sources.items() if (handle := handles.get(name)) is not None
-        }
-        return PreprocessResult(processed_bytes=program.image(), debug_handle_map=by_step)
+        by_step = {step: _known(map(handles.get, names)) for step, names in sources.items()}
+        by_step = {step: found for step, found in by_step.items() if found}
+        return PreprocessResult(processed_bytes=delegate_data(program), debug_handle_map=by_step)
 
 
 def compile_partition(
     exported: ExportedProgram, target: str, options: Mapping[str, Any]
-) -> tuple[Program, dict[int, str]]:
-    """Returns the program of a partition, and the name of the partition's node that each of its steps computes."""
+) -> tuple[Program, dict[int, list[str]]]:
+    """Returns the program of a partition, and the names of the partition's nodes that each of its steps computes: several in
+    an NPU segment."""
     module = aten_module(exported)
     use_memory_order(module)
     canonicalize_converted(module)
@@ -61,8 +64,17 @@ def compile_partition(
     graph = in_arithmetic(import_program(module, chosen.name or "partition"), chosen.arithmetic)
     program = compile_graph(graph, find_target(target), chosen)
     nodes = {c_identifier(n.name): n.meta[SOURCE_NODE] for n in module.graph.nodes if SOURCE_NODE in n.meta}
-    found = {step.index: nodes.get(_node_name(step.choice.op.name), "") for step in program.lowered.steps}
-    return program, {step: name for step, name in found.items() if name}
+    found = {step.index: _source_names(step.choice.op, nodes) for step in program.lowered.steps}
+    return program, {step: names for step, names in found.items() if names}
+
+
+def _source_names(op: Op, nodes: Mapping[str, str]) -> list[str]:
+    computing = op.body.ops if isinstance(op, Segment) else (op,)
+    return [nodes[name] for one in computing if (name := _node_name(one.name)) in nodes]
+
+
+def _known(handles: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(handle for handle in handles if handle is not None))
 
 
 def _node_name(value: str) -> str:

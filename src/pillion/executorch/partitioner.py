@@ -28,20 +28,14 @@ NOT_FOR_PARTITIONS = ("loading", "quantize", "stream", "io")
 
 class PillionPartitioner(Partitioner):
     """Gives the parts of a converted program that Pillion compiles to the delegate `PillionBackend`. The rest stays for
-    other partitioners and ExecuTorch's kernels; `float_ops` lists it, each call with the reason.
+    other partitioners and ExecuTorch's kernels; `float_ops` lists it, each call with the reason. On a target with an NPU the
+    delegate runs what is placed there by the NPU's own delegate, which is in the firmware.
 
     `options` are those of `pillion.compile` that concern the program's form and memory, such as `optimize="size"`."""
 
     def __init__(self, target: str, **options: Any) -> None:
         super().__init__()
-        chip = find_target(target)
-        if chip.npu is not None:
-            raise PillionError(
-                "PillionPartitioner compiles for the core alone",
-                rule="a delegate of Pillion is a program image, which has no code for an NPU",
-                here=f"target {target}",
-                help=f"partitioner=[the NPU's own partitioner, PillionPartitioner({chip.core.name!r})], or pillion.compile(…, target={target!r})",
-            )
+        find_target(target)
         _refuse_options(options)
         self._spec_of_parts = DelegationSpec(PillionBackend.__name__, [compile_spec(target, options)])
         self._divisions: WeakKeyDictionary[ExportedProgram, Division] = WeakKeyDictionary()

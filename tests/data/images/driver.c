@@ -51,7 +51,8 @@ static uint8_t *read_file(const char *path, uint32_t *bytes) {
 /* The NPU: the references of a model's segments, by their number. */
 #ifdef SEGMENTS
 #include "npu.h"
-static void run_npu(uint32_t segment, const void *const *inputs, void *const *outputs, void *workspace) {
+static void run_npu(const pillion_image *model, uint32_t segment, const void *const *inputs, void *const *outputs, void *workspace) {
+    (void)model;
     (void)workspace;
     switch (segment) {
         SEGMENTS

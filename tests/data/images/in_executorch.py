@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs programs in the runtime of the installed ExecuTorch: a list of (program, samples) is unpickled from standard input, and the bytes of
 all outputs, or what the runtime said, are pickled to standard output. The arguments are a
-library with delegates, or an empty word, and `npu` for Pillion's interpreter of NPU segments, or `etdump` and a file for the
-events of the last program."""
+library with delegates, or an empty word, and `npu` for Pillion's interpreter of NPU segments, also under the names that follow, or
+`etdump` and a file for the events of the last program."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ if __name__ == "__main__":
     module = runtime()
     if sys.argv[1]:
         ctypes.CDLL(sys.argv[1])
-    if sys.argv[2:] == ["npu"]:
+    if sys.argv[2:3] == ["npu"]:
         from pillion.run.executorch.runtime import host
 
         for program, _ in jobs:
             host().register_delegates(program)
+        for name in sys.argv[3:]:
+            host().library.pillion_register_delegate(name.encode())
     etdump = sys.argv[3] if sys.argv[2:3] == ["etdump"] else ""
     found = [outputs(module, *one, etdump) for one in jobs]
     sys.stdout.buffer.write(pickle.dumps(found))

@@ -24,7 +24,7 @@ from pillion.host_io.project_folders import Listing, ProjectWrite, check_paths, 
 RUNTIME = ("pillion_image.c", "pillion_image_bind.c", "pillion_image_steps.h", "pillion_image.h")
 GUARD = ("pillion_guard.c", "pillion_guard.h")
 """What runs images without trust in them, on Armv8-M."""
-DELEGATE = ("PillionBackend.cpp", "CMakeLists.txt")
+DELEGATE = ("PillionBackend.cpp", "PillionSegments.h", "CMakeLists.txt")
 """What runs images in ExecuTorch's runtime."""
 TABLE, TABLE_HEADER = "pillion_kernels.c", "pillion_kernels.h"
 MOST_KERNELS = 255

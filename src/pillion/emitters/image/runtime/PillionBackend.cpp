@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ExecuTorch backend `PillionBackend`: each delegate of a program is a program image (pillion_image.h) for the kernels that are linked
  * with it. A call takes the image's inputs, then its outputs, then perhaps the arena, and behind it the state, if the image has one. Without
- * an arena the runtime's temp allocator provides it. */
+ * an arena the runtime's temp allocator provides it. An image with NPU segments is followed by their code (PillionSegments.h). */
 #include <cstring>
 #include <new>
 
@@ -10,6 +10,7 @@
 #include <executorch/runtime/platform/log.h>
 #include <executorch/runtime/platform/platform.h>
 
+#include "PillionSegments.h"
 #include "pillion_image.h"
 #include "pillion_kernels.h"
 
@@ -31,8 +32,9 @@ using executorch::runtime::Span;
 constexpr size_t kAlignment = 16;
 
 struct Handle {
-    pillion_image model;
+    pillion_image model; /* first: the image hands over its address */
     bool has_run;
+    pillion::Segments segments;
 };
 
 const char *reason_of(pillion_image_status status) {
@@ -51,8 +53,7 @@ const char *reason_of(pillion_image_status status) {
     case PILLION_IMAGE_KERNEL:
         return "the firmware lacks a kernel of the image";
     case PILLION_IMAGE_CALL:
-    case PILLION_IMAGE_NPU:
-        return "the image takes rows or runs an NPU, which delegates do not";
+        return "the image takes rows, which delegates do not";
     default:
         return "the image breaks the rules of its format";
     }
@@ -86,6 +87,11 @@ Result<Memory> memory_of(const pillion_image *model, BackendExecutionContext &co
         return Error::MemoryAllocationFailed;
     }
     return Memory{static_cast<uint8_t *>(arena), nullptr};
+}
+
+void run_npu(const pillion_image *model, uint32_t segment, const void *const *inputs, void *const *outputs, void *) {
+    const auto *const own = reinterpret_cast<const Handle *>(model);
+    pillion::run_segment(const_cast<pillion::Segments *>(&own->segments), segment, inputs, outputs);
 }
 
 Error refuse_arguments(const pillion_image *model) {
@@ -126,7 +132,7 @@ class PillionBackend final : public executorch::runtime::BackendInterface {
         pillion_image opened;
         pillion_image_status status =
             pillion_image_open(processed->data(), static_cast<uint32_t>(processed->size()), &pillion_kernels, &opened);
-        if (status == PILLION_IMAGE_OK && (opened.rows > 0 || opened.segments > 0)) {
+        if (status == PILLION_IMAGE_OK && opened.rows > 0) {
             status = PILLION_IMAGE_CALL;
         }
         if (status != PILLION_IMAGE_OK) {
@@ -137,7 +143,24 @@ class PillionBackend final : public executorch::runtime::BackendInterface {
         if (place == nullptr) {
             return Error::MemoryAllocationFailed;
         }
-        return static_cast<DelegateHandle *>(new (place) Handle{opened, false});
+        auto *const own = new (place) Handle{opened, false, {nullptr, nullptr, opened.segments, nullptr, Error::Ok}};
+        if (opened.segments > 0) {
+            own->model.npu = run_npu;
+            const auto *const words = static_cast<const uint32_t *>(processed->data());
+            const uint32_t image_bytes = words[2];
+            const Error error = pillion::open_segments(context, words + image_bytes / 4, processed->size() - image_bytes, &own->segments);
+            if (error != Error::Ok) {
+                return error;
+            }
+        }
+        return static_cast<DelegateHandle *>(own);
+    }
+
+    void destroy(DelegateHandle *handle) const override {
+        const pillion::Segments &segments = static_cast<Handle *>(handle)->segments;
+        for (uint32_t i = 0; i < segments.count; i++) {
+            segments.backend->destroy(segments.all[i].handle);
+        }
     }
 
     Error execute(BackendExecutionContext &context, DelegateHandle *handle, Span<EValue *> arguments) const override {
@@ -159,11 +182,16 @@ class PillionBackend final : public executorch::runtime::BackendInterface {
                 std::memcpy(arena + one.offset, from, one.bytes);
             }
         }
+        own->segments.context = &context;
+        own->segments.error = Error::Ok;
         pillion_image_status status = own->has_run ? PILLION_IMAGE_OK : pillion_image_reset(model, memory->state);
         status = status != PILLION_IMAGE_OK ? status : pillion_image_run(model, arena, memory->state, logger(context.event_tracer()));
         if (status != PILLION_IMAGE_OK) {
             ET_LOG(Error, "PillionBackend: %s (status %d)", reason_of(status), static_cast<int>(status));
             return Error::InvalidArgument;
+        }
+        if (own->segments.error != Error::Ok) {
+            return own->segments.error;
         }
         own->has_run = true;
         for (size_t i = 0; i < model->output_count; i++) {

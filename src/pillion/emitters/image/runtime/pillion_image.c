@@ -34,7 +34,7 @@ static const uint32_t *run_segment(const pillion_image *model, const uint32_t *a
             inputs[i] = operands[i];
         }
     }
-    model->npu(segment, inputs, operands + count, operands[total]);
+    model->npu(model, segment, inputs, operands + count, operands[total]);
     return at;
 }
 

@@ -73,7 +73,7 @@ typedef struct {
 } pillion_image_buffer;
 
 /* An open model. What stands before `block` is for the caller, the rest is private. */
-typedef struct {
+typedef struct pillion_image {
     uint32_t arena_bytes, state_bytes;
     uint32_t input_count, output_count;
     const pillion_image_buffer *inputs, *outputs;
@@ -81,7 +81,7 @@ typedef struct {
     uint32_t rows, row_bytes; /* of the input that is handed over row by row; else 0 */
     uint32_t warm_up; /* of a stream: the first run whose outputs are valid, counted from 1; else 0 */
     /* Runs an NPU segment; set it before the first run of a model that has some. `workspace` may be NULL. */
-    void (*npu)(uint32_t segment, const void *const *inputs, void *const *outputs, void *workspace);
+    void (*npu)(const struct pillion_image *model, uint32_t segment, const void *const *inputs, void *const *outputs, void *workspace);
     uint32_t segments;
 
     const uint32_t *block, *at, *bound;
