@@ -136,18 +136,38 @@ def matmuls() -> Iterator[Op]:
     yield matmul(1, 150, 40, 120, False, True, seed=1)
 
 
-def matmul(batch: int, rows: int, depth: int, columns: int, adj_x: bool, adj_y: bool, seed: int) -> Op:
+def matmul(
+    batch: int, rows: int, depth: int, columns: int, adj_x: bool, adj_y: bool, seed: int
+) -> BatchMatmul:
     a = value("a", (batch, depth, rows) if adj_x else (batch, rows, depth), 2.0**-12)
     b = value("b", (batch, columns, depth) if adj_y else (batch, depth, columns), 2.0**-12)
     y = value("y", (), 2.0 ** -(19 - seed % 23) * (1 + seed % 5 / 7))
     bounds = ({"low": -(2**15), "high": 2**15 - 1}, {"low": 0, "high": 900})[seed % 4 == 0]
-    return make_op(BatchMatmul, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)
+    made = make_op(BatchMatmul, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)
+    assert isinstance(made, BatchMatmul)
+    return made
 
 
 def test_products_of_any_order_have_a_kernel() -> None:
     """Vectors of both operands that lie apart are the portable kernel's."""
     op = matmul(1, 4, 5, 6, True, False, seed=1)
     assert refusals(M33, op) == refusals(M55, op) == ["moving"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_whose_sums_are_as_large_as_can_be(target: rig.Target) -> None:
+    """Of either sign, at every ratio of scales: most results saturate."""
+    runs = []
+    for seed in range(23):
+        op = matmul(1, 2, 4095, 2, False, True, seed)
+        for a, b in ((-(2**15), -(2**15)), (-(2**15), 2**15 - 1)):
+            runs.append(
+                Run(
+                    op,
+                    tuple(np.full(v.shape, x, np.int16) for v, x in zip((op.a, op.b), (a, b), strict=True)),
+                )
+            )
+    check_runs(target, runs)
 
 
 def kernels_of(target: rig.Target, op: Op) -> list[Kernel]:
