@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Copies along strides. Rows of bytes that lie side by side in x or in y are moved by vectors: one side is a run, the other
- * a run too, or a scattering store or gathering load with offsets of 8 bits (16 bytes at a time) or 16 bits (8 bytes). */
+ * Copies along strides. Rows of elements of 8 or 16 bits that lie side by side in x or in y are moved by vectors: one side is a
+ * run, the other a run too, or a scattering store or gathering load with offsets of 8 bits (16 bytes at a time) or 16 bits (8 elements). */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -10,17 +10,18 @@
 #define MOST_STEP_8 (255 / 15)
 #define MOST_STEP_16 (65535 / 7)
 
-/* `count` bytes one by one between a run and places `step` apart; `lane` is 8 or 16, `run` the lanes of a vector, 2^log. */
+/* `count` elements one by one between a run and places `step` bytes apart; `lane` is 8 or 16, `vector` the lanes of a vector, 2^log,
+ * which are `run` bytes of elements of `size` (b or h). */
 #define OFFSETS(lane)                          \
     "movs r4, #0\n"                            \
     "vidup.u" lane " q1, r4, #1\n"             \
     "vmul.i" lane " q1, q1, %3\n"
 
-#define SPREAD(name, lane, run, log)                                                                   \
+#define SPREAD(name, lane, size, run, log)                                                             \
     static void name(const uint8_t *from, uint8_t *to, int32_t step, int32_t count) {                  \
         __asm__ volatile(OFFSETS(lane) "wlstp." lane " lr, %2, 2f\n"                                   \
-                         "1: vldrb.u" lane " q0, [%0], #" run "\n"                                     \
-                         "vstrb." lane " q0, [%1, q1]\n"                                               \
+                         "1: vldr" size ".u" lane " q0, [%0], #" run "\n"                              \
+                         "vstr" size "." lane " q0, [%1, q1]\n"                                        \
                          "add %1, %1, %3, lsl #" log "\n"                                             \
                          "letp lr, 1b\n"                                                               \
                          "2:\n"                                                                        \
@@ -29,12 +30,12 @@
                          : "r4", "lr", "q0", "q1", "cc", "memory");                                    \
     }
 
-#define COLLECT(name, lane, run, log)                                                                  \
+#define COLLECT(name, lane, size, run, log)                                                            \
     static void name(const uint8_t *from, uint8_t *to, int32_t step, int32_t count) {                  \
         __asm__ volatile(OFFSETS(lane) "wlstp." lane " lr, %2, 2f\n"                                   \
-                         "1: vldrb.u" lane " q0, [%0, q1]\n"                                           \
+                         "1: vldr" size ".u" lane " q0, [%0, q1]\n"                                    \
                          "add %0, %0, %3, lsl #" log "\n"                                             \
-                         "vstrb." lane " q0, [%1], #" run "\n"                                         \
+                         "vstr" size "." lane " q0, [%1], #" run "\n"                                  \
                          "letp lr, 1b\n"                                                               \
                          "2:\n"                                                                        \
                          : "+&r"(from), "+&l"(to)                                                        \
@@ -42,10 +43,12 @@
                          : "r4", "lr", "q0", "q1", "cc", "memory");                                    \
     }
 
-SPREAD(spread_8, "8", "16", "4")
-SPREAD(spread_16, "16", "8", "3")
-COLLECT(collect_8, "8", "16", "4")
-COLLECT(collect_16, "16", "8", "3")
+SPREAD(spread_8, "8", "b", "16", "4")
+SPREAD(spread_16, "16", "b", "8", "3")
+SPREAD(spread_halves, "16", "h", "16", "3")
+COLLECT(collect_8, "8", "b", "16", "4")
+COLLECT(collect_16, "16", "b", "8", "3")
+COLLECT(collect_halves, "16", "h", "16", "3")
 
 static void copy_elements(const pillion_strided_copy_mve_params *p, const uint8_t *from, uint8_t *to) {
     for (int32_t i = 0; i < p->count; i++, from += p->x_step, to += p->y_step) {
@@ -56,15 +59,15 @@ static void copy_elements(const pillion_strided_copy_mve_params *p, const uint8_
 }
 
 static void copy_row(const pillion_strided_copy_mve_params *p, const uint8_t *from, uint8_t *to) {
-    const int32_t x_step = p->x_step, y_step = p->y_step, count = p->count;
-    if (p->element_bytes != 1 || (x_step != 1 && y_step != 1)) {
+    const int32_t x_step = p->x_step, y_step = p->y_step, count = p->count, bytes = p->element_bytes;
+    if (bytes > 2 || (x_step != bytes && y_step != bytes)) {
         copy_elements(p, from, to);
     } else if (x_step == y_step) {
-        pillion_mve_copy((int8_t *)to, (const int8_t *)from, count);
-    } else if (x_step == 1 && y_step > 0 && y_step <= MOST_STEP_16) {
-        (y_step <= MOST_STEP_8 ? spread_8 : spread_16)(from, to, y_step, count);
-    } else if (y_step == 1 && x_step > 0 && x_step <= MOST_STEP_16) {
-        (x_step <= MOST_STEP_8 ? collect_8 : collect_16)(from, to, x_step, count);
+        pillion_mve_copy((int8_t *)to, (const int8_t *)from, count * bytes);
+    } else if (x_step == bytes && y_step > 0 && y_step <= MOST_STEP_16) {
+        (bytes == 2 ? spread_halves : y_step <= MOST_STEP_8 ? spread_8 : spread_16)(from, to, y_step, count);
+    } else if (y_step == bytes && x_step > 0 && x_step <= MOST_STEP_16) {
+        (bytes == 2 ? collect_halves : x_step <= MOST_STEP_8 ? collect_8 : collect_16)(from, to, x_step, count);
     } else {
         copy_elements(p, from, to);
     }

@@ -30,7 +30,19 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verdict import all_ok
-from pillion.ops import AvgPool2d, BatchMatmul, Clamp, Dequantize, MaxPool2d, Mean, Quantize, Softmax
+from pillion.ops import (
+    AvgPool2d,
+    BatchMatmul,
+    Clamp,
+    Dequantize,
+    MaxPool2d,
+    Mean,
+    Pad,
+    Quantize,
+    Slice,
+    Softmax,
+    Transpose,
+)
 from pillion.ops.example_values import make_op
 
 pytestmark = pytest.mark.qemu
@@ -124,18 +136,38 @@ def matmuls() -> Iterator[Op]:
     yield matmul(1, 150, 40, 120, False, True, seed=1)
 
 
-def matmul(batch: int, rows: int, depth: int, columns: int, adj_x: bool, adj_y: bool, seed: int) -> Op:
+def matmul(
+    batch: int, rows: int, depth: int, columns: int, adj_x: bool, adj_y: bool, seed: int
+) -> BatchMatmul:
     a = value("a", (batch, depth, rows) if adj_x else (batch, rows, depth), 2.0**-12)
     b = value("b", (batch, columns, depth) if adj_y else (batch, depth, columns), 2.0**-12)
     y = value("y", (), 2.0 ** -(19 - seed % 23) * (1 + seed % 5 / 7))
     bounds = ({"low": -(2**15), "high": 2**15 - 1}, {"low": 0, "high": 900})[seed % 4 == 0]
-    return make_op(BatchMatmul, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)
+    made = make_op(BatchMatmul, y, a=a, b=b, adj_x=adj_x, adj_y=adj_y, **bounds)
+    assert isinstance(made, BatchMatmul)
+    return made
 
 
 def test_products_of_any_order_have_a_kernel() -> None:
     """Vectors of both operands that lie apart are the portable kernel's."""
     op = matmul(1, 4, 5, 6, True, False, seed=1)
     assert refusals(M33, op) == refusals(M55, op) == ["moving"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_whose_sums_are_as_large_as_can_be(target: rig.Target) -> None:
+    """Of either sign, at every ratio of scales: most results saturate."""
+    runs = []
+    for seed in range(23):
+        op = matmul(1, 2, 4095, 2, False, True, seed)
+        for a, b in ((-(2**15), -(2**15)), (-(2**15), 2**15 - 1)):
+            runs.append(
+                Run(
+                    op,
+                    tuple(np.full(v.shape, x, np.int16) for v, x in zip((op.a, op.b), (a, b), strict=True)),
+                )
+            )
+    check_runs(target, runs)
 
 
 def kernels_of(target: rig.Target, op: Op) -> list[Kernel]:
@@ -201,6 +233,25 @@ def test_pools() -> None:
             bounds = ((-(2**15), 2**15 - 1), (0, 9000))[i % 2]
             x = value("x", (1 + i % 2, 9, 8, channels))
             ops.append(make_op(cls, value("y", ()), x=x, low=bounds[0], high=bounds[1], **fields))
+    check(M55, ops)
+
+
+def test_copies() -> None:
+    """Transposes to and from channels first, slices with steps, pads; of rows around a vector, and of steps of more than 16 bits."""
+    ops: list[Op] = []
+    for i, (h, w, c) in enumerate(product((1, 3), (2, 7, 8, 17), (1, 3, 8, 33))):
+        image = value("x", (1 + i % 2, h, w, c))
+        ops += [
+            make_op(Transpose, image.like("y"), x=image, order=order)
+            for order in ((0, 2, 3, 1), (0, 3, 1, 2), (2, 1, 3, 0), (3, 2, 1, 0))
+        ]
+        begin, step = (0, 0, w // 3, c // 2), (1, 1, 1 + i % 2, 1 + i % 3)
+        sizes = zip(image.shape, begin, step, strict=True)
+        part = image.like("y", shape=tuple(-(-(size - first) // by) for size, first, by in sizes))
+        ops.append(make_op(Slice, part, x=image, begin=begin, step=step))
+        ops.append(make_op(Pad, image.like("y"), x=image, before=(0, 1, 2, i % 3), after=(0, 0, 1, 1)))
+    long = value("x", (1, 3, 5000))
+    ops += [make_op(Transpose, long.like("y"), x=long, order=order) for order in ((2, 0, 1), (0, 2, 1))]
     check(M55, ops)
 
 
