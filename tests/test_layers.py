@@ -59,6 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     "emitters.image": FLOOR | FILES | {"memory", "devices", "emitters.c"},
     "tiling": FLOOR | {"memory", "devices", "boards", "emitters.c"},
     "streams": FLOOR,
+    "flash_budget": FLOOR | {"passes", "host_io"},
     "report": FLOOR
     | FILES
     | {

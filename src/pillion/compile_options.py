@@ -286,6 +286,10 @@ class Memory(Checked):
         int | str | None,
         Option("RAM limit of the C: 256K. Large tensors are then computed by rows.", "SIZE"),
     ] = None
+    max_flash: Annotated[
+        int | str | None,
+        Option("Limit of constants in flash: 1M. Layers then get weights of 4 bits.", "SIZE"),
+    ] = None
     extra: Annotated[
         float | str | None,
         Option("Extra instructions allowed for less RAM (default: 1% if it saves much).", "PERCENT"),
@@ -322,12 +326,17 @@ class Memory(Checked):
                 here=f"--max-ram {self.max_ram} --extra {self.extra}",
                 help="give one of them",
             )
-        _ = self.limit, self.share
+        _ = self.limit, self.share, self.flash_limit
 
     @property
     def limit(self) -> int | None:
         """The maximum RAM in bytes; the cheapest plan that fits is chosen."""
         return None if self.max_ram is None else parse_bytes(self.max_ram)
+
+    @property
+    def flash_limit(self) -> int | None:
+        """The maximum of constants in bytes; as few layers as possible get weights of 4 bits for it."""
+        return None if self.max_flash is None else parse_bytes(self.max_flash, "--max-flash ")
 
     @property
     def share(self) -> float | None:
@@ -442,8 +451,11 @@ class CompileOptions(Checked):
     def memory_budget(self) -> Memory | tuple[()]:
         """The memory options, without the default search for stripes if they gain little (streams) or cost code
         (size)."""
-        is_default_useless = self.stream.inputs or self.optimize == "size"
-        return () if is_default_useless and self.memory.is_default else self.memory
+        is_default_useless, ram = (
+            self.stream.inputs or self.optimize == "size",
+            replace(self.memory, max_flash=None),
+        )
+        return () if is_default_useless and ram.is_default else ram
 
     def with_keywords(self, keywords: Mapping[str, Any]) -> CompileOptions:
         """Returns the options changed by keywords: fields of all records under one name each, as sweeps and the

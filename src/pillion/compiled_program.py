@@ -21,6 +21,7 @@ from pillion.emitters.c.selftest_source import SelfTest
 from pillion.emitters.segments import segment_files
 from pillion.host_io.atomic_files import Content
 from pillion.importers.pte import ReadProgram
+from pillion.ir.flash_choice import FlashChoice
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.precision_choice import PlanCost, PrecisionChoice
@@ -61,6 +62,8 @@ class CompiledProgram:
     """The model's own arithmetic, if the program was compiled for another."""
     precision: PrecisionChoice | None = None
     """The tensors that got 16 bits for a wished quality."""
+    four_bits: FlashChoice | None = None
+    """The layers that got weights of 4 bits for a wished size of flash."""
     npu_calls: NpuCalls = NpuCalls.BLOCKING
     """How the C calls the NPU."""
     floats: FloatModel | None = field(default=None, compare=False)

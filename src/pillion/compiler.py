@@ -40,10 +40,12 @@ from pillion.compile_options import (
 from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
+from pillion.flash_budget import FlashSample, FlashSearch
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.progress import show_progress, showing_progress, stage
 from pillion.importers import pte, tflite
 from pillion.ir.constraints import QuantizationConstraints
+from pillion.ir.flash_choice import FlashChoice
 from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import why_multipliers_explicit
@@ -78,7 +80,7 @@ from pillion.pass_pipeline import (
 from pillion.passes.convert_to_integer import float_ops
 from pillion.program import Program
 from pillion.registry import REGISTRY
-from pillion.run.float_interface import FloatModel
+from pillion.run.float_interface import FloatModel, graph_inputs, imported_name
 from pillion.targets import NPUS, Target, compiled_operators, find_target, npu_target_example
 
 if TYPE_CHECKING:
@@ -190,9 +192,10 @@ def compile_with(
     }
     floats: FloatModel | None = None
     precision: PrecisionChoice | None = None
+    samples: Sequence[Sequence[Array]] = ()
     if opened is not None and opened.computes_in_float:
         read = read_float_tflite(opened, example_inputs, **quantizing)
-        graph, floats, source = read.graph, read.floats, None
+        graph, floats, source, samples = read.graph, read.floats, None, read.samples
     elif opened is not None and has_data and opened.has_float_parts:
         graph, source = read_partly_float_tflite(opened, example_inputs, **quantizing), None
     elif is_int8_file(model):
@@ -210,11 +213,18 @@ def compile_with(
             trust_pickle=loading.trust_pickle,
             **quantizing,
         )
-        graph, floats, precision = read.graph, read.floats, read.precision
+        graph, floats, precision, samples = read.graph, read.floats, read.precision, read.samples
     chosen = in_arithmetic(graph, arithmetic)
     own = graph.arithmetic if chosen.arithmetic is not graph.arithmetic else None
     program = compile_graph(
-        chosen, chip, options, floats=floats, source=source, own_arithmetic=own, watch=watch
+        chosen,
+        chip,
+        options,
+        floats=floats,
+        samples=samples,
+        source=source,
+        own_arithmetic=own,
+        watch=watch,
     )
     return replace(program, precision=precision) if precision else program
 
@@ -271,6 +281,7 @@ def compile_graph(
     options: CompileOptions = DEFAULT_OPTIONS,
     *,
     floats: FloatModel | None = None,
+    samples: Sequence[Sequence[Array]] = (),
     source: bytes | None = None,
     own_arithmetic: Arithmetic | None = None,
     watch: passes.Watch | None = None,
@@ -279,16 +290,25 @@ def compile_graph(
     settings of the NPU's compiler, the one with the fastest program that fits is chosen."""
     several = chip.npu.alternatives(options.npu) if chip.npu else ()
     if several:
-        given: dict[str, Any] = {"floats": floats, "source": source, "own_arithmetic": own_arithmetic}
+        given: dict[str, Any] = {
+            "floats": floats,
+            "samples": samples,
+            "source": source,
+            "own_arithmetic": own_arithmetic,
+        }
         choices = (replace(options, npu=npu) for npu in several)
         return fastest_that_fits(
             (partial(compile_graph, graph, chip, one, **given) for one in choices), chip, options
         )
     chip = chip.with_npu_options(options.npu)
     with stage(f"compiling for {chip.name}"):
-        graph = window = to_integers(graph, options, watch)
+        graph = to_integers(graph, options, watch)
         if floats is not None:
             warn_of_mixed_scales(graph)
+        four_bits: FlashChoice | None = None
+        if options.memory.flash_limit is not None:
+            graph, four_bits = within_flash(graph, chip, options, floats, samples)
+        window = graph
         graph = run_steps(STATE_STEPS, graph, options, watch)
         is_stream = bool(options.stream.inputs)
         floats = None if is_stream else floats
@@ -306,11 +326,49 @@ def compile_graph(
             own_arithmetic=own_arithmetic,
             floats=floats,
             cycles=placed.cycles,
+            four_bits=four_bits,
         )
         program.lower()
         if options.placement.overlap:
             return with_overlap(program, options)
         return program.within(options.memory_budget)
+
+
+def within_flash(
+    graph: Graph,
+    chip: Target,
+    options: CompileOptions,
+    floats: FloatModel | None,
+    samples: Sequence[Sequence[Array]],
+) -> tuple[Graph, FlashChoice]:
+    """Returns the graph with weights of 4 bits in as many layers of the core as the limit of flash needs, and the choice."""
+    limit = options.memory.flash_limit
+    assert limit is not None
+    if floats is None or not samples or options.stream.inputs:
+        raise PillionError(
+            "--max-flash chooses no layers of this model",
+            rule="layers get weights of 4 bits by what that costs on calibration samples, of a float model that is quantized here, has no "
+            "states and is no stream",
+            here=f"`{graph.name}`" + (", a stream" if options.stream.inputs else ""),
+            help="leave --max-flash out, or compile the float model with --quantize --calibrate DATA",
+        )
+    known = [floats(sample) for sample in samples]
+    judged = [
+        FlashSample(
+            graph_inputs(graph, tensors),
+            {y: tensors[imported_name(y)] for y in graph.outputs if imported_name(y) in tensors},
+        )
+        for tensors in known
+    ]
+    placed: Graph = place_ops(chip, graph, options.placement, None).graph
+    on_core = {v.name for op in placed.ops if not isinstance(op, Segment) for v in op.results}
+
+    def bytes_of(tried: Graph) -> int:
+        found = place_ops(chip, tried, options.placement, None)
+        program = Program(found.graph, chip, found.ledger, options.optimize)
+        return program.within(options.memory_budget).constant_bytes
+
+    return FlashSearch(graph, judged, bytes_of, lambda op: op.y.name in on_core).within(limit)
 
 
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:

@@ -243,12 +243,15 @@ def factor(grower: Grower, batch: int, depth: int, adjoint: bool, a: Value) -> V
     return grower.constant(shape, quant) if grower.choices.one_in(3) else grower.input(shape, quant)
 
 
-def weights(grower: Grower, shape: Shape, axis: int) -> Value:
+def weights(grower: Grower, shape: Shape, axis: int, may_have_4_bits: bool = False) -> Value:
     rng = np.random.default_rng(grower.choices.integer(0, 999))
     quant: Quant = PerTensor(grower.choices.pick((0.01, 2.0**-7)), 0)
     if not grower.choices.one_in(4):
         quant = PerChannel(tuple(rng.uniform(0.002, 0.02, shape[axis]).tolist()), axis)
-    return constant_value(grower.name("w"), grower.levels(shape), quant)
+    levels = grower.levels(shape)
+    if may_have_4_bits and rng.integers(3) == 0:
+        return constant_value(grower.name("w"), levels >> 4, quant, DType.INT4)
+    return constant_value(grower.name("w"), levels, quant)
 
 
 def biases(grower: Grower, x: Value, held: Value, count: int) -> Value:
@@ -270,7 +273,7 @@ def weighted(
             raise Unfit
         fields = attributes(cls, grower.choices, x.shape)
         shape, axis = shaped(grower, x, fields)
-        held = weights(grower, shape, axis)
+        held = weights(grower, shape, axis, cls in (Conv2d, Linear))
         bias = biases(grower, x, held, shape[axis])
         quant = grower.own_quant(x)
         return grower.put(cls, DType.INT8, quant, fit=True, x=x, weights=held, bias=bias, **fields)

@@ -167,10 +167,11 @@ def test_weights_of_4_bits_are_constants_of_layers_with_int8_operands() -> None:
 
 
 def test_int8_weights_take_the_kernels_that_they_had() -> None:
+    examples: Any = list(Conv2d.examples())
     for target in (M33, M55):
         names = {
             k.name
-            for op in Conv2d.examples()
+            for op in examples
             if op.weights.dtype is DType.INT8 and (k := kernel_of(target, op, CMSIS_NN))
         }
         assert names

@@ -166,7 +166,25 @@ def precision_facts(program: Program) -> Facts:
     wide = sum(v.dtype.value == "int16" for v in made)
     choice = program.precision
     gains = _choice_facts(choice) if choice else {}
-    return {"tensors_of_16_bits": f"{wide} of {len(made)}", **gains} if wide or choice else {}
+    wide_facts = {"tensors_of_16_bits": f"{wide} of {len(made)}", **gains} if wide or choice else {}
+    return {**wide_facts, **_four_bit_facts(program)}
+
+
+def _four_bit_facts(program: Program) -> Facts:
+    """Returns the layers with weights of 4 bits; if the compiler chose them, also what they cost."""
+    names = [op.name for op in program.graph.ops if any(v.dtype.value == "int4" for v in op.operands)]
+    choice = program.four_bits
+    costs = (
+        {
+            "constant_bytes_with_8_bits": choice.before_bytes,
+            "flash_quality_db": round(choice.after, 1),
+            "flash_quality_db_with_8_bits": round(choice.before, 1),
+            "layers_by_damage": list(choice.layers),
+        }
+        if choice
+        else {}
+    )
+    return {"layers_of_4_bits": len(names), **costs} if names or choice else {}
 
 
 def _choice_facts(choice: PrecisionChoice) -> Facts:

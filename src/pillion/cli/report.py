@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from pillion.cli import console
 from pillion.cli.application import app
 from pillion.cli.data_options import Fitting, open_calibration_data, with_calibration_data
+from pillion.cli.dataclass_options import Without
 from pillion.cli.help import LOOK, option
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
@@ -59,7 +60,7 @@ def report_command(
     ] = None,
     quantize: ImpliedOption = True,
     timing: TimingOptions,
-    options: CompileOptions,
+    options: Annotated[CompileOptions, Without(("max_flash",))],
     fitting: Fitting,
     as_json: JsonOption = False,
 ) -> None:

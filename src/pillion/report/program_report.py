@@ -49,7 +49,7 @@ def explain(program: CompiledProgram) -> str:
     ops = (f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in program.ledger)
     found = overlap_of(program)
     at_once = (f"core and NPU at once: {found.summary}",) if found else ()
-    bits = (program.precision.text,) if program.precision else ()
+    bits = tuple(choice.text for choice in (program.precision, program.four_bits) if choice)
     return "\n".join((*over_time, *bits, f"arithmetic: {program.arithmetic}", *at_once, *loops, *ops))
 
 

@@ -37,6 +37,7 @@ from pillion.importers.torch.user_inputs import Batches, as_inputs, require_mode
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import PrecisionChoice, Pricing
+from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 
 
@@ -48,6 +49,8 @@ class ReadModel:
     floats: FloatNet | None
     precision: PrecisionChoice | None = None
     """The tensors that got 16 bits for a wished quality."""
+    samples: Sequence[Sequence[Array]] = ()
+    """The first calibration samples."""
 
 
 def read(
@@ -192,7 +195,8 @@ def _quantize_and_import(
     graph, origins = import_with_origins(quantized.graph_module, name, nhwc=nhwc)
     module = quantized.float_module
     floats = FloatNet(module, origins) if module is not None else None
-    return ReadModel(graph, floats, quantized.precision)
+    samples = [[tensor.numpy() for tensor in sample] for sample in quantized.samples]
+    return ReadModel(graph, floats, quantized.precision, samples)
 
 
 def _require_no_tuning(model: QatModule, tuning: Quantization) -> None:

@@ -136,7 +136,7 @@ def ptq(
         if calibrate is not None and in_float is not None:
             answers = correct_biases(converted, in_float, seen, change=tuning.correct_biases)
             warn_of_loss(converted, in_float, seen, answers, outputs=len(answers[0][0]) - states)
-        return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float, choice)
+        return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float, choice, seen)
 
 
 def judges_of(

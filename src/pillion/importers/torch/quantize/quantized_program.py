@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,8 @@ class QuantizedProgram:
     """The model before quantization, with equal node names."""
     precision: PrecisionChoice | None = None
     """The tensors that got 16 bits for a wished quality."""
+    samples: Sequence[Sequence[Tensor]] = ()
+    """The first calibration samples, without states."""
 
     def __call__(self, *inputs: Tensor) -> object:
         """Runs torch's simulation of int8."""

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives weights of 4 bits to layers until a program fits its flash: those whose outputs suffer least for each byte saved.
+Damage is measured on samples, and rounding is compensated for (`passes.four_bit_weights`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, log10
+
+import numpy as np
+
+from pillion.errors import PillionError
+from pillion.host_io.progress import stage
+from pillion.ir.flash_choice import FlashChoice
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import Array, Value
+from pillion.passes.four_bit_weights import Layer, SumsOfInputs, may_have_4_bits, with_4_bits
+
+RANKING = 2
+"""Samples that rank layers."""
+HELD_BACK = 4
+"""Of four samples one judges and calibrates nothing, if there are as many."""
+MOST = 16
+"""Samples at most: the reference computes each several times."""
+Values = dict[Value, Array]
+
+
+@dataclass(frozen=True)
+class FlashSample:
+    """The inputs of a program, and the real outputs of the float model."""
+
+    inputs: Sequence[Array]
+    wanted: Mapping[Value, Array]
+
+
+class FlashSearch:
+    """Ranks the layers of a graph, and gives 4 bits to as many as a size of flash needs."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        samples: Sequence[FlashSample],
+        bytes_of: Callable[[Graph], int],
+        takes: Callable[[Layer], bool] = lambda op: True,
+    ) -> None:
+        self.graph, self.bytes_of = graph, bytes_of
+        samples = samples[:MOST]
+        self.judging = samples[HELD_BACK - 1 :: HELD_BACK] or samples
+        others = [s for number, s in enumerate(samples, start=1) if number % HELD_BACK]
+        self.calibrating = others if len(samples) >= HELD_BACK else samples
+        self.candidates: list[Layer] = [op for op in graph.ops if may_have_4_bits(op) and takes(op)]
+
+    @cached_property
+    def values(self) -> list[Values]:
+        """All tensors of the graph, for each sample that calibrates."""
+        return [self.graph.reference_values(*sample.inputs) for sample in self.calibrating]
+
+    def within(self, limit: int) -> tuple[Graph, FlashChoice]:
+        """Returns the graph with as many layers of 4 bits as the limit needs, and the choice; raises if all are not
+        enough."""
+        before = self.bytes_of(self.graph)
+        graph, chosen, size = self.graph, list[Layer](), before
+        if before > limit:
+            ranked = self.ranked()
+            while size > limit:
+                more = self._as_many_as_save(ranked[len(chosen) :], size - limit)
+                if not more:
+                    raise self._too_small(limit, before, size)
+                chosen = ranked[: len(chosen) + more]
+                graph = self.converted(chosen)
+                size = self.bytes_of(graph)
+        quality = [self.quality(of) for of in (self.graph, graph)]
+        names = tuple(op.name for op in chosen)
+        return graph, FlashChoice(limit, before, size, quality[0], quality[1], names, len(self.candidates))
+
+    @staticmethod
+    def _as_many_as_save(layers: Sequence[Layer], wanted: int) -> int:
+        """Returns how many of the layers save so many bytes; all if they save fewer."""
+        saved = np.cumsum([_saved_bytes(op) for op in layers])
+        return min(int(np.searchsorted(saved, wanted)) + 1, len(layers))
+
+    def ranked(self) -> list[Layer]:
+        """Returns the candidates, those of least damage for each byte saved first."""
+        with stage("ranking layers", len(self.candidates)) as advance:
+            cost = {}
+            for number, op in enumerate(self.candidates, start=1):
+                cost[op] = self._damage(op) / _saved_bytes(op)
+                advance(number, len(self.candidates))
+        return sorted(self.candidates, key=cost.__getitem__)
+
+    def _damage(self, op: Layer) -> float:
+        """Returns the noise of all outputs over their signal if one layer has 4 bits."""
+        sums = SumsOfInputs(op)
+        for values in self.values[:RANKING]:
+            sums.add(values[op.x])
+        coarse = with_4_bits(op, sums)
+        signal, noise = 0.0, 0.0
+        for values in self.values[:RANKING]:
+            changed = _results(coarse, values, self.graph)
+            for later in self.graph.ops[self.graph.ops.index(op) + 1 :]:
+                if any(v in changed for v in later.operands):
+                    changed |= _results(later, {**values, **changed}, self.graph)
+            for y in self.graph.outputs:
+                own = values[y].astype(np.float64)
+                signal += float(np.square(own - own.mean()).sum())
+                noise += float(np.square(own - changed.get(y, values[y]).astype(np.float64)).sum())
+        return noise / max(signal, 1e-30)
+
+    def converted(self, chosen: Sequence[Layer]) -> Graph:
+        """Returns the graph with 4 bits in these layers, each rounded for the inputs that the layers before it make."""
+        wanted, ops = set(chosen), list[Op]()
+        given = [dict(self.graph.given(sample.inputs)) for sample in self.calibrating]
+        with stage("rounding to 4 bits", len(chosen)) as advance:
+            for op in self.graph.ops:
+                made: Op = op
+                if op in wanted and may_have_4_bits(op):
+                    sums = SumsOfInputs(op)
+                    for values, exact in zip(given, self.values, strict=True):
+                        sums.add(values[op.x], exact[op.x])
+                    made = with_4_bits(op, sums)
+                    advance(sum(v.dtype.bits == 4 for o in ops for v in o.operands) + 1, len(chosen))
+                for values in given:
+                    values |= _results(made, values, self.graph)
+                ops.append(made)
+        return self.graph.replace(ops=tuple(ops))
+
+    def quality(self, graph: Graph) -> float:
+        """Returns the least signal-to-noise ratio of all outputs against float, in dB."""
+        signal, noise = dict[Value, float](), dict[Value, float]()
+        for sample in self.judging:
+            values = graph.reference_values(*sample.inputs)
+            for y, wanted in sample.wanted.items():
+                real = wanted.astype(np.float64)
+                got = values[y].astype(np.float64)
+                got = got if y.type.quant is None else (got - y.zero_point) * y.scale
+                signal[y] = signal.get(y, 0.0) + float(np.square(real).sum())
+                noise[y] = noise.get(y, 0.0) + float(np.square(real - got).sum())
+        ratios = [10 * log10(signal[y] / noise[y]) for y in signal if signal[y] > 0 and noise[y] > 0]
+        return min(ratios, default=inf)
+
+    def _too_small(self, limit: int, before: int, reached: int) -> PillionError:
+        return PillionError(
+            f"`{self.graph.name}` does not fit {limit} bytes of flash",
+            rule="--max-flash is at least the constants with weights of 4 bits in all layers that may have them: convolutions and fully connected layers on the core",
+            here=f"{before} bytes with 8 bits, {reached} with 4 bits in all {len(self.candidates)} layers",
+            help=f"--max-flash {reached}, or a smaller model",
+        )
+
+
+def _saved_bytes(op: Layer) -> int:
+    """Returns the bytes that a layer saves with weights of 4 bits."""
+    return max(op.weights.type.elements // 2, 1)
+
+
+def _results(op: Op, values: Mapping[Value, Array], graph: Graph) -> Values:
+    operands = [v.constant if v.is_constant else values[v] for v in op.operands]
+    result = op.reference(graph.arithmetic, *operands)
+    results = result if isinstance(result, tuple) else (result,)
+    return dict(zip(op.results, map(np.asarray, results), strict=True))

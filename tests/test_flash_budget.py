@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--max-flash`: layers get weights of 4 bits, those of least damage first, until the constants of a program fit."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import pillion
+from image_programs import build_driver, run_image, write_image
+from kernels.test_four_bits import conv2d
+from pillion.compiler import compile_graph
+from pillion.emitters.c.lower import lower
+from pillion.errors import PillionError
+from pillion.ir.graph import Graph
+from pillion.ir.types import DType, PerChannel, constant_value
+from pillion.ops import Conv2d
+from pillion.ops.example_values import conv_bias, conv_weights, make_op, value
+from pillion.passes.four_bit_weights import SumsOfInputs, may_have_4_bits, with_4_bits
+from pillion.program import Program
+from pillion.run.float_interface import graph_inputs
+from pillion.targets import find_target
+
+
+class Net(nn.Module):
+    """Three kinds of layers: 3x3, 1x1 and fully connected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 32, 3, stride=2, padding=1)
+        self.third, self.last = nn.Conv2d(32, 64, 1), nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns ten scores."""
+        x = torch.relu(self.second(torch.relu(self.first(x))))
+        return self.last(torch.relu(self.third(x)).mean((2, 3)))
+
+
+SAMPLES = [torch.randn(1, 3, 11, 13, generator=torch.Generator().manual_seed(n)) for n in range(12)]
+
+
+@cache
+def module() -> Net:
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+@cache
+def compiled(max_flash: int | None = None, target: str = "cortex-m55") -> Program:
+    return pillion.compile(module(), (SAMPLES[0],), target=target, calibrate=SAMPLES, max_flash=max_flash)
+
+
+def layers_of_4_bits(program: Program) -> set[str]:
+    return {op.name for op in program.graph.ops if any(v.dtype is DType.INT4 for v in op.operands)}
+
+
+@pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55"])
+def test_a_program_gets_as_small_as_it_has_to(target: str) -> None:
+    whole = compiled(None, target)
+    size, sizes = whole.constant_bytes, []
+    for limit in (size, size - 1, size - 3000):
+        program = compiled(limit, target)
+        choice = program.four_bits
+        assert choice is not None
+        assert program.constant_bytes == choice.after_bytes <= limit
+        assert layers_of_4_bits(program) == set(choice.layers)
+        assert choice.before_bytes == size
+        assert choice.before - choice.after < 3
+        sizes.append(len(choice.layers))
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[1]) == (0, 1)
+    assert whole.four_bits is None
+
+
+def test_the_least_that_a_refusal_names_is_reached() -> None:
+    with pytest.raises(PillionError, match="does not fit 1000 bytes") as refused:
+        compiled(1000)
+    reached = int(str(refused.value.help).split()[1].rstrip(","))
+    program = compiled(reached)
+    assert program.constant_bytes == reached
+    assert program.explain().startswith("weights of 4 bits in 4 of 4 layers")
+
+
+def test_models_without_samples_states_and_streams_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "net.tflite"
+    compiled(6500).save(file)
+    with pytest.raises(PillionError, match="chooses no layers") as refused:
+        pillion.compile(file, target="cortex-m55", max_flash="6K")
+    assert "--calibrate" in str(refused.value.help)
+    with pytest.raises(PillionError, match="no size of memory"):
+        pillion.Memory(max_flash="much")
+
+
+def test_files_keep_4_bits_or_refuse_them(tmp_path: Path) -> None:
+    program = compiled(6500)
+    file = tmp_path / "net.tflite"
+    program.save(file)
+    again = pillion.compile(file, target="cortex-m55")
+    assert len(layers_of_4_bits(again)) == len(layers_of_4_bits(program)) > 0
+    with pytest.raises(PillionError, match="no exact ExecuTorch form") as refused:
+        program.save(tmp_path / "net.pte")
+    assert "--kernels pillion" in str(refused.value.rule)
+    program.save(tmp_path / "net.pte", kernels="pillion")
+    assert (tmp_path / "net.pte").stat().st_size > program.constant_bytes
+
+
+@pytest.mark.slow
+def test_c_and_images_give_the_bytes_of_the_reference(tmp_path: Path) -> None:
+    program = compiled(6500)
+    assert program.floats is not None
+    inputs = [graph_inputs(program.graph, program.floats([x.numpy()])) for x in SAMPLES[:3]]
+    wanted = [program.graph.reference(*x) for x in inputs]
+    for x, y in zip(inputs, wanted, strict=True):
+        np.testing.assert_array_equal(program.run(*x, on="host")[0], y[0])
+    portable = lower(program.graph)
+    made = run_image(build_driver(tmp_path, [portable]), write_image(tmp_path, portable), inputs)
+    assert made == b"".join(np.ascontiguousarray(y[0]).tobytes() for y in wanted)
+
+
+def test_npus_leave_4_bits_to_the_core() -> None:
+    op = conv2d((1, 16, 16, 32), 32, (3, 3), 1, padding=(1, 1, 1, 1))
+    graph = Graph("g", (op.x,), (op,), (op.y,))
+    for target in ("imxrt700", "cortex-m55+ethos-u55-128"):
+        assert (
+            "cpu, conv2d.dtype: wanted int8, got int4" in compile_graph(graph, find_target(target)).explain()
+        )
+
+
+def layer(seed: int) -> tuple[Conv2d, Any]:
+    """A layer whose inputs go together, and a function that makes them."""
+    mix = np.random.default_rng(seed).standard_normal((24, 24)) @ np.diag(np.linspace(0.05, 1, 24))
+    weights = conv_weights((16, 1, 1, 24), 0, seed)
+    x = value("x", (1, 9, 11, 24), 0.05, 3)
+    op = make_op(Conv2d, value("y", (), 0.3), x=x, weights=weights, bias=conv_bias(x, weights, 16, seed))
+    assert isinstance(op, Conv2d)
+
+    def inputs(number: int) -> Any:
+        real = np.random.default_rng([seed, number]).standard_normal(x.shape) @ mix
+        return np.clip(np.round(real / 0.05) + 3, -128, 127).astype(np.int8)
+
+    return op, inputs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_compensated_rounding_is_nearer_than_the_nearest_weights(seed: int) -> None:
+    op, inputs = layer(seed)
+    assert may_have_4_bits(op)
+    sums = SumsOfInputs(op)
+    for number in range(4):
+        sums.add(inputs(number))
+    rounded = with_4_bits(op, sums)
+    steps = np.abs(op.weights.constant).reshape(16, -1).max(axis=1) / 7
+    nearest = constant_value(
+        "w",
+        np.round(op.weights.constant / steps[:, None, None, None]).astype(np.int8),
+        PerChannel(tuple((steps * op.weights.channel_scales).tolist()), 0),
+        DType.INT4,
+    )
+    plain = make_op(Conv2d, op.y, x=op.x, weights=nearest, bias=conv_bias(op.x, nearest, 16, seed))
+    new = inputs(9)
+
+    def real_sums(of: Any, without_bias: bool = False) -> Any:
+        made = of.accumulators(new, of.weights.constant, of.bias.constant * (not without_bias))
+        return made * of.weights.channel_scales
+
+    compensated = np.square(real_sums(rounded) - real_sums(op)).mean()
+    assert compensated < 0.6 * np.square(real_sums(plain, True) - real_sums(op, True)).mean()
+    assert np.abs(rounded.weights.constant).max() == 7
+
+
+def test_what_layers_before_change_is_made_good_by_the_bias() -> None:
+    op, inputs = layer(5)
+    sums, shifted = SumsOfInputs(op), np.clip(inputs(0).astype(np.int16) + 2, -128, 127).astype(np.int8)
+    sums.add(shifted, inputs(0))
+    rounded = with_4_bits(op, sums)
+    means = [
+        (of.accumulators(x, of.weights.constant, of.bias.constant) * of.weights.channel_scales).mean(
+            (0, 1, 2)
+        )
+        for of, x in ((op, inputs(0)), (rounded, shifted))
+    ]
+    np.testing.assert_allclose(means[0], means[1], atol=0.2)
