@@ -15,6 +15,7 @@ A stage refuses what it cannot do, with the rule, the value and the way out; not
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -226,7 +227,22 @@ def compile_with(
         own_arithmetic=own,
         watch=watch,
     )
+    refuse_lost_quality(program.four_bits, options)
     return replace(program, precision=precision) if precision else program
+
+
+def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> None:
+    """Raises if weights of 4 bits, which the limit of flash needs, leave less quality than is wished."""
+    quantize = options.quantize
+    if choice is None or quantize.min_quality is None or choice.after >= (quantize.least_quality or 0.0):
+        return
+    raise PillionError(
+        f"--max-flash {options.memory.max_flash} and --min-quality {quantize.min_quality} contradict each other",
+        rule="the quality holds with weights of 4 bits in as many layers as flash needs",
+        here=f"{choice.before:.1f} dB in {choice.before_bytes:,} bytes of constants with 8 bits, {choice.after:.1f} dB in {choice.after_bytes:,} with 4 bits "
+        f"in {len(choice.layers)} layers",
+        help=f"--min-quality {max(math.floor(choice.after), 0)}dB, or --max-flash {choice.before_bytes}",
+    )
 
 
 def pricing(chip: Target, options: CompileOptions) -> Pricing | None:
@@ -234,6 +250,7 @@ def pricing(chip: Target, options: CompileOptions) -> Pricing | None:
     tensors."""
     if not options.quantize.is_mixed:
         return None
+    options = replace(options, memory=replace(options.memory, max_flash=None))  # 4 bits are chosen last
 
     def cost(graph: Graph) -> PlanCost:
         graph = in_arithmetic(graph, options.arithmetic)
