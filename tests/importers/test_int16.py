@@ -252,7 +252,7 @@ def test_a_choice_has_the_quality_for_less_than_all(name: str, wish: int) -> Non
     assert choice.cost == program.cost
     assert decibels(name, program) >= wish
     assert "8 samples in 4 parts" in choice.judges
-    assert any(tensor.decibels > 0 and tensor.time > 0 for tensor in choice.tensors)
+    assert max(tensor.decibels for tensor in choice.tensors) > 1
 
 
 def test_time_buys_the_best_quality_within_it() -> None:
