@@ -170,11 +170,10 @@ WITHOUT_SCALES = {
     "div_m55_15": {"div.supported", "lut.scales"},
     "se_m55": {"conv2d.scales", "reshape.scales", "lut.scales", "mul.scales"},
 }
-WITH_LINEAR = ("mlp_m33", "mlp_m55", "res_m33", "res_m55", "res_nhwc_m55_15")
-ROUNDED_ONCE = {"linear.rounding", "lut.function"}
+WITH_TABLES = ("mlp_m33", "mlp_m55", "res_m33", "res_m55", "res_nhwc_m55_15")
 BORDERS = ("quantize", "dequantize", "transpose")
 ON_CORE = {
-    "imxrt700": WITHOUT_SCALES | {stem: ROUNDED_ONCE for stem in WITH_LINEAR},
+    "imxrt700": WITHOUT_SCALES | {stem: {"lut.function"} for stem in WITH_TABLES},
     "cortex-m55+ethos-u55-128": WITHOUT_SCALES,
 }
 """The rules that keep ops on the core, but for those at borders."""
@@ -183,7 +182,7 @@ ON_CORE = {
 @pytest.mark.parametrize("target", NPUS)
 @pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
 def test_npus_compute_the_same_bytes(path: Path, target: str) -> None:
-    """With scales that give the multipliers; what has none stays on the core, and layers whose sums an NPU rounds otherwise."""
+    """With scales that give the multipliers; what has none stays on the core, and tables that the NPU does not have."""
     program = pillion.compile(path, target=target, placement=PlacementOptions(prefer_npu=True))
     plain = load(path)
     on_npu = any(isinstance(op, Segment) for op in program.graph.ops)
@@ -204,7 +203,7 @@ def test_npus_compute_the_same_bytes(path: Path, target: str) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize(("model", "size"), [("ds_cnn", None), ("resnet8", None), ("mobilenet_v2", 96)])
 def test_npus_run_all_layers_of_the_zoo(model: str, size: int | None, tmp_path: Path) -> None:
-    """As ExecuTorch's own flow writes them; between the borders the core has the tables and the last layer at most."""
+    """As ExecuTorch's own flow writes them; between the borders the core has tables at most."""
     pytest.importorskip("tosa_serializer", reason="tosa-tools is not installed: make setup")
     from executorch_flow import lowered
 
