@@ -351,3 +351,45 @@ def test_the_command_line_makes_packages(
     assert (tmp_path / "fw" / "package" / "CMakeLists.txt").is_file()
     assert call(*compile, "zephyr", "-o", tmp_path / "fw", "--json")[0] == 0
     assert not (tmp_path / "fw" / "package" / "CMakeLists.txt").exists()
+
+
+RTOS = SCHEMA.parents[1] / "rtos" / "freertos"
+PORTS = {
+    "mps2-an385": ("ARM_CM3", ("-mcpu=cortex-m3", "-mfloat-abi=soft")),
+    "mps2-an505": ("ARM_CM33_NTZ/non_secure", ("-mcpu=cortex-m33", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16")),
+    "mps3-an547": ("ARM_CM55_NTZ/non_secure", ("-mcpu=cortex-m55", "-mfloat-abi=hard")),
+}
+
+
+@pytest.mark.qemu
+@pytest.mark.slow
+@pytest.mark.skipif(not RTOS.exists(), reason="FreeRTOS is not beside the project")
+@pytest.mark.parametrize("name", list(PORTS))
+def test_two_models_share_an_arena_in_tasks_that_are_interrupted(tmp_path: Path, name: str) -> None:
+    """10,000 times in the middle of a run, by a task that uses the same registers."""
+    board, (port, core) = BOARDS[name], PORTS[name]
+    programs = compiled(board.core)
+    folders = [program.firmware(tmp_path / program.graph.name) for program in programs]
+    package = tmp_path / "package"
+    write_package(folders, ["cmake"], package, Identity("tasks"))
+    own = Path(__file__).parents[1] / "data" / "packages"
+    kernel = RTOS / "portable" / "GCC" / port
+    harness = folders[0] / "harness"
+    folders_of_headers = (own, RTOS / "include", kernel, harness, package / "src")
+    flags = (*core, "-mthumb", "-O2", "-ffp-contract=off", "-ffunction-sections", "-fdata-sections")
+    defines = ("-DINTERRUPTIONS=10000", f"-DCONFIG_MVE={int(name == 'mps3-an547')}")
+    sources = [own / "freertos.c", *(RTOS / f"{part}.c" for part in ("tasks", "queue", "list"))]
+    sources += [RTOS / "portable" / "MemMang" / "heap_4.c", *kernel.glob("port*.c")]
+    sources += [harness / f"{part}.c" for part in ("startup", "semihosting", "memory", "cortex_m")]
+    sources += sorted((package / "src").rglob("*.c"))
+    linked = ("-nostdlib", "-T", harness / f"{name}.ld", f"-L{harness}", "-Wl,--gc-sections", "-lgcc")
+    headers = [f"-I{folder}" for folder in folders_of_headers]
+    run(ARM_COMPILER.path(), *flags, *defines, *headers, *sources, *linked, "-o", tmp_path / "tasks")
+    emulator = (QEMU.path(), *board.emulator_arguments, "-nographic", "-monitor", "none", "-serial", "none")
+    counted = ("-icount", "shift=5", "-semihosting-config", "enable=on,target=native")
+    words = run(*emulator, *counted, "-kernel", tmp_path / "tasks").split()
+    facts = [(words[i], words[i + 1]) for i in range(0, len(words), 2)]
+    for program, (who, runs, wrong) in zip(programs, (facts[:3], facts[3:]), strict=True):
+        assert who == (program.graph.name, checksum_of_zeros(program))
+        assert int(runs[1], 16) > 100
+        assert wrong == ("wrong", "00000000")
