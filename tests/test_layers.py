@@ -127,6 +127,7 @@ ALLOWED["executorch"] = {
     "program_files",
     "targets",
 }
+ALLOWED["budgets"] = set(ALLOWED)
 ALLOWED["compiler"] = set(ALLOWED)
 ALLOWED["evaluation"] = set(ALLOWED)
 ALLOWED["sweep"] = set(ALLOWED)

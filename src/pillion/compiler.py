@@ -15,7 +15,6 @@ A stage refuses what it cannot do, with the rule, the value and the way out; not
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, wrong_core_error
+from pillion.budgets import pricing, refuse_lost_quality, within_flash
 from pillion.compile_options import (
     DEFAULT_OPTIONS,
     CompileOptions,
@@ -41,7 +41,6 @@ from pillion.compile_options import (
 from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
-from pillion.flash_budget import FlashSample, FlashSearch
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.progress import show_progress, showing_progress, stage
 from pillion.importers import pte, tflite
@@ -50,7 +49,7 @@ from pillion.ir.flash_choice import FlashChoice
 from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import why_multipliers_explicit
-from pillion.ir.precision_choice import CostBound, PlanCost, PrecisionChoice, Pricing
+from pillion.ir.precision_choice import PrecisionChoice
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.model_names import is_int8_file, refuse_useless_options
@@ -81,7 +80,7 @@ from pillion.pass_pipeline import (
 from pillion.passes.convert_to_integer import float_ops
 from pillion.program import Program
 from pillion.registry import REGISTRY
-from pillion.run.float_interface import FloatModel, graph_inputs, imported_name
+from pillion.run.float_interface import FloatModel
 from pillion.targets import NPUS, Target, compiled_operators, find_target, npu_target_example
 
 if TYPE_CHECKING:
@@ -189,7 +188,7 @@ def compile_with(
         "progress": progress if callable(progress) else None,
         "tuning": quantize,
         "name": options.name,
-        "pricing": pricing(chip, options),
+        "pricing": pricing(options, partial(compile_plan, chip=chip)),
     }
     floats: FloatModel | None = None
     precision: PrecisionChoice | None = None
@@ -231,47 +230,10 @@ def compile_with(
     return replace(program, precision=precision) if precision else program
 
 
-def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> None:
-    """Raises if weights of 4 bits, which the limit of flash needs, leave less quality than is wished."""
-    quantize = options.quantize
-    if choice is None or quantize.min_quality is None or choice.after >= (quantize.least_quality or 0.0):
-        return
-    raise PillionError(
-        f"--max-flash {options.memory.max_flash} and --min-quality {quantize.min_quality} contradict each other",
-        rule="the quality holds with weights of 4 bits in as many layers as flash needs",
-        here=f"{choice.before:.1f} dB in {choice.before_bytes:,} bytes of constants with 8 bits, {choice.after:.1f} dB in {choice.after_bytes:,} with 4 bits "
-        f"in {len(choice.layers)} layers",
-        help=f"--min-quality {max(math.floor(choice.after), 0)}dB, or --max-flash {choice.before_bytes}",
-    )
-
-
-def pricing(chip: Target, options: CompileOptions) -> Pricing | None:
-    """Returns how plans of 16-bit tensors are compared, and the bounds of their costs; None if the user names the
-    tensors."""
-    if not options.quantize.is_mixed:
-        return None
-    options = replace(options, memory=replace(options.memory, max_flash=None))  # 4 bits are chosen last
-
-    def cost(graph: Graph) -> PlanCost:
-        graph = in_arithmetic(graph, options.arithmetic)
-        with show_progress(False):
-            try:
-                program = compile_graph(graph, chip, options)
-            except PillionError:
-                if options.memory.limit is None:
-                    raise
-                program = compile_graph(graph, chip, replace(options, memory=Memory()))
-        return program.cost
-
-    most_time, most_ram = options.quantize.most_time, options.memory.limit
-    bounds = []
-    if most_time is not None:
-        bounds.append(
-            CostBound(f"--max-time {options.quantize.max_time}", "time", most_time, is_relative=True)
-        )
-    if most_ram is not None:
-        bounds.append(CostBound(f"--max-ram {options.memory.max_ram}", "ram_bytes", most_ram))
-    return Pricing(cost, tuple(bounds))
+def compile_plan(graph: Graph, options: CompileOptions, chip: Target) -> Program:
+    """Compiles a trial of the search for tensors of 16 bits, without progress."""
+    with show_progress(False):
+        return compile_graph(in_arithmetic(graph, options.arithmetic), chip, options)
 
 
 def in_arithmetic(graph: Graph, name: ArithmeticName | None) -> Graph:
@@ -324,7 +286,8 @@ def compile_graph(
             warn_of_mixed_scales(graph)
         four_bits: FlashChoice | None = None
         if options.memory.flash_limit is not None:
-            graph, four_bits = within_flash(graph, chip, options, floats, samples)
+            place = partial(placed_program, chip=chip, options=options)
+            graph, four_bits = within_flash(graph, options, floats, samples, place)
         window = graph
         graph = run_steps(STATE_STEPS, graph, options, watch)
         is_stream = bool(options.stream.inputs)
@@ -351,41 +314,10 @@ def compile_graph(
         return program.within(options.memory_budget)
 
 
-def within_flash(
-    graph: Graph,
-    chip: Target,
-    options: CompileOptions,
-    floats: FloatModel | None,
-    samples: Sequence[Sequence[Array]],
-) -> tuple[Graph, FlashChoice]:
-    """Returns the graph with weights of 4 bits in as many layers of the core as the limit of flash needs, and the choice."""
-    limit = options.memory.flash_limit
-    assert limit is not None
-    if floats is None or not samples or options.stream.inputs:
-        raise PillionError(
-            "--max-flash chooses no layers of this model",
-            rule="layers get weights of 4 bits by what that costs on calibration samples, of a float model that is quantized here, has no "
-            "states and is no stream",
-            here=f"`{graph.name}`" + (", a stream" if options.stream.inputs else ""),
-            help="leave --max-flash out, or compile the float model with --quantize --calibrate DATA",
-        )
-    known = [floats(sample) for sample in samples]
-    judged = [
-        FlashSample(
-            graph_inputs(graph, tensors),
-            {y: tensors[imported_name(y)] for y in graph.outputs if imported_name(y) in tensors},
-        )
-        for tensors in known
-    ]
-    placed: Graph = place_ops(chip, graph, options.placement, None).graph
-    on_core = {v.name for op in placed.ops if not isinstance(op, Segment) for v in op.results}
-
-    def bytes_of(tried: Graph) -> int:
-        found = place_ops(chip, tried, options.placement, None)
-        program = Program(found.graph, chip, found.ledger, options.optimize)
-        return program.within(options.memory_budget).constant_bytes
-
-    return FlashSearch(graph, judged, bytes_of, lambda op: op.y.name in on_core).within(limit)
+def placed_program(graph: Graph, chip: Target, options: CompileOptions) -> Program:
+    """Returns the program of a graph whose ops are placed."""
+    placed = place_ops(chip, graph, options.placement, None)
+    return Program(placed.graph, chip, placed.ledger, options.optimize)
 
 
 def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bounds of flash, time, RAM and quality that a user sets: which layers get 4 bits, and what plans of 16 bits cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pillion.compile_options import CompileOptions, Memory
+from pillion.errors import PillionError
+from pillion.flash_budget import FlashSample, FlashSearch
+from pillion.ir.flash_choice import FlashChoice
+from pillion.ir.graph import Graph
+from pillion.ir.precision_choice import CostBound, PlanCost, Pricing
+from pillion.ir.types import Array
+from pillion.ops import Segment
+from pillion.program import Program
+from pillion.run.float_interface import FloatModel, graph_inputs, imported_name
+
+
+def pricing(options: CompileOptions, compile: Callable[[Graph, CompileOptions], Program]) -> Pricing | None:
+    """Returns how plans of 16-bit tensors are compared, and the bounds of their costs; None if the user names the
+    tensors."""
+    if not options.quantize.is_mixed:
+        return None
+    options = replace(options, memory=replace(options.memory, max_flash=None))  # 4 bits are chosen last
+
+    def cost(graph: Graph) -> PlanCost:
+        try:
+            return compile(graph, options).cost
+        except PillionError:
+            if options.memory.limit is None:
+                raise
+        return compile(graph, replace(options, memory=Memory())).cost
+
+    most_time, most_ram = options.quantize.most_time, options.memory.limit
+    bounds = []
+    if most_time is not None:
+        name = f"--max-time {options.quantize.max_time}"
+        bounds.append(CostBound(name, "time", most_time, is_relative=True))
+    if most_ram is not None:
+        bounds.append(CostBound(f"--max-ram {options.memory.max_ram}", "ram_bytes", most_ram))
+    return Pricing(cost, tuple(bounds))
+
+
+def within_flash(
+    graph: Graph,
+    options: CompileOptions,
+    floats: FloatModel | None,
+    samples: Sequence[Sequence[Array]],
+    place: Callable[[Graph], Program],
+) -> tuple[Graph, FlashChoice]:
+    """Returns the graph with weights of 4 bits in as many layers of the core as the limit of flash needs, and the choice."""
+    limit = options.memory.flash_limit
+    assert limit is not None
+    if floats is None or not samples or options.stream.inputs:
+        raise PillionError(
+            "--max-flash chooses no layers of this model",
+            rule="layers get weights of 4 bits by what that costs on calibration samples, of a float model that is quantized here, has no "
+            "states and is no stream",
+            here=f"`{graph.name}`" + (", a stream" if options.stream.inputs else ""),
+            help="leave --max-flash out, or compile the float model with --quantize --calibrate DATA",
+        )
+    judged = []
+    for tensors in map(floats, samples):
+        wanted = {y: tensors[imported_name(y)] for y in graph.outputs if imported_name(y) in tensors}
+        judged.append(FlashSample(graph_inputs(graph, tensors), wanted))
+    on_core = {v.name for op in place(graph).graph.ops if not isinstance(op, Segment) for v in op.results}
+
+    def bytes_of(tried: Graph) -> int:
+        return place(tried).within(options.memory_budget).constant_bytes
+
+    return FlashSearch(graph, judged, bytes_of, lambda op: op.y.name in on_core).within(limit)
+
+
+def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> None:
+    """Raises if weights of 4 bits, which the limit of flash needs, leave less quality than is wished."""
+    quantize = options.quantize
+    if choice is None or quantize.min_quality is None or choice.after >= (quantize.least_quality or 0.0):
+        return
+    raise PillionError(
+        f"--max-flash {options.memory.max_flash} and --min-quality {quantize.min_quality} contradict each other",
+        rule="the quality holds with weights of 4 bits in as many layers as flash needs",
+        here=f"{choice.before:.1f} dB in {choice.before_bytes:,} bytes of constants with 8 bits, {choice.after:.1f} dB in {choice.after_bytes:,} with 4 bits "
+        f"in {len(choice.layers)} layers",
+        help=f"--min-quality {max(math.floor(choice.after), 0)}dB, or --max-flash {choice.before_bytes}",
+    )
