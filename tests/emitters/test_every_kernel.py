@@ -15,7 +15,7 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import kernels
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, constant_value
+from pillion.ir.types import DType, PerTensor, constant_value
 from pillion.ir.verdict import all_ok
 from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d
 from pillion.ops.example_values import in_16_bits, make_op, value
@@ -42,6 +42,10 @@ def convolutions() -> Iterator[Op]:
                 bias = constant_value("b", np.zeros(out, np.int32), PerTensor(1e-3))
                 whole = value("x", (1, side, side, channels), 0.1, 3)
                 yield make_op(cls, value("y", (), 0.4), x=whole, weights=weights, bias=bias)
+                if cls is Conv2d:
+                    nibbles = constant_value("w", np.ones(shape, np.int8), PerTensor(0.01), DType.INT4)
+                    yield make_op(cls, value("y", (), 0.4), x=whole, weights=nibbles, bias=bias)
+                    yield make_op(cls, value("y", (), 0.4), x=x, weights=nibbles, bias=bias)
                 around = (side // 2,) * 4
                 bounds = {"low": -(2**15), "high": 2**15 - 1}
                 y, wide, wide_whole = map(in_16_bits, (value("y", (), 0.4), x, whole))
