@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
+from datetime import date
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -210,6 +211,7 @@ def test_sketches_run_as_arduino_builds_them(
 def test_packs_are_valid_and_kernels_are_in_them_once(package: Path) -> None:
     xmlschema = pytest.importorskip("xmlschema")
     description = package / "Acme.voice.pdsc"
+    assert f'date="{date.today()}"' in description.read_text()
     if SCHEMA.exists():
         xmlschema.validate(description, SCHEMA)
     pack = ElementTree.parse(description).getroot()

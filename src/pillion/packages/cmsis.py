@@ -15,14 +15,11 @@ from pillion.packages.example import main_program
 
 SCHEMA = "1.7.7"
 """The version of the specification that packs follow."""
-DATE = "2026-01-01"
 OPTIONAL = {
     **{(Isa.DSP, core): {"Ddsp": "DSP"} for core in ("cortex-m33", "cortex-m35p")},
     **{(Isa.MVE, core): {"Dmve": "FP_MVE"} for core in ("cortex-m52", "cortex-m55", "cortex-m85")},
 }
 """The extensions that a core may lack, as conditions of a pack."""
-_ZIP_TIME = (2026, 1, 1, 0, 0, 0)
-"""The time of all files in the archive, so that equal packages are equal bytes."""
 
 
 def files(contents: Contents) -> dict[str, Content]:
@@ -47,7 +44,7 @@ def archive(contents: Contents, files: Mapping[str, Content]) -> dict[str, Conte
     identity, packed = contents.identity, io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as written:
         for path, content in sorted(files.items()):
-            info = zipfile.ZipInfo(path, _ZIP_TIME)
+            info = zipfile.ZipInfo(path, (*identity.released.timetuple()[:3], 0, 0, 0))
             info.compress_type = zipfile.ZIP_DEFLATED
             written.writestr(info, content if isinstance(content, str) else bytes(content))
     return {f"{identity.vendor}.{identity.name}.{identity.version}.pack": packed.getvalue()}
@@ -66,7 +63,7 @@ def _description(contents: Contents) -> bytes:
     ):
         SubElement(pack, tag).text = text
     releases = SubElement(pack, "releases")
-    SubElement(releases, "release", version=identity.version, date=DATE).text = words
+    SubElement(releases, "release", version=identity.version, date=identity.released.isoformat()).text = words
     conditions = SubElement(pack, "conditions")
     _add_cores(conditions, contents)
     for model in contents.models:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timezone
 from functools import cached_property
 from pathlib import Path
 
@@ -26,6 +28,12 @@ _FEATURES = {
 """What a compiler defines for processors that run the kernels of an instruction set; others run on all of them."""
 
 
+def _today() -> date:
+    """Returns the date of a release: that of SOURCE_DATE_EPOCH, by which builds can be repeated, or today."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return datetime.fromtimestamp(int(given), timezone.utc).date() if given.isdecimal() else date.today()
+
+
 @dataclass(frozen=True)
 class Identity:
     """What a package is called."""
@@ -33,6 +41,7 @@ class Identity:
     name: str = ""
     version: str = "1.0.0"
     vendor: str = "Pillion"
+    released: date = field(default_factory=_today)
 
 
 @dataclass(frozen=True)
