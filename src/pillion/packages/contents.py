@@ -20,6 +20,8 @@ from pillion.host_io.atomic_files import read_text
 SOURCES = "src"
 """The folder of all C files."""
 MOST_BYTES = 1 << 30
+FIRST_TIME, LAST_TIME = 315_532_800, 4_354_819_199
+"""The years that archives know, 1980 to 2107, in seconds since 1970."""
 _HOST_HEADER = re.compile(r"\A/\* With PILLION_HOST.*?\n#else\n\n?(.*)\n#endif\n\Z", re.DOTALL)
 _FEATURES = {
     Isa.DSP: "defined(__ARM_FEATURE_DSP)",
@@ -31,7 +33,8 @@ _FEATURES = {
 def _today() -> date:
     """Returns the date of a release: that of SOURCE_DATE_EPOCH, by which builds can be repeated, or today."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return datetime.fromtimestamp(int(given), timezone.utc).date() if given.isdecimal() else date.today()
+    is_time = given.isdecimal() and FIRST_TIME <= int(given) <= LAST_TIME
+    return datetime.fromtimestamp(int(given), timezone.utc).date() if is_time else date.today()
 
 
 @dataclass(frozen=True)
