@@ -18,7 +18,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant_value
-from pillion.ops import AvgPool2dUp, BatchMatmul, Conv2d, Linear, Lut, Normalize, Softmax, WideAdd
+from pillion.ops import Add, AvgPool2dUp, BatchMatmul, Conv2d, Linear, Lut, Normalize, Softmax
 from pillion.ops.compare_select import ArgMax, Compare, TopPlaces, TopValues, Where
 from pillion.ops.detections import Detections
 from pillion.ops.example_values import float_value, make_op, random_like, value
@@ -91,7 +91,7 @@ def block(tokens: int, size: int, heads: int) -> Iterator[Op]:
     stream, branch = wide("x", (tokens, size), 0.001), value("b", (tokens, size), 0.05)
     gain = constant_value("weights", RNG.uniform(0.5, 1.5, size).astype(np.float32))
     norm = make_op(Normalize, value("y", (), 0.03), x=stream, weights=gain)
-    total = make_op(WideAdd, wide("y", (), 0.0011), a=stream, b=branch)
+    total = make_op(Add, wide("y", (), 0.0011), a=stream, b=branch, low=-(2**15), high=2**15 - 1)
     each = size // heads
     yield from (norm, linear(tokens, size, 3 * size), product(heads, tokens, each, tokens))
     yield from (softmax(heads, tokens, tokens), product(heads, tokens, tokens, each))
@@ -170,7 +170,7 @@ NETS: dict[str, tuple[tuple[Op, ...], tuple[type[Op], ...]]] = {
         (*svdf(40, 64, 10), *svdf(64, 64, 10), linear(1, 64, 4)),
         (SvdfMemory,),
     ),
-    "transformer block, 37 tokens of 192": (tuple(block(37, 192, 3)), (WideAdd, Normalize)),
+    "transformer block, 37 tokens of 192": (tuple(block(37, 192, 3)), (Add, Normalize)),
     "uint8 Inception block, 17x17x192": (tuple(inception()), (AvgPool2dUp,)),
     "uint8 segmentation head, 17x17 to 129x129x21": (tuple(segments()), (ResizeBilinearFloat,)),
     "segmentation, the class of each of 64x64 pixels": (tuple(pixels()), (ArgMax,)),

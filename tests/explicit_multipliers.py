@@ -18,7 +18,7 @@ SCALED: list[type[ScaledOp]] = [cls for cls in ALL_OPS if issubclass(cls, Scaled
 def examples(cls: type[Op]) -> list[ScaledOp]:
     """The examples of a class, as ops of which multipliers are known; programs of others have int8 activations."""
     scaled = [op for op in cls.examples() if isinstance(op, ScaledOp)]
-    return [op for op in scaled if op.results[0].dtype is not DType.INT16]
+    return [op for op in scaled if DType.INT16 not in {v.dtype for v in (*op.operands, *op.results)}]
 
 
 def with_given(op: ScaledOp, **fields: Any) -> ScaledOp:

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows of two operands and a result, each of 8 or 16 bits: a loop for each of the widths that there are. Who includes this has
  * `params`, and defines `elements`, which makes one row. */
+#include "dot.h"
+#include "dot16.h"
 #include "pillion/wide.h"
 
 PILLION_INLINE void elements(const params *p, const void *a, int32_t a_bytes, const void *b, int32_t b_bytes, void *y,
@@ -23,11 +25,17 @@ static void wide_row(const params *p, const void *a, const void *b, void *y) {
 }
 
 PILLION_INLINE void wide_rows(const params *p, const int8_t *a, const int8_t *b, int8_t *y) {
+    int8_t *const first = y;
     for (int32_t n = 0; n < p->rows; n++) {
         wide_row(p, a, b, y);
         a += p->a_row_step * p->a_bytes;
         b += p->b_row_step * p->b_bytes;
         y += p->count * p->y_bytes;
+    }
+    if (p->y_bytes == 2) {
+        pillion_dsp_clamp_16((int16_t *)first, p->rows * p->count, p->low, p->high);
+    } else {
+        pillion_dsp_clamp(first, p->rows * p->count, p->low, p->high);
     }
 }
 

@@ -71,15 +71,16 @@ static void centred(const params *p, const int16_t *a, const int16_t *b, int16_t
 void pillion_wide_add_mve(const params *p, const void *a, const void *b, void *y, void *scratch) {
     (void)scratch;
     const int32_t is_half = p->offset_low == 0 && p->shift < 0 && p->offset_high == 1 << (-p->shift - 1);
-    if (!is_half || (p->b_bytes & p->y_bytes) != 2) {
+    if (is_half && (p->b_bytes & p->y_bytes) == 2) {
+        const int16_t *first = a, *second = b;
+        int16_t *to = y;
+        for (int32_t row = 0; row < p->rows; row++, first += p->a_row_step, second += p->b_row_step, to += p->count) {
+            centred(p, first, second, to);
+        }
+    } else {
         wide_rows(p, a, b, y);
-        return;
     }
-    const int16_t *first = a, *second = b;
-    int16_t *to = y;
-    for (int32_t row = 0; row < p->rows; row++, first += p->a_row_step, second += p->b_row_step, to += p->count) {
-        centred(p, first, second, to);
-    }
+    wide_clamp(p, y);
 }
 
 #endif

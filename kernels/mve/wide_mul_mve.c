@@ -36,6 +36,7 @@ typedef pillion_wide_mul_mve_params params;
 void pillion_wide_mul_mve(const params *p, const void *a, const void *b, void *y, void *scratch) {
     (void)scratch;
     wide_rows(p, a, b, y);
+    wide_clamp(p, y);
 }
 
 #endif

@@ -2,6 +2,9 @@
  * Rows of two operands and a result, each of 8 or 16 bits: a loop for each of the widths that there are. Who includes this has `params`, FOUR
  * (a loop over four elements at a time, by how operands are loaded and results stored), RESULT (the vector that is stored) and NUMBERS (what
  * its loops read beside `p`, `a`, `b` and `y`). */
+#include "bytes.h"
+#include "halves.h"
+
 #define WIDE(q, x) "vldrh.s32 " q ", [%[" x "]], #8\n"
 #define BYTES(q, x) "vldrb.s32 " q ", [%[" x "]], #4\n"
 #define TO_WIDE "vstrh.32 " RESULT ", [%[y]], #8\n"
@@ -28,6 +31,14 @@ static void of_one_wide(const params *p, const int8_t *a, const int8_t *b, int8_
 static void of_bytes(const params *p, const int8_t *a, const int8_t *b, int8_t *y) {
     NUMBERS;
     FOUR(BYTES("q0", "a"), BYTES("q1", "b"), TO_WIDE);
+}
+
+static void wide_clamp(const params *p, void *y) {
+    if (p->y_bytes == 2) {
+        pillion_mve_clamp_16(y, p->rows * p->count, p->low, p->high);
+    } else {
+        pillion_mve_clamp(y, p->rows * p->count, p->low, p->high);
+    }
 }
 
 static void wide_rows(const params *p, const int8_t *a, const int8_t *b, int8_t *y) {

@@ -13,7 +13,7 @@ void pillion_wide_add(const pillion_wide_add_params *p, const void *a, const voi
             const int64_t first = pillion_element(a, p->a_bytes, a_first + i * p->a_step);
             const int64_t second = pillion_element(b, p->b_bytes, b_first + i * p->b_step);
             const int64_t sum = first * p->a_multiplier + second * p->b_multiplier + offset;
-            pillion_put(y, p->y_bytes, at, sum >> p->places);
+            pillion_put(y, p->y_bytes, at, sum >> p->places, p->low, p->high);
         }
         a_first += pillion_walk(p->axes, p->extent, p->a_row_step, a_at);
         b_first += pillion_walk(p->axes, p->extent, p->b_row_step, b_at);

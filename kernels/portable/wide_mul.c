@@ -13,7 +13,7 @@ void pillion_wide_mul(const pillion_wide_mul_params *p, const void *a, const voi
             const int32_t second = pillion_element(b, p->b_bytes, b_first + i * p->b_step) - p->b_zp;
             const int32_t shifted = (int32_t)((uint32_t)second << p->left);
             const int64_t product = (int64_t)(first * p->multiplier) * shifted + INT64_C(0x80000000);
-            pillion_put(y, p->y_bytes, at, (product >> 32) + p->out_zp);
+            pillion_put(y, p->y_bytes, at, (product >> 32) + p->out_zp, p->low, p->high);
         }
         a_first += pillion_walk(p->axes, p->extent, p->a_row_step, a_at);
         b_first += pillion_walk(p->axes, p->extent, p->b_row_step, b_at);

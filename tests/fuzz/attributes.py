@@ -11,7 +11,6 @@ from fuzz.choices import Choices
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape
 from pillion.ops import Calculation, Function, Lut, Relation
-from pillion.ops.wide_lut import NAMED
 
 
 def attributes(cls: type[Op], choices: Choices, x: Shape) -> dict[str, Any]:
@@ -128,7 +127,5 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "falls": _flag,
     "centred": lambda choices, x: not choices.one_in(3),
     "eps": lambda choices, x: choices.pick((1e-5, 0.0, 1e-3, 1.0)),
-    "sign": lambda choices, x: choices.pick((1, -1)),
-    "function": lambda choices, x: choices.pick(sorted(NAMED, key=str)),
     "to": lambda choices, x: choices.pick((DType.INT32, DType.FLOAT32, DType.UINT8)),
 }

@@ -30,7 +30,6 @@ from pillion.ops import (
     Function,
     Linear,
     Lut,
-    Lut16,
     Magnitude,
     MaxPool2d,
     Normalize,
@@ -40,12 +39,9 @@ from pillion.ops import (
     Slice,
     TransposeConv2d,
     Where,
-    WideAdd,
-    WideLut,
-    WideMul,
 )
-from pillion.ops.elementwise import Binary
-from pillion.ops.wide_lut import ENTRIES, NAMED
+from pillion.ops.elementwise import Binary, ScaledBinary
+from pillion.ops.lut_interpolation import ENTRIES
 
 Recipe = Callable[[Grower, Any], Value]
 
@@ -63,6 +59,8 @@ def unary(rank: int | None = None) -> Recipe:
 
 
 def lookup(grower: Grower, cls: type[Lut]) -> Value:
+    if grower.choices.one_in(4):
+        return wide_lookup(grower, cls)
     x = grower.held()
     return grower.lookup(x, attributes(cls, grower.choices, x.shape))
 
@@ -104,6 +102,8 @@ def without(shape: Shape, axis: int) -> tuple[int, ...] | None:
 
 
 def pair(grower: Grower, cls: type[Binary]) -> Value:
+    if issubclass(cls, ScaledBinary) and grower.choices.one_in(4):
+        return wide_pair(grower, cls)
     a = grower.held()
     b = partner(grower, a, cls.quantization is Quantization.SHARED)
     if cls is Div and not b.is_constant and grower.choices.one_in(2):
@@ -157,39 +157,38 @@ def sloped(grower: Grower, cls: type[Prelu]) -> Value:
     return grower.put(cls, DType.INT8, grower.own_quant(x), fit=True, x=x, slope=slope)
 
 
-def wide_pair(grower: Grower, cls: type[WideAdd | WideMul]) -> Value:
+def wide_pair(grower: Grower, cls: type[ScaledBinary]) -> Value:
     """A sum, difference or product of an operand of 16 bits and one of 8 or 16; a result of either."""
     x, scale = grower.held(), grower.choices.pick((2.0**-11, 0.0007, 2.0**-7))
     wide = recurrent_ops.remembered(grower, narrowed(grower, x.shape), scale)
     if grower.choices.one_in(3):
         x = recurrent_ops.remembered(grower, x.shape, 0.003)
-    is_swapped = grower.choices.one_in(2) and (cls is WideAdd or x.dtype is DType.INT16)
-    a, b = (x, wide) if is_swapped else (wide, x)
+    a, b = (x, wide) if grower.choices.one_in(2) else (wide, x)
     dtype = grower.choices.pick((DType.INT8, DType.INT16))
     low, high = dtype.bounds
-    quant = PerTensor(
-        grower.choices.pick((0.05, 2.0**-5)) * 256 / (high - low + 1), grower.choices.pick((low, 0, high))
-    )
-    return grower.put(cls, dtype, quant, a=a, b=b, **attributes(cls, grower.choices, a.shape))
+    levels = (high - low + 1) // 256
+    quant = PerTensor(grower.choices.pick((0.05, 2.0**-5)) / levels, grower.choices.pick((low, 0, high)))
+    fields = attributes(cls, grower.choices, a.shape)
+    bounds = {"low": fields.pop("low") * levels, "high": fields.pop("high") * levels + levels - 1}
+    return grower.put(cls, dtype, quant, a=a, b=b, **fields, **bounds)
 
 
-def wide_lookup(grower: Grower, cls: type[WideLut]) -> Value:
+def wide_lookup(grower: Grower, cls: type[Lut]) -> Value:
     """A function that has a name, or any table."""
     x = recurrent_ops.remembered(grower, grower.held().shape, grower.choices.pick((2.0**-11, 0.0007)))
-    function, table = grower.choices.pick((*sorted(NAMED, key=str), Function.TABLE)), None
-    if function is Function.TABLE:
+    quant = PerTensor(
+        grower.choices.pick((2.0**-15, 0.0001)), grower.choices.pick((0, 0, -(2**15), 2**15 - 1))
+    )
+    if grower.choices.one_in(4):
         rng = np.random.default_rng(grower.choices.integer(0, 999))
         table = constant_value(grower.name("table"), rng.integers(-(2**15), 2**15, ENTRIES).astype(np.int16))
-    quant = PerTensor(grower.choices.pick((2.0**-15, 0.0001)), grower.choices.pick((0, -(2**15), 2**15 - 1)))
-    return grower.put(cls, DType.INT16, quant, x=x, table=table, function=function)
-
-
-def lookup_of_16_bits(grower: Grower, cls: type[Lut16]) -> Value:
-    """Sigmoid, tanh or leaky relu of symmetric 16-bit numbers."""
-    x = recurrent_ops.remembered(grower, grower.held().shape, grower.choices.pick((2.0**-11, 0.0007)))
-    function = grower.choices.pick((Function.SIGMOID, Function.TANH, Function.LEAKY_RELU))
-    alpha = ATTRIBUTES["alpha"](grower.choices, x.shape) if function is Function.LEAKY_RELU else 0.0
-    return grower.put(cls, DType.INT16, PerTensor(2.0**-15), x=x, function=function, alpha=alpha)
+        return grower.put(cls, DType.INT16, quant, x=x, table=table, function=Function.TABLE)
+    fields = attributes(cls, grower.choices, x.shape)
+    if grower.choices.one_in(2):  # one that LiteRT has, too
+        function = grower.choices.pick((Function.SIGMOID, Function.TANH, Function.LEAKY_RELU))
+        alpha = ATTRIBUTES["alpha"](grower.choices, x.shape) if function is Function.LEAKY_RELU else 0.0
+        fields = {"function": function, "alpha": alpha}
+    return grower.put(cls, DType.INT16, quant, x=x, **fields)
 
 
 def normalize_axes(grower: Grower, cls: type[Normalize]) -> Value:
@@ -339,10 +338,6 @@ SPECIAL: dict[type[Op], Recipe] = {
     Prelu: sloped,
     Normalize: normalize_axes,
     Magnitude: magnitude,
-    WideAdd: wide_pair,
-    WideMul: wide_pair,
-    WideLut: wide_lookup,
-    Lut16: lookup_of_16_bits,
     Concat: joined,
     Slice: slice_of,
     Reshape: reshape,

@@ -14,7 +14,8 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, TensorType, Value, constant_value
 from pillion.ir.verify import verify_graph
 from pillion.ops import Pad, Requantize, Reshape, Scan, Slice
-from pillion.ops.wide_add import TYPES, requantize_by_adding_zero
+from pillion.ops.elementwise import requantize_by_adding_zero
+from pillion.ops.wide_arithmetic import TYPES
 from pillion.passes.int8_io import int8_io
 
 

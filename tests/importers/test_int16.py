@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import pillion
 from pillion.ir.precision_choice import PrecisionChoice
 from pillion.ir.types import DType
-from pillion.ops import Conv2d, WideAdd
+from pillion.ops import Add, Conv2d
 
 
 class Residual(nn.Module):
@@ -118,7 +118,7 @@ def test_a_name_widens_what_it_names_and_its_operands() -> None:
     program = compiled("residual", int16=("stem",))
     convolutions = [op for op in program.graph.ops if isinstance(op, Conv2d)]
     assert [op.y.dtype for op in convolutions] == [DType.INT16]
-    sums = [op for op in program.graph.ops if isinstance(op, WideAdd)]
+    sums = [op for op in program.graph.ops if isinstance(op, Add) and op.is_wide]
     assert DType.INT8 in {sums[-1].y.dtype, program.graph.ops[-1].operands[0].dtype}
 
 

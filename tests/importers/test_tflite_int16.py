@@ -19,7 +19,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
-from pillion.ops import Add, Clamp, Conv2d, Linear, Lut16, Mul, Requantize, Softmax, Sub
+from pillion.ops import Add, Clamp, Conv2d, Linear, Lut, Mul, Requantize, Softmax, Sub
 from pillion.ops.example_values import make_op, random_like
 from pillion.ops.softmax16 import OUTPUT_16
 from pillion.ops.unary_functions import Function
@@ -115,13 +115,13 @@ def random_chain(seed: int) -> Graph:
             ops.append(make_op((Add, Sub, Mul)[kind], y, a=x, b=other, **BOUNDS))
         elif kind == 3:
             alpha = float(np.float32(rng.uniform(-1, 2)))
-            ops.append(make_op(Lut16, y, x=x, function=Function.LEAKY_RELU, alpha=alpha))
+            ops.append(make_op(Lut, y, x=x, function=Function.LEAKY_RELU, alpha=alpha))
         elif kind == 4:
             ops.append(make_op(Requantize, y, x=x, to=DType.INT16))
         else:
             function = (Function.SIGMOID, Function.TANH)[seed % 2]
             y = Value(y.name, TensorType((), DType.INT16, OUTPUT_16))
-            ops.append(make_op(Lut16, y, x=x, function=function))
+            ops.append(make_op(Lut, y, x=x, function=function))
         (x,) = ops[-1].results
     ops.append(make_op(Softmax, Value("shares", TensorType((), DType.INT16, OUTPUT_16)), x=x))
     return Graph("chain", (first,), tuple(ops), (*(op.results[0] for op in ops),), Arithmetic.TFLITE)
@@ -140,9 +140,9 @@ def test_random_chains_have_the_bytes_of_litert_and_are_read_back(seed: int) -> 
 @pytest.mark.parametrize("code", ["RELU", "RELU6"])
 def test_relus_change_the_scale_as_litert_does(code: str) -> None:
     x, y = wide("x", (1, 4001), 0.0007), wide("y", (1, 4001), 0.0004)
-    raw = changed(emit(graph_of(Lut16(x=x, y=y, function=Function.LEAKY_RELU, alpha=0.5))), renamed(code))
+    raw = changed(emit(graph_of(Lut(x=x, y=y, function=Function.LEAKY_RELU, alpha=0.5))), renamed(code))
     inputs = [random_like(x)]
-    assert [op.kind for op in read(raw).ops] == ["lut_16", "clamp"]
+    assert [op.kind for op in read(raw).ops] == ["lut", "clamp"]
     np.testing.assert_array_equal(read(raw).reference(*inputs)[0], run_litert(raw, *inputs)[0])
 
 
@@ -228,7 +228,7 @@ def test_functions_of_every_16_bit_number(function: Function, tmp_path: Path) ->
     every: Array = np.arange(-(2**15), 2**15).astype(np.int16).reshape(16, 4096)
     x, y = wide("x", every.shape, 0.0003), Value("y", TensorType(every.shape, DType.INT16, OUTPUT_16))
     path = tmp_path / "net.tflite"
-    path.write_bytes(emit(graph_of(Lut16(x=x, y=y, function=function))))
+    path.write_bytes(emit(graph_of(Lut(x=x, y=y, function=function))))
     program, (wanted,) = pillion.compile(str(path), target="cortex-m33"), run_litert(path.read_bytes(), every)
     for executor in ("reference", "host", "mps2-an505"):
         found = np.asarray(program.run(every, on=executor))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from pillion.errors import PillionError
@@ -12,7 +13,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.text import to_text
 from pillion.ir.verify import verify_graph
-from pillion.ops import ALL_OPS, Add, Clamp, Segment, parse
+from pillion.ops import ALL_OPS, KINDS, Add, Clamp, Segment, graph_json, parse
 from pillion.ops.example_values import random_like
 
 EXAMPLES = [
@@ -62,6 +63,18 @@ def test_bad_text_names_its_line(line: str, complaint: str) -> None:
         parse(f"graph g arithmetic=tflite\ninput x: int8[2] @(0.1, 0)\n{line}\n")
     assert "line 3" in str(error.value)
     assert complaint in str(error.value)
+
+
+def test_ops_of_other_versions_are_named() -> None:
+    """Earlier versions had an op of its own for 16-bit sums."""
+    graph = alone(next(Add.examples()))
+    with pytest.raises(PillionError, match="no op is called `wide_add`"):
+        parse(to_text(graph).replace(" add(", " wide_add("))
+    record = graph_json.pack(graph, lambda data: None).replace(b'"add"', b'"wide_add"')
+    source = graph_json.GraphSource(lambda number, size: np.zeros(size, np.uint8), KINDS)
+    with pytest.raises(PillionError, match="no op is called `wide_add`") as error:
+        graph_json.unpack(record, source)
+    assert error.value.help == "compile the model again"
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,6 @@ OF_NUMBERS = {
     "squared_difference",
     "magnitude",
     "integer_arithmetic",
-    "wide_add",
-    "wide_lut",
-    "wide_mul",
 }
 """Kinds that no kernel of the runtime's library computes."""
 HAVE_NONE = {"div", "resize_nearest", "resize_bilinear", "softmax", *OF_NUMBERS}

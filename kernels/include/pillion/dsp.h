@@ -312,7 +312,7 @@ void pillion_transpose_s8_dsp(const pillion_transpose_s8_dsp_params *p, const in
 typedef struct {
     int32_t rows, count, a_row_step, b_row_step;
     int32_t a_bytes, b_bytes, y_bytes;
-    int32_t a_multiplier, b_multiplier, offset_high, offset_low, left, right;
+    int32_t a_multiplier, b_multiplier, offset_high, offset_low, left, right, low, high;
 } pillion_wide_add_dsp_params;
 void pillion_wide_add_dsp(const pillion_wide_add_dsp_params *p, const void *a, const void *b, void *y, void *scratch);
 
@@ -320,7 +320,7 @@ void pillion_wide_add_dsp(const pillion_wide_add_dsp_params *p, const void *a, c
 typedef struct {
     int32_t rows, count, a_row_step, b_row_step;
     int32_t a_bytes, b_bytes, y_bytes;
-    int32_t a_zp, b_zp, multiplier, left, out_zp;
+    int32_t a_zp, b_zp, multiplier, left, out_zp, low, high;
 } pillion_wide_mul_dsp_params;
 void pillion_wide_mul_dsp(const pillion_wide_mul_dsp_params *p, const void *a, const void *b, void *y, void *scratch);
 

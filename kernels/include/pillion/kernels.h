@@ -241,19 +241,19 @@ typedef struct {
 } pillion_add_s8_params;
 void pillion_add_s8(const pillion_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
-/* y = (a * a_multiplier + b * b_multiplier + offset) >> places, saturated; elements are of 1 or 2 bytes. y may be
+/* y = clamp((a * a_multiplier + b * b_multiplier + offset) >> places, low, high); elements are of 1 or 2 bytes. y may be
  * an operand of the same element type. */
 typedef struct {
     PILLION_BROADCAST_FIELDS
-    int32_t a_bytes, b_bytes, y_bytes, a_multiplier, b_multiplier, offset_high, offset_low, places;
+    int32_t a_bytes, b_bytes, y_bytes, a_multiplier, b_multiplier, offset_high, offset_low, places, low, high;
 } pillion_wide_add_params;
 void pillion_wide_add(const pillion_wide_add_params *p, const void *a, const void *b, void *y, void *scratch);
 
-/* y = ((a - a_zp) * multiplier * ((b - b_zp) << left) + 2^31) >> 32, and out_zp more, saturated; both factors have 32 bits.
+/* y = clamp((((a - a_zp) * multiplier * ((b - b_zp) << left) + 2^31) >> 32) + out_zp, low, high); both factors have 32 bits.
  * Elements are of 1 or 2 bytes. y may be an operand of the same element type. */
 typedef struct {
     PILLION_BROADCAST_FIELDS
-    int32_t a_bytes, b_bytes, y_bytes, a_zp, b_zp, multiplier, left, out_zp;
+    int32_t a_bytes, b_bytes, y_bytes, a_zp, b_zp, multiplier, left, out_zp, low, high;
 } pillion_wide_mul_params;
 void pillion_wide_mul(const pillion_wide_mul_params *p, const void *a, const void *b, void *y, void *scratch);
 

@@ -415,6 +415,7 @@ typedef struct {
     int32_t a_bytes, b_bytes, y_bytes;
     int32_t a_low, a_high, b_low, b_high, offset_low, offset_high;
     int32_t shift; /* 16 less than the places */
+    int32_t low, high;
 } pillion_wide_add_mve_params;
 void pillion_wide_add_mve(const pillion_wide_add_mve_params *p, const void *a, const void *b, void *y, void *scratch);
 
@@ -422,7 +423,7 @@ void pillion_wide_add_mve(const pillion_wide_add_mve_params *p, const void *a, c
 typedef struct {
     int32_t rows, count, a_row_step, b_row_step;
     int32_t a_bytes, b_bytes, y_bytes;
-    int32_t a_zp, b_zp, multiplier, left, out_zp;
+    int32_t a_zp, b_zp, multiplier, left, out_zp, low, high;
 } pillion_wide_mul_mve_params;
 void pillion_wide_mul_mve(const pillion_wide_mul_mve_params *p, const void *a, const void *b, void *y, void *scratch);
 

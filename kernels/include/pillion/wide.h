@@ -11,10 +11,9 @@ PILLION_INLINE int32_t pillion_element(const void *x, int32_t bytes, int32_t at)
     return bytes == 2 ? ((const int16_t *)x)[at] : ((const int8_t *)x)[at];
 }
 
-/* Saturates. */
-PILLION_INLINE void pillion_put(void *y, int32_t bytes, int32_t at, int64_t level) {
-    const int32_t most = bytes == 2 ? INT16_MAX : INT8_MAX;
-    const int32_t held = level > most ? most : level < -most - 1 ? -most - 1 : (int32_t)level;
+/* y[at] = clamp(level, low, high) */
+PILLION_INLINE void pillion_put(void *y, int32_t bytes, int32_t at, int64_t level, int32_t low, int32_t high) {
+    const int32_t held = level > high ? high : level < low ? low : (int32_t)level;
     if (bytes == 2) {
         ((int16_t *)y)[at] = (int16_t)held;
     } else {

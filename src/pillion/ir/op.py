@@ -74,7 +74,7 @@ class Op:
     kind: ClassVar[str] = ""
     quantization: ClassVar[Quantization] = Quantization.OWN
     takes_int16: ClassVar[bool] = False
-    """Whether there is an op with 16-bit operands and a 16-bit result; not all have kernels of their own."""
+    """Whether operands and the result may have 16 bits."""
     real_constants: ClassVar[tuple[str, ...]] = ()
     """Operands that are real constants even in an integer graph; the op quantizes them itself."""
 
@@ -155,6 +155,10 @@ class Op:
 
         Every class whose reference requantizes declares this."""
         return iter(())
+
+    def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
+        """Whether the op computes in a 16-bit arithmetic of our own, which other runtimes lack."""
+        return False
 
     @property
     def why_explicit(self) -> str:

@@ -23,7 +23,6 @@ from pillion.ops.linear import Linear
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.lut import Lut
-from pillion.ops.lut_16 import Lut16
 from pillion.ops.magnitude import Magnitude
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
@@ -40,15 +39,12 @@ from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.unary_functions import Function
-from pillion.ops.wide_add import WideAdd
-from pillion.ops.wide_lut import WideLut
-from pillion.ops.wide_mul import WideMul
 from pillion.registry import REGISTRY
 
 ALL_OPS: tuple[type[Op], ...] = (
     *(Conv2d, DepthwiseConv2d, TransposeConv2d, Linear, BatchMatmul),
-    *(Add, WideAdd, WideLut, WideMul, Sub, SquaredDifference, Magnitude),
-    *(Mul, Div, Minimum, Maximum, Lut, Lut16, Prelu, Clamp),
+    *(Add, Sub, SquaredDifference, Magnitude),
+    *(Mul, Div, Minimum, Maximum, Lut, Prelu, Clamp),
     *(AvgPool2d, AvgPool2dUp, MaxPool2d),
     *(Mean, ReduceSum, ReduceMax, ReduceMin),
     *(ResizeNearest, ResizeBilinear, ResizeBilinearFloat),
@@ -80,10 +76,10 @@ def parse(source: str) -> Graph:
 __all__ = ["ALL_OPS", "KINDS", "Add", "ArgMax", "ArgMin", "AvgPool2d", "AvgPool2dUp", "BatchMatmul"]
 __all__ += ["Calculation", "Cast", "Clamp", "Compare", "Concat", "Conv2d", "DepthwiseConv2d", "Dequantize"]
 __all__ += ["Detections", "Div", "EmbeddingBag", "Flip", "Function", "Gather", "IntegerArithmetic"]
-__all__ += ["L2Normalize", "Linear", "LogSoftmax", "LstmCell", "LstmOutput", "Lut", "Lut16", "Magnitude"]
+__all__ += ["L2Normalize", "Linear", "LogSoftmax", "LstmCell", "LstmOutput", "Lut", "Magnitude"]
 __all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "Normalize", "Op", "Pad", "Prelu", "Quantize"]
 __all__ += ["ReduceMax", "ReduceMin", "ReduceSum", "Region", "Relation", "Requantize", "Reshape"]
 __all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "Scan", "Segment", "Slice", "Softmax"]
 __all__ += ["SquaredDifference", "Sub", "SvdfMemory", "SvdfOutput", "TopPlaces", "TopValues", "Transpose"]
-__all__ += ["TransposeConv2d", "Where", "WideAdd", "WideLut", "WideMul", "flatten_ops", "split_into_tiles"]
+__all__ += ["TransposeConv2d", "Where", "flatten_ops", "split_into_tiles"]
 __all__ += ["has_repeats", "listed_ops", "op_run_counts", "parse", "unroll_for_format", "unroll_loops"]

@@ -4,16 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pillion.ir import numerics
-from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
+from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, require_same_quant
-from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.example_values import ZERO_POINTS, example_pairs, in_16_bits, make_op, value
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
+from pillion.ops.example_values import BROADCASTS, ZERO_POINTS, example_pairs, in_16_bits, make_op, value
 from pillion.ops.rowwise import RowWise
+from pillion.ops.wide_arithmetic import (
+    TYPES,
+    WidePair,
+    WideProduct,
+    WideSum,
+    Widths,
+    has_16_bits,
+    in_litert_form,
+    wide_example_value,
+)
 
 ADD_LEFT_SHIFT = 20
 """Headroom in bits of the sum of two rescaled int8 operands."""
@@ -36,9 +46,6 @@ def level_steps(value: Value) -> int:
 
 class Binary(RowWise):
     """The base class of elementwise ops with two operands."""
-
-    has_litert_form_of_16_bits: ClassVar[bool] = False
-    """Whether LiteRT's arithmetic covers int16 operands and results with zero point 0."""
 
     a: Value = operand()
     b: Value = operand()
@@ -66,7 +73,7 @@ class Binary(RowWise):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         shared = cls.quantization is Quantization.SHARED
-        for is_wide in (False, True) if cls.has_litert_form_of_16_bits else (False,):
+        for is_wide in (False, True) if cls.takes_int16 else (False,):
             for number, a, b, ratio in example_pairs(shared):
                 scale = a.scale * 1.5 if ratio != 0.5 else 0.125
                 y = a.like("y") if shared else value("y", (), scale, ZERO_POINTS[(number + 3) % 4])
@@ -81,11 +88,104 @@ class Binary(RowWise):
                 yield make_op(cls, y, a=a, b=b, **({} if shared else {**low, **high}))
 
 
-class AddOrSub(Binary, ScaledOp):
+class ScaledBinary(Binary, ScaledOp):
+    """The base class of sums and products. If an operand or the result has 16 bits, widths may differ, and the arithmetic
+    is our own, unless LiteRT's is wanted and has a form (`wide_arithmetic`)."""
+
+    takes_int16 = True
+
+    low: int = -128
+    high: int = 127
+    wide_examples: ClassVar[tuple[Widths, ...]] = ()
+    """Which of two operands and a result have 16 bits in examples."""
+    wide_ratios: ClassVar[tuple[float, float, float]] = (1.0, 0.31, 1.5)
+    """The ranges of their operands and results."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether an operand or the result has 16 bits, and the others 8 or 16."""
+        return has_16_bits((self.a, self.b, self.y))
+
+    def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
+        return self.is_wide and not in_litert_form(arithmetic, (self.a, self.b, self.y))
+
+    @property
+    def wide(self) -> WidePair:
+        """The op in our own 16-bit arithmetic."""
+        raise NotImplementedError
+
+    @property
+    def in_width_order(self) -> dict[str, Any]:
+        """The tensors as the fields of a `WidePair`."""
+        is_swapped = self.a.dtype.size_bytes < self.b.dtype.size_bytes
+        a, b = (self.b, self.a) if is_swapped else (self.a, self.b)
+        return {"a": a, "b": b, "y": self.y, "is_swapped": is_swapped}
+
+    def infer(self) -> TensorType:
+        inferred = super().infer()
+        return TensorType(inferred.shape, self.y.dtype) if self.is_wide else inferred
+
+    def check(self) -> None:
+        if not self.is_wide:
+            super().check()
+        elif self.given:
+            raise self.refuse(
+                "16-bit ops have the multipliers of their scales", f"{len(self.given)} are given"
+            )
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        if self.has_own_int16_form(arithmetic):
+            self.wide.check_scales()
+        else:
+            super().check_scales(arithmetic)
+
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        """Yields the largest integers of int8 operands, and of LiteRT's 16-bit form; our own requantizes none."""
+        if not self.has_own_int16_form(Arithmetic.TFLITE):
+            yield self.largest_sum
+
+    @property
+    def largest_sum(self) -> tuple[int, int]:
+        """The largest integer that is requantized, and the shift of its multiplier."""
+        raise NotImplementedError
+
+    def scaled(self, arithmetic: Arithmetic, *operands: Array) -> Int64Array:
+        """Returns the result's levels with multipliers, not saturated and without its zero point."""
+        raise NotImplementedError
+
+    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+        if self.has_own_int16_form(arithmetic):
+            levels = self.wide.levels(operands)
+        else:
+            levels = self.scaled(arithmetic, *operands) + self.y.zero_point
+        return np.clip(levels, self.low, self.high).astype(self.y.dtype.numpy)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from super().examples()
+        for number, (a_shape, b_shape) in enumerate(BROADCASTS):
+            for types in cls.wide_examples[number % 2 :: 2]:
+                parts = zip("aby", (a_shape, b_shape, ()), types, cls.wide_ratios, strict=True)
+                a, b, y = (
+                    wide_example_value(name, shape, TYPES[wide], number + index, ratio)
+                    for index, (name, shape, wide, ratio) in enumerate(parts)
+                )
+                low, high = y.dtype.bounds
+                yield make_op(
+                    cls,
+                    y,
+                    a=a,
+                    b=b,
+                    low=low if number % 3 or y.zero_point == high else y.zero_point,
+                    high=high,
+                )
+
+
+class AddOrSub(ScaledBinary):
     """The base class of a + b and a - b: both operands are rescaled to a common scale with 20 bits of headroom,
     then to the result's scale. The three multipliers are those of a, of b, and of the result."""
 
-    has_litert_form_of_16_bits = True
+    wide_examples = ((0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))
 
     sign: ClassVar[int] = 1
 
@@ -94,8 +194,9 @@ class AddOrSub(Binary, ScaledOp):
         """The headroom of the operands in bits."""
         return ADD_LEFT_SHIFT_16 if self.a.dtype is DType.INT16 else ADD_LEFT_SHIFT
 
-    low: int = -128
-    high: int = 127
+    @property
+    def wide(self) -> WideSum:
+        return WideSum(**self.in_width_order, sign=self.sign)
 
     @property
     def rescale(self) -> tuple[Multiplier, Multiplier, Multiplier]:
@@ -126,11 +227,11 @@ class AddOrSub(Binary, ScaledOp):
         first, second, out = (m.real for m in self.given)
         return first * out * 2**self.left_shift, self.sign * second * out * 2**self.left_shift
 
-    def largest_sums(self) -> Iterator[tuple[int, int]]:
-        """Yields bounds for both operands: half of the common scale each, or their full range with explicit
-        multipliers."""
+    @property
+    def largest_sum(self) -> tuple[int, int]:
+        """The bound for both operands: half of the common scale each, or their full range with explicit multipliers."""
         reach = level_steps(self.a) << self.left_shift
-        yield 2 * reach if self.given else reach, self.rescale[2].shift
+        return 2 * reach if self.given else reach, self.rescale[2].shift
 
     @property
     def is_identity(self) -> bool:
@@ -140,42 +241,46 @@ class AddOrSub(Binary, ScaledOp):
         sums = self.keeps(self.a, self.b, 0.0) or (self.sign == 1 and self.keeps(self.b, self.a, 0.0))
         return sums and (self.low, self.high) == self.y.dtype.bounds
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+    def scaled(self, arithmetic: Arithmetic, *operands: Array) -> Int64Array:
         first, second, out = self.rescale
         a, b = (
             numerics.requantize((x.astype(np.int64) - v.zero_point) << self.left_shift, m.mantissa, m.shift)
             for x, v, m in zip(operands, (self.a, self.b), (first, second), strict=True)
         )
-        total = numerics.requantize(a + type(self).sign * b, out.mantissa, out.shift)
-        return np.clip(total + self.y.zero_point, self.low, self.high).astype(self.y.dtype.numpy)
+        return numerics.requantize(a + self.sign * b, out.mantissa, out.shift)
 
 
 @op("add")
 class Add(AddOrSub):
-    """Adds two tensors: a + b."""
+    """Adds two tensors: a + b. If one of them, or the result, has 16 bits, the 64-bit sum is rounded once, half up; with
+    `tflite` arithmetic, three 16-bit tensors with zero point 0 are added as in LiteRT."""
 
-    takes_int16 = True
+
+def requantize_by_adding_zero(x: Value, y: Value, name: str, source: str = "") -> Add:
+    """Returns an op that requantizes between 8 and 16 bits: a sum with a row of zeros."""
+    zeros = constant_value(name, np.zeros(x.shape[-1:], np.int8), PerTensor(x.scale, 0))
+    low, high = y.dtype.bounds
+    return Add(a=x, b=zeros, y=y, low=low, high=high, source=source)
 
 
 @op("sub")
 class Sub(AddOrSub):
-    """Subtracts one tensor from another: a - b."""
-
-    takes_int16 = True
+    """Subtracts one tensor from another: a - b. 16 bits are as in `add`."""
 
     sign = -1
 
 
 @op("mul")
-class Mul(Binary, ScaledOp):
-    """Multiplies two tensors: a · b. Under `tflite` the ratio of the scales is computed in float32."""
+class Mul(ScaledBinary):
+    """Multiplies two tensors: a · b. With `tflite` arithmetic the ratio of the scales is computed in float32. If an operand
+    or the result has 16 bits, the 64-bit product is rounded once, half up, unless LiteRT's arithmetic covers it as in `add`."""
 
-    has_litert_form_of_16_bits = True
+    wide_examples = ((0, 0, 1), (1, 0, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0), (0, 1, 1))
+    wide_ratios = (0.2, 0.31, 1.5)
 
-    takes_int16 = True
-
-    low: int = -128
-    high: int = 127
+    @property
+    def wide(self) -> WideProduct:
+        return WideProduct(**self.in_width_order)
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
         """Returns the multiplier of the product of two integers."""
@@ -189,29 +294,27 @@ class Mul(Binary, ScaledOp):
             ),
         )
 
-    def largest_sums(self) -> Iterator[tuple[int, int]]:
-        yield level_steps(self.a) ** 2, self.multiplier(Arithmetic.CMSIS_NN).shift
+    @property
+    def largest_sum(self) -> tuple[int, int]:
+        return level_steps(self.a) ** 2, self.multiplier(Arithmetic.CMSIS_NN).shift
 
     @property
     def is_identity(self) -> bool:
-        """Whether an operand is multiplied by one. Explicit multipliers are not examined."""
-        if self.given:
+        """Whether an operand is multiplied by one. Explicit multipliers are not examined; 16-bit ones are not exact."""
+        if self.given or self.is_wide:
             return False
         products = self.keeps(self.a, self.b, 1.0) or self.keeps(self.b, self.a, 1.0)
         return products and (self.low, self.high) == self.y.dtype.bounds
 
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
+    def scaled(self, arithmetic: Arithmetic, *operands: Array) -> Int64Array:
         a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         m = self.multiplier(arithmetic)
-        scaled = numerics.requantize(a * b, m.mantissa, m.shift)
-        return np.clip(scaled + self.y.zero_point, self.low, self.high).astype(self.y.dtype.numpy)
+        return numerics.requantize(a * b, m.mantissa, m.shift)
 
 
 class Extremum(Binary):
     """The base class of minimum and maximum. They compare integers directly, so operands and result share their
     parameters."""
-
-    has_litert_form_of_16_bits = True
 
     beyond: ClassVar[int] = 0
     """The int8 value that never wins the comparison."""

@@ -297,6 +297,8 @@ class _Unpacker:
 
     def op(self, held: Json) -> Op:
         kind, operands, results, attributes, source, *multipliers = held
+        if kind not in self.source.kinds:
+            raise ValueError(f"no op is called `{kind}`")
         cls = self.source.kinds[kind]
         hints = get_type_hints(cls)
         if {*operands, *results} != {*operand_fields(cls), *result_fields(cls)}:

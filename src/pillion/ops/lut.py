@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unary functions. In int8 each is a lookup table of 256 entries, so all share one kernel."""
+"""Unary functions. In int8 each is a lookup table of 256 entries, so all share one kernel; in 16 bits tables are
+interpolated."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, optional_operand
 from pillion.ir.types import Array, DType, Value, constant_value
+from pillion.ops import lut_interpolation, lut_tflite16
 from pillion.ops.example_values import ZERO_POINTS, make_op, value
+from pillion.ops.lut_interpolation import Reals
 from pillion.ops.lut_tflite import tflite_entries
 from pillion.ops.rowwise import Unary
 from pillion.ops.unary_functions import Function
-
-Reals = NDArray[np.float64]
+from pillion.ops.wide_arithmetic import has_16_bits, in_litert_form, wide_example_value
 
 
 def _sigmoid(x: Reals) -> Reals:
@@ -61,7 +63,11 @@ class Lut(Unary):
 
     Under `cmsis-nn` the table holds the function in double precision, rounded half away from zero after the
     zero point is added. Under `tflite` the functions that LiteRT has follow its kernels; that arithmetic lacks
-    the others."""
+    the others.
+
+    In 16 bits the table holds the results for every 256th level, and results between two entries are interpolated and
+    rounded half up. Under `tflite`, sigmoid, tanh and leaky relu of tensors with zero point 0 follow LiteRT's int16
+    kernels, the first two if the result has steps of 2^-15."""
 
     takes_int16 = True
 
@@ -74,8 +80,14 @@ class Lut(Unary):
     def check(self) -> None:
         if (self.function is Function.TABLE) != (self.table is not None):
             raise self.refuse("`table` goes with the function `table`, and only with it", self.function.value)
-        if self.table is not None and (self.table.shape, self.table.dtype) != ((256,), DType.INT8):
-            raise self.refuse("a table has 256 int8 entries", repr(self.table))
+        is_wide = self.x.dtype is DType.INT16
+        count, dtype = (lut_interpolation.ENTRIES, DType.INT16) if is_wide else (256, DType.INT8)
+        if self.table is not None and (self.table.shape, self.table.dtype) != ((count,), dtype):
+            raise self.refuse(f"a table has {count} {dtype.value} entries", repr(self.table))
+
+    def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
+        in_litert = in_litert_form(arithmetic, (self.x, self.y)) and lut_tflite16.has_function(self)
+        return has_16_bits((self.x, self.y)) and not in_litert
 
     def entries(self, arithmetic: Arithmetic) -> NDArray[np.int8]:
         """Returns the table: the results for -128, -127, … 127."""
@@ -93,16 +105,35 @@ class Lut(Unary):
         return numerics.clamp_to_int8(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
 
     @property
+    def line_ends(self) -> NDArray[np.int16]:
+        """The table in 16 bits: the results for -32768, -32512, … 32768."""
+        if self.table is not None:
+            return self.table.constant.astype(np.int16)
+        return lut_interpolation.tabulate(lambda x: REAL[self.function](x, self), self.x, self.y)
+
+    @property
     def is_identity(self) -> bool:
-        """Whether the table maps every number to itself."""
-        same = self.x.is_quantized and self.x.type == self.y.type
+        """Whether the table maps every int8 number to itself."""
+        same = self.x.is_quantized and self.x.type == self.y.type and self.x.dtype is DType.INT8
         return same and np.array_equal(self.entries(Arithmetic.CMSIS_NN), np.arange(-128, 128))
 
+    def largest_sums(self) -> Iterator[tuple[int, int]]:
+        if has_16_bits((self.x, self.y)) and not self.has_own_int16_form(Arithmetic.TFLITE):
+            yield from lut_tflite16.largest_sums(self)
+
     def check_scales(self, arithmetic: Arithmetic) -> None:
-        self.entries(arithmetic)
+        if not has_16_bits((self.x, self.y)):
+            self.entries(arithmetic)
+        elif not self.has_own_int16_form(arithmetic):
+            lut_tflite16.check_scales(self)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        return self.entries(arithmetic)[operands[0].astype(np.int64) + 128]
+        levels = operands[0].astype(np.int64)
+        if self.has_own_int16_form(arithmetic):
+            return lut_interpolation.interpolate(self.line_ends, levels)
+        if self.x.dtype is DType.INT16:
+            return lut_tflite16.reference(self, levels)
+        return self.entries(arithmetic)[levels + 128]
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -119,3 +150,10 @@ class Lut(Unary):
                     )
                 }
             yield make_op(cls, value("y", (), *fixed), x=x, function=function, **options)
+            wide = wide_example_value("x", (2, 3, 7), DType.INT16, number, 1.0)
+            y = wide_example_value("y", (), DType.INT16, number + 1, 0.25)
+            if function is Function.TABLE:
+                ends = np.random.default_rng(7).integers(-(2**15), 2**15, lut_interpolation.ENTRIES)
+                options = {"table": constant_value("table", ends.astype(np.int16))}
+            yield make_op(cls, y, x=wide, function=function, **options)
+        yield from (make_op(cls, y, **fields) for y, fields in lut_tflite16.examples())

@@ -10,7 +10,7 @@ from pillion.errors import warn
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Value
+from pillion.ir.types import DType, Value
 from pillion.ops.formats import Dequantize, Requantize
 from pillion.ops.lut import Lut
 from pillion.ops.movement import Concat, Reshape, Slice, Transpose
@@ -50,7 +50,7 @@ def _concat_step_counts(result: Value, makers: Makers, arithmetic: Arithmetic) -
                 _producer_before_moves(producer.x, makers) or producer,
                 round(255 * producer.x.scale / producer.y.scale),
             )
-        elif isinstance(producer, Lut):
+        elif isinstance(producer, Lut) and producer.y.dtype is DType.INT8:
             entries = producer.entries(arithmetic)
             yield producer, int(entries.max()) - int(entries.min())
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from pillion.ir import numerics
 from pillion.ir.graph import Graph, UniqueNames
-from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, operand_fields
 from pillion.ir.types import (
     BYTES,
@@ -23,7 +22,6 @@ from pillion.ir.types import (
     integer_name,
 )
 from pillion.ops import (
-    Add,
     Cast,
     Clamp,
     Dequantize,
@@ -31,25 +29,15 @@ from pillion.ops import (
     Function,
     Linear,
     Lut,
-    Lut16,
-    Mul,
     Pad,
     Quantize,
     Requantize,
     Reshape,
     Scan,
     Slice,
-    Sub,
-    WideAdd,
-    WideLut,
-    WideMul,
 )
 from pillion.ops.conv import Convolution
-from pillion.ops.elementwise import AddOrSub
-from pillion.ops.lut import REAL
-from pillion.ops.lut_16 import is_litert_function
-from pillion.ops.wide_add import WideBinary, requantize_by_adding_zero
-from pillion.ops.wide_lut import NAMED, tabulate_16_bit
+from pillion.ops.elementwise import requantize_by_adding_zero
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
 
@@ -67,11 +55,6 @@ class _IntegerConversion:
         self.int8_of: dict[Value, Value] = {}
         self.same: dict[Value, Value] = {}
         self.ops: list[Op] = []
-        layers = (op for op in graph.ops if isinstance(op, (Convolution, Linear)))
-        made = (graph.producers.get(op.x) for op in layers)
-        reads_16_bits = any(isinstance(op, Dequantize) and op.x.dtype is DType.INT16 for op in made)
-        self.is_wide_litert = graph.arithmetic is Arithmetic.TFLITE and reads_16_bits
-        """Whether 16-bit layers have LiteRT's arithmetic; 16-bit sums and states between 8-bit layers have our own."""
 
     def run(self) -> Graph:
         for op in self.graph.ops:
@@ -186,41 +169,12 @@ class _IntegerConversion:
         if isinstance(op, Lut) and op.function is Function.CLAMP:
             low, high = clamp_levels(op, y)
             new_op = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
-        if DType.INT16 in {v.dtype for v in (*new_op.operands, y)}:
-            new_op = self.as_16_bit_op(new_op)
+            if DType.INT16 in (new_op.x.dtype, y.dtype):
+                rescaled = self.requantize_value(new_op.x, y.type.quant, op.source, y.dtype)
+                new_op = new_op.substitute({new_op.x: rescaled})
         require_sums_fit_32_bits(new_op)
         self.ops.append(new_op)
         return y
-
-    def as_16_bit_op(self, op: Op) -> Op:
-        """Returns the 16-bit form of an op; a clamp that it does not take becomes an op behind it."""
-        if self.has_litert_form(op):
-            if not isinstance(op, Lut):
-                return op
-            return Lut16(x=op.x, y=op.y, function=op.function, alpha=op.alpha, source=op.source)
-        if isinstance(op, Lut) and op.table is None and op.function not in NAMED:
-            entries = tabulate_16_bit(lambda x: REAL[op.function](x, op), op.x, op.y)
-            table = constant_value(self.names.fresh(f"{op.name}_table"), entries)
-            return WideLut(x=op.x, table=table, y=op.y, source=op.source)
-        if isinstance(op, Clamp) and op.x.type.quant != op.y.type.quant:
-            rescaled = self.requantize_value(op.x, op.y.type.quant, op.source, DType.INT16)
-            return op.substitute({op.x: rescaled})
-        wide = as_16_bit_op(op)
-        if not isinstance(wide, WideBinary):
-            return wide
-        low, high, y = op.attributes["low"], op.attributes["high"], wide.y
-        if (low, high) == y.dtype.bounds:
-            return wide
-        sums = y.like(self.names.fresh(f"{y.name}_unclamped"))
-        self.ops.append(wide.substitute({y: sums}))
-        return Clamp(x=sums, y=y, low=low, high=high, source=op.source)
-
-    def has_litert_form(self, op: Op) -> bool:
-        """Whether LiteRT's arithmetic is wanted, and has an op on symmetric 16-bit tensors."""
-        values = [*op.operands, *op.results]
-        is_symmetric = all(v.dtype is DType.INT16 and not v.zero_point for v in values)
-        has_form = isinstance(op, AddOrSub | Mul) or (isinstance(op, Lut) and is_litert_function(op))
-        return self.is_wide_litert and is_symmetric and has_form
 
     def requantize_value(self, value: Value, quant: object, source: str, dtype: DType = DType.INT8) -> Value:
         """Requantizes a value; between 8 and 16 bits by adding zero; returns it unchanged if it has these
@@ -230,26 +184,13 @@ class _IntegerConversion:
         made_type = TensorType(value.shape, dtype, quant)  # type: ignore[arg-type]  # per tensor, as all activations
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
         requantize: Op = Requantize(x=value, y=y, to=dtype, source=source)
-        if DType.INT16 in (value.dtype, dtype) and not self.is_wide_litert:
+        if DType.INT16 in (value.dtype, dtype) and not self.graph.arithmetic.is_tflite:
             requantize = requantize_by_adding_zero(
                 value, y, self.names.fresh(f"{value.name}_nothing"), source
             )
         require_sums_fit_32_bits(requantize)
         self.ops.append(requantize)
         return y
-
-
-def as_16_bit_op(op: Op) -> Op:
-    """Returns the 16-bit form of an op if one of its tensors has 16 bits, else the op itself."""
-    match op:
-        case Add() | Sub():
-            return WideAdd(a=op.a, b=op.b, y=op.y, sign=type(op).sign, source=op.source)
-        case Mul():
-            wider = sorted((op.a, op.b), key=lambda v: -v.dtype.size_bytes)
-            return WideMul(a=wider[0], b=wider[1], y=op.y, source=op.source)
-        case Lut():
-            return WideLut(x=op.x, table=op.table, y=op.y, function=op.function, source=op.source)
-    return op
 
 
 def covering_quant(values: Sequence[Value]) -> PerTensor:

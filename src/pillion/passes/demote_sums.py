@@ -7,32 +7,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pillion.ir.graph import Graph
-from pillion.ir.numerics import clamp_to_int8
+from pillion.ir.numerics import Arithmetic, clamp_to_int8
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerTensor, Value, constant_value
 from pillion.ops import (
-    Add,
     Concat,
-    Function,
     Lut,
-    Mul,
     Normalize,
     Requantize,
     Reshape,
     Scan,
     Slice,
-    Sub,
     Transpose,
-    WideAdd,
-    WideLut,
-    WideMul,
     has_repeats,
 )
-from pillion.ops.wide_add import STEPS, STEPS_IN_LOOPS
-from pillion.ops.wide_lut import as_int8_table
+from pillion.ops.elementwise import AddOrSub, ScaledBinary
+from pillion.ops.lut_interpolation import as_int8_table
+from pillion.ops.wide_arithmetic import STEPS, STEPS_IN_LOOPS
 
-WIDE = (WideAdd, WideLut, WideMul)
 MOVES = (Concat, Reshape, Slice, Normalize, Transpose)
 """Ops that keep the type of their operand."""
 
@@ -40,47 +33,50 @@ MOVES = (Concat, Reshape, Slice, Normalize, Transpose)
 def demote_sums(graph: Graph) -> Graph:
     """Turns 16-bit sums, products, functions, moves and carried values into 8-bit ones, for formats and
     runtimes without 16 bits. 256 values (128 in loops) become one int8 value."""
-    demoted = set(_values_to_demote(graph))
+    arithmetic = graph.arithmetic
+    demoted = set(_values_to_demote(graph, arithmetic))
     wide_states = [
         state.before for state in graph.states if state.after in demoted and state.before.dtype is DType.INT16
     ]
-    narrowing = _Int8Demotion(STEPS_IN_LOOPS if has_repeats(graph) or wide_states else STEPS)
-    return narrowing.narrow_graph(
-        graph, narrowing.narrow_replacements(_values_to_demote(graph, wide_states)), keeps_outputs=True
-    )
+    narrowing = _Int8Demotion(arithmetic, STEPS_IN_LOOPS if has_repeats(graph) or wide_states else STEPS)
+    values = _values_to_demote(graph, arithmetic, wide_states)
+    return narrowing.narrow_graph(graph, narrowing.narrow_replacements(values), keeps_outputs=True)
 
 
-def _values_to_demote(graph: Graph, known: Iterable[Value] = ()) -> list[Value]:
-    """Lists the 16-bit values to demote: results of 16-bit ops, moved values, values carried by loops."""
+def _values_to_demote(graph: Graph, arithmetic: Arithmetic, known: Iterable[Value] = ()) -> list[Value]:
+    """Lists the 16-bit values to demote: results of ops in our own 16-bit form, moved values, values carried by loops."""
     demoted = dict.fromkeys(known)
     for op in graph.ops:
         if isinstance(op, Scan):
-            inside = set(_values_to_demote(op.body, _demoted_loop_inputs(op, demoted)))
+            inside = set(
+                _values_to_demote(op.body, arithmetic, _demoted_loop_inputs(op, arithmetic, demoted))
+            )
             result_pairs = zip((*op.stacked, *op.last), op.body.outputs, strict=True)
             demoted |= dict.fromkeys(y for y, result in result_pairs if result in inside)
-            demoted |= dict.fromkeys(op.initial[at] for at in _demoted_carried_values(op))
-        elif isinstance(op, WIDE) or (isinstance(op, MOVES) and set(op.operands) & set(demoted)):
+            demoted |= dict.fromkeys(op.initial[at] for at in _demoted_carried_values(op, arithmetic))
+        elif op.has_own_int16_form(arithmetic) or (isinstance(op, MOVES) and set(op.operands) & set(demoted)):
             demoted |= dict.fromkeys(y for y in op.results if y.dtype is DType.INT16)
     return list(demoted)
 
 
-def _demoted_loop_inputs(op: Scan, wide: Iterable[Value]) -> list[Value]:
+def _demoted_loop_inputs(op: Scan, arithmetic: Arithmetic, wide: Iterable[Value]) -> list[Value]:
     """Lists the inputs of a loop's body that become 8-bit."""
     outer = (*op.sequences, *op.invariants)
     inner = (*op.elements, *op.fixed)
     wide_values = set(wide)
     read = [own for value, own in zip(outer, inner, strict=True) if value in wide_values]
-    return [*read, *(op.carried[at] for at in _demoted_carried_values(op))]
+    return [*read, *(op.carried[at] for at in _demoted_carried_values(op, arithmetic))]
 
 
-def _demoted_carried_values(op: Scan) -> list[int]:
+def _demoted_carried_values(op: Scan, arithmetic: Arithmetic) -> list[int]:
     """Lists the carried values of a loop that become 8-bit."""
-    demoted = set(_values_to_demote(op.body))
+    demoted = set(_values_to_demote(op.body, arithmetic))
     return [at for at, value in enumerate(op.next) if value in demoted]
 
 
 @dataclass(frozen=True)
 class _Int8Demotion:
+    arithmetic: Arithmetic
     steps: int
     """16-bit steps per 8-bit step."""
 
@@ -94,8 +90,8 @@ class _Int8Demotion:
         for old in graph.ops:
             looped = self.loop(old, narrow) if isinstance(old, Scan) else old
             op = looped.substitute({**narrow, **same})
-            if isinstance(old, WIDE):
-                op = _as_8_bit_op(op, old)
+            if old.has_own_int16_form(self.arithmetic):
+                op = self.as_8_bit_op(op, old)
                 if (
                     isinstance(op, Requantize)
                     and op.is_identity
@@ -115,7 +111,9 @@ class _Int8Demotion:
         """Demotes the body of a loop."""
         body = self.narrow_graph(
             op.body,
-            self.narrow_replacements(_values_to_demote(op.body, _demoted_loop_inputs(op, narrow))),
+            self.narrow_replacements(
+                _values_to_demote(op.body, self.arithmetic, _demoted_loop_inputs(op, self.arithmetic, narrow))
+            ),
             keeps_outputs=False,
         )
         return replace(op, body=body) if body is not op.body else op
@@ -138,29 +136,22 @@ class _Int8Demotion:
         levels: Array = np.clip(rounded, *DType.INT8.bounds).astype(np.int8)
         return levels
 
-
-def _as_8_bit_op(op: Op, wide: Op) -> Op:
-    """Returns the 8-bit form of a 16-bit op."""
-    match op:
-        case WideAdd():
-            return _as_8_bit_sum(op)
-        case WideMul():
-            return Mul(a=op.a, b=op.b, y=op.y, source=op.source)
-        case WideLut(table=None):
-            return Lut(x=op.x, table=None, y=op.y, function=op.function, source=op.source)
-        case WideLut(table=Value() as table) if isinstance(wide, WideLut):
-            entries = as_int8_table(wide.entries, op.x, op.y, (wide.x, wide.y))
-            int8_table = constant_value(table.name, entries)
-            return Lut(x=op.x, y=op.y, table=int8_table, function=Function.TABLE, source=op.source)
-    return op
+    def as_8_bit_op(self, op: Op, wide: Op) -> Op:
+        """Returns an op on 8-bit tensors with the attributes of the 16-bit op."""
+        if isinstance(op, ScaledBinary) and isinstance(wide, ScaledBinary):
+            if wide.y.dtype is DType.INT16:
+                low, high = self.levels(np.array([wide.low, wide.high])).tolist()
+                op = replace(op, low=low, high=high)
+            return Requantize(x=op.a, y=op.y, source=op.source) if _leaves(op) else op
+        if isinstance(op, Lut) and isinstance(wide, Lut) and op.table is not None:
+            entries = as_int8_table(wide.line_ends, op.x, op.y, (wide.x, wide.y))
+            return replace(op, table=constant_value(op.table.name, entries))
+        return op
 
 
-def _as_8_bit_sum(op: WideAdd) -> Op:
-    """Returns the 8-bit form of a sum or difference; a sum with zero becomes a requantize."""
+def _leaves(op: ScaledBinary) -> bool:
+    """Whether zero is added or subtracted, and the result not clamped."""
     is_nothing = (
-        op.b.is_constant and op.a.shape == op.y.shape and not np.any(op.b.constant != op.b.zero_point)
+        isinstance(op, AddOrSub) and op.b.is_constant and not np.any(op.b.constant != op.b.zero_point)
     )
-    if is_nothing:
-        return Requantize(x=op.a, y=op.y, source=op.source)
-    op_class = Add if op.sign == 1 else Sub
-    return op_class(a=op.a, b=op.b, y=op.y, source=op.source)
+    return is_nothing and op.a.shape == op.y.shape and (op.low, op.high) == op.y.dtype.bounds

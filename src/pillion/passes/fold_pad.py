@@ -5,7 +5,8 @@ import dataclasses
 
 from pillion.ir.op import Op
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
-from pillion.ops import Conv2d, DepthwiseConv2d, MaxPool2d, Pad, Requantize, WideAdd
+from pillion.ops import Add, Conv2d, DepthwiseConv2d, MaxPool2d, Pad, Requantize
+from pillion.ops.elementwise import is_constant_of
 
 
 @rewrite_pass(Conv2d, DepthwiseConv2d, MaxPool2d)
@@ -36,5 +37,7 @@ def fold_pad(op: Conv2d | DepthwiseConv2d | MaxPool2d, at: RewriteSweep) -> Repl
 
 def _conversion(op: Op | None) -> Op | None:
     """Returns the op if it requantizes, in one of both ways; this maps zero to zero."""
-    is_sum_with_zeros = isinstance(op, WideAdd) and op.b.data is not None and not op.b.data.any()
-    return op if isinstance(op, Requantize) or is_sum_with_zeros else None
+    if isinstance(op, Add):
+        is_plain = (op.low, op.high) == op.y.dtype.bounds and op.b.shape == op.a.shape[-1:]
+        return op if is_plain and is_constant_of(op.b, 0.0) else None
+    return op if isinstance(op, Requantize) else None

@@ -5,7 +5,8 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import clamp_to_int8
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops import Dequantize, Quantize
-from pillion.ops.wide_add import STEPS_IN_LOOPS, requantize_by_adding_zero
+from pillion.ops.elementwise import requantize_by_adding_zero
+from pillion.ops.wide_arithmetic import STEPS_IN_LOOPS
 
 
 def int16_io(graph: Graph) -> Graph:

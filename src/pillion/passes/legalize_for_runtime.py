@@ -10,7 +10,7 @@ from pillion.ops import flatten_ops
 from pillion.ops.movement import computes_in_16_bits
 from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
-from pillion.passes.demote_sums import WIDE, demote_sums
+from pillion.passes.demote_sums import demote_sums
 from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
 from pillion.passes.legalize_softmax import legalize_softmax
 
@@ -56,8 +56,9 @@ def refuse_16_bit_ops(graph: Graph, is_litert: bool = False) -> None:
     """Raises if layers and pools have 16 bits, as the user wished: that is not to be made coarser silently. In
     LiteRT's arithmetic they stay, unless an op between them has none."""
     ops = list(flatten_ops(graph.ops))
-    wide = [op for op in ops if computes_in_16_bits(op)]
-    refused = [op for op in ops if isinstance(op, WIDE)] if wide and is_litert else wide
+    own = [op for op in ops if op.has_own_int16_form(graph.arithmetic)]
+    wide = [op for op in ops if computes_in_16_bits(op) and op not in own]
+    refused = own if wide and is_litert else wide
     for op in refused:
         raise PillionError(
             f"{op.kind} `{op.name}` computes in 16 bits",

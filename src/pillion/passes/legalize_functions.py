@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
-from pillion.ir.types import PerTensor
+from pillion.ir.types import DType, PerTensor
 from pillion.ops import Lut, Requantize
 
 
@@ -10,7 +10,7 @@ from pillion.ops import Lut, Requantize
 def legalize_functions(op: Lut, at: RewriteSweep) -> Replacement:
     """Computes sigmoid and tanh in the steps that TFLite fixes (1/256, 1/128), and requantizes their results."""
     fixed = PerTensor(*op.function.fixed_output) if op.function.fixed_output else None
-    if fixed is None or op.y.type.quant in (fixed, None):
+    if fixed is None or op.y.type.quant in (fixed, None) or op.y.dtype is DType.INT16:
         return None
     fixed_value = op.y.like(at.names.fresh(f"{op.y.name}_usual"), quant=fixed)
     return [op.substitute({op.y: fixed_value}), Requantize(x=fixed_value, y=op.y, source=op.source)]

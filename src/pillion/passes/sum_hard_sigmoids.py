@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
-from pillion.ir.types import PerTensor, Value, constant_value
+from pillion.ir.types import DType, PerTensor, Value, constant_value
 from pillion.ops import Add, Function, Lut, Mul
 from pillion.ops.lut_tflite import activation_levels
 
@@ -18,7 +18,7 @@ def sum_hard_sigmoids(op: Lut, at: RewriteSweep) -> Replacement:
     """Turns a hard-sigmoid into a bounded x + 3 and a product with 1/6, for NPUs without the function.
 
     The sum's steps are six times those of the result, so only the sum rounds; the product is exact."""
-    if op.function is not Function.HARDSIGMOID:
+    if op.function is not Function.HARDSIGMOID or op.y.dtype is DType.INT16:
         return None
     steps = PerTensor(SPAN * op.y.scale, op.y.zero_point)
     total = op.y.like(at.names.fresh(f"{op.name}_sum"), quant=steps)

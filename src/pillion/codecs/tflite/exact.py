@@ -86,6 +86,11 @@ def accumulator_quantization(x: Value, weights: Value) -> Quant:
     return PerChannel(scales, 0) if isinstance(weights.type.quant, PerChannel) else PerTensor(scales[0])
 
 
+INT16_FORM = (
+    "LiteRT has sums, products and functions of 16 bits whose tensors are all int16 with zero point 0; its functions are "
+    "leaky relu, and sigmoid and tanh in steps of 2^-15"
+)
+
 UNSIGNED_BY = 128
 """The offset between uint8 numbers and the int8 numbers as which they are read."""
 

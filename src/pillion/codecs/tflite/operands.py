@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from pillion.codecs.tflite.exact import accumulator_quantization
+from pillion.codecs.tflite.exact import INT16_FORM, accumulator_quantization
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -138,6 +138,8 @@ def check_declared_shapes(call: ReadOperator, op: Op) -> Op:
     if (inferred.shape, inferred.dtype) != (declared.shape, declared.dtype):
         raise call.refuse(f"the result is {inferred.dtype.value}{list(inferred.shape)}", repr(declared))
     check_sizes(op)
+    if op.has_own_int16_form(Arithmetic.TFLITE):
+        raise call.refuse(INT16_FORM, ", ".join(map(repr, (*op.operands, *op.results))))
     op.check_scales(Arithmetic.TFLITE)
     if isinstance(op, (AddOrSub, SquaredDifference)) and op.rescale[2].shift > 0:
         raise call.refuse("LiteRT makes sums smaller: their multiplier is below 1", op.rescale[2].real)

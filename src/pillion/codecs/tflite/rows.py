@@ -156,10 +156,6 @@ def _lut_row(code: str, function: ops.Function, options: Any = None, **more: Any
     return Row(code, ops.Lut, options=options, fixed={"function": function}, **more)
 
 
-def _row_of_16_bits(code: str, function: ops.Function, options: Any = None, **more: Any) -> Row:
-    return Row(code, ops.Lut16, options=options, fixed={"function": function}, types=(DType.INT16,), **more)
-
-
 def _reduction_row(code: str, op: type[Any], types: tuple[DType, ...] = (DType.INT8,)) -> Row:
     fields = {"keepdims": "keep_dims"}
     return Row(code, op, options=tflite.ReducerOptions, fields=fields, numbers="axes", types=types)
@@ -202,10 +198,8 @@ ROWS = (
     _calculation_row("FLOOR_MOD", ops.Calculation.FLOOR_MOD),
     _calculation_row("BITWISE_XOR", ops.Calculation.XOR),
     _calculation_row("RIGHT_SHIFT", ops.Calculation.SHIFT_RIGHT),
-    _lut_row("LOGISTIC", ops.Function.SIGMOID),
-    _row_of_16_bits("LOGISTIC", ops.Function.SIGMOID),
-    _lut_row("TANH", ops.Function.TANH),
-    _row_of_16_bits("TANH", ops.Function.TANH),
+    _lut_row("LOGISTIC", ops.Function.SIGMOID, types=INT8_OR_16),
+    _lut_row("TANH", ops.Function.TANH, types=INT8_OR_16),
     _lut_row("HARD_SWISH", ops.Function.HARDSWISH, tflite.HardSwishOptions),
     _lut_row("GELU", ops.Function.GELU, tflite.GeluOptions, fixed_options={"approximate": False}),
     _lut_row("GELU", ops.Function.GELU_TANH, tflite.GeluOptions, fixed_options={"approximate": True}),
@@ -214,9 +208,12 @@ ROWS = (
     _lut_row("SQRT", ops.Function.SQRT),
     _lut_row("RSQRT", ops.Function.RSQRT),
     _lut_row("ABS", ops.Function.ABS, tflite.AbsOptions),
-    _lut_row("LEAKY_RELU", ops.Function.LEAKY_RELU, tflite.LeakyReluOptions, fields={"alpha": "alpha"}),
-    _row_of_16_bits(
-        "LEAKY_RELU", ops.Function.LEAKY_RELU, tflite.LeakyReluOptions, fields={"alpha": "alpha"}
+    _lut_row(
+        "LEAKY_RELU",
+        ops.Function.LEAKY_RELU,
+        tflite.LeakyReluOptions,
+        fields={"alpha": "alpha"},
+        types=INT8_OR_16,
     ),
     Row(
         "SOFTMAX",

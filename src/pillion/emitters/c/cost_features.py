@@ -48,8 +48,6 @@ from pillion.ops import (
     Transpose,
     TransposeConv2d,
     Where,
-    WideAdd,
-    WideMul,
 )
 from pillion.ops.conv import Convolution
 from pillion.ops.elementwise import Binary
@@ -301,7 +299,7 @@ def _detected(op: Detections) -> Features:
 SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     ((Transpose, Slice, Flip, Concat, Pad), _copied),
     (Gather, _gathered),
-    ((Binary, Prelu, Where, IntegerArithmetic, WideAdd, WideMul), _walked),
+    ((Binary, Prelu, Where, IntegerArithmetic), _walked),
     ((Reduction, ArgMax, ArgMin), _blocked),
     (Pool, pool_features),
     (TransposeConv2d, transpose_conv_features),

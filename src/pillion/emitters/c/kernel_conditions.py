@@ -111,6 +111,22 @@ def in_arithmetic(wanted: Arithmetic) -> Check[Any]:
     )
 
 
+def in_own_form(op: Op, arithmetic: Arithmetic) -> Verdict:
+    """Checks whether an op computes in our own 16-bit arithmetic."""
+    return _form(op, arithmetic, True, "16 bits in our own arithmetic")
+
+
+def in_litert_form(op: Op, arithmetic: Arithmetic) -> Verdict:
+    """Checks whether an op on 16-bit tensors computes as in LiteRT."""
+    return _form(op, arithmetic, False, "16 bits as in LiteRT")
+
+
+def _form(op: Op, arithmetic: Arithmetic, is_own: bool, requirement: str) -> Verdict:
+    types = ", ".join(v.dtype.value for v in (*op.operands, *op.results))
+    is_ok = op.has_own_int16_form(arithmetic) is is_own
+    return Verdict("form", is_ok, requirement, f"{types} in {arithmetic.value}")
+
+
 def fixed_point(op: Op, arithmetic: Arithmetic) -> Verdict:
     """Checks whether a layer is rescaled in fixed point; LiteRT rescales fully connected layers in double
     precision."""

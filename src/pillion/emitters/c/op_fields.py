@@ -52,7 +52,6 @@ MULTIPLIERS = {
     "out": "multiplier",
     "mean": "mean_multiplier",
     "back": "back",
-    "negative": "negative",
 }
 """Prefix of such fields → the attribute of the op that holds the multiplier."""
 

@@ -17,6 +17,7 @@ from pillion.emitters.pte.node import (
     no_exact_kernel_error,
 )
 from pillion.ir.op import Op
+from pillion.ops.movement import computes_in_16_bits
 
 Step = KernelCall | Delegate
 CallsOf = Callable[[Any, PteSettings], Sequence[Step]]
@@ -68,8 +69,6 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ops.L2Normalize: None,
     # Decomposed by `passes.compose_norms`.
     ops.Normalize: None,
-    # Demoted to 8 bits by `passes.demote_sums`.
-    **dict.fromkeys((ops.Lut16, ops.WideAdd, ops.WideLut, ops.WideMul)),
     # Legalized to one scale by `passes.legalize_embedding_bags`.
     ops.EmbeddingBag: None,
     # No kernel of the runtime: Sub and Mul round in between.
@@ -100,10 +99,11 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
 
 def steps(op: Op, settings: PteSettings) -> Sequence[Step]:
     """Returns the calls of an op, in order."""
-    row = TABLE.get(type(op))
-    if row is None:
+    row, is_wide = TABLE.get(type(op)), computes_in_16_bits(op)
+    if row is None or is_wide:
+        here = f"{op.kind} of 16 bits" if is_wide else op.kind
         raise no_exact_kernel_error(
-            op, "the ExecuTorch runtime has kernels for it", op.kind, "write C: -o folder/"
+            op, "the ExecuTorch runtime has kernels for it", here, "write C: -o folder/"
         )
     calls = row(op, settings)
     wrong = [call for call in calls if isinstance(call, KernelCall) and not call.has_signature]

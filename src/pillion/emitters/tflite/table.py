@@ -9,6 +9,7 @@ import numpy as np
 
 from pillion import ops
 from pillion.codecs.tflite.exact import (
+    INT16_FORM,
     bounds_as_min_max,
     inexact_op_error,
     int8_only,
@@ -53,6 +54,8 @@ def operators_of_op(op: Op) -> list[Node]:
     if reason := why_multipliers_explicit(op):
         rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
         raise inexact_op_error(op, rule, reason, FROM_SCALES)
+    if op.has_own_int16_form(Arithmetic.TFLITE):
+        raise inexact_op_error(op, INT16_FORM, ", ".join(map(repr, (*op.operands, *op.results))))
     if isinstance(op, Convolution) and op.given and set(op.given) != set(op.from_scales(Arithmetic.TFLITE)):
         return convolution_in_uint8(op, row(replace(op, given=())))
     return row(op)
@@ -76,6 +79,8 @@ def _require_scaled_sums_fit(op: ops.Linear) -> None:
 
 
 def _lut_nodes(op: ops.Lut) -> list[Node]:
+    if op.x.dtype is DType.INT16:
+        return WRITERS[ops.Lut](op)
     int8_only(op)
     tflite_entries(op)  # refuses what LiteRT would refuse or leave undefined
     match op.function:
@@ -216,8 +221,6 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.L2Normalize: _l2_normalize,
     # Decomposed by `passes.compose_norms`.
     ops.Normalize: None,
-    # Demoted to 8 bits by `passes.demote_sums`.
-    **dict.fromkeys((ops.WideAdd, ops.WideLut, ops.WideMul)),
     # Legalized to one scale by `passes.legalize_embedding_bags`.
     ops.EmbeddingBag: None,
     # Decomposed by `passes.compose_magnitudes`.

@@ -140,7 +140,7 @@ def _read_clamp(call: ReadOperator) -> list[Op]:
     low, high = activation_levels(call.code, y.quant, y.dtype)
     if y.dtype is DType.INT16 and x.quant != y.quant:
         slope = {"function": ops.Function.LEAKY_RELU, "alpha": 1.0}
-        x = chain.add(ops.Lut16, "rescaled", y.shape, y, x=x, **slope)
+        x = chain.add(ops.Lut, "rescaled", y.shape, y, x=x, **slope)
     chain.add(ops.Clamp, y, x.shape, y, x=x, low=low, high=high)
     return chain.ops
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_XY, INT16_XY, has_dtypes, in_arithmetic
+from pillion.emitters.c.kernel_conditions import INT8_XY, INT16_XY, has_dtypes, in_arithmetic, in_own_form
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR
 from pillion.emitters.c.portable.layers16 import has_one_scale
 from pillion.emitters.c.table_lookup import TableLookup
@@ -19,8 +19,8 @@ from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
 from pillion.ops.elementwise import Maximum, Minimum
 from pillion.ops.formats import Dequantize, Quantize, Requantize
-from pillion.ops.wide_add import TYPES
-from pillion.ops.wide_lut import WideLut
+from pillion.ops.lut import Lut
+from pillion.ops.wide_arithmetic import TYPES
 
 TABLES = {lib: TableLookup(lib, is_unsigned=lib in (DSP, MVE)) for lib in (PORTABLE, HOST, DSP, MVE)}
 
@@ -105,7 +105,12 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     *(
         library.kernel(
-            WideLut, "wide_lut", lambda op: {"table": op.entries}, requires=(INT16_XY,), in_place="x"
+            Lut,
+            "wide_lut",
+            lambda op: {"table": op.line_ends},
+            requires=(in_own_form,),
+            in_place="x",
+            name="wide_lut",
         )
         for library in (PORTABLE, MVE)
     ),

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -21,8 +22,9 @@ from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     INT8_ABY,
     Check,
+    OfOp,
     all_of,
-    has_dtypes,
+    in_own_form,
     in_place_same_shape,
     is_within,
     shifted_right,
@@ -34,10 +36,8 @@ from pillion.emitters.c.walk import few_walk_axes, rows_verdict
 from pillion.ir.numerics import INT32_MAX, MOST_PLACES, Arithmetic, wrap_to_32_bits
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, AddOrSub, Binary, Mul, Sub
+from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, AddOrSub, Binary, Mul, ScaledBinary, Sub
 from pillion.ops.squared_difference import SquaredDifference
-from pillion.ops.wide_add import TYPES, WideAdd
-from pillion.ops.wide_mul import WideMul
 
 ANY_BROADCAST = (INT8_ABY, few_walk_axes)
 
@@ -141,60 +141,61 @@ FACTORS = short_circuit(ROWS, has_factors)
 
 # --- 16 bits ----------------------------------------------------------------------------------------------------------
 
-WIDE_ABY = has_dtypes("a b y", *TYPES)
-WIDE_WALK = all_of(WIDE_ABY, few_walk_axes)
 BitsOf = Callable[[int], int]
 """The number of bits, without the sign, that a sum may have before a shift by a number of bits."""
+ROW_STEPS = ("a_row_step", "b_row_step")
+"""The fields of a walk in rows of contiguous elements."""
+ANY_STEPS = ("axes", *ROW_STEPS)
+"""The fields of a walk with any broadcasting."""
 
 
-def in_place_wide(op: WideAdd | WideMul) -> tuple[Value, ...]:
+WIDE_WALK = short_circuit(in_own_form, few_walk_axes)
+IN_ROWS = short_circuit(WIDE_WALK, rows_verdict)
+
+
+def in_place_wide(op: ScaledBinary) -> tuple[Value, ...]:
     """Returns the operands of the result's element type, whose memory it may overwrite."""
     return in_place_same_shape(op, *(v for v in (op.a, op.b) if v.dtype is op.y.dtype))
 
 
-def wide_multipliers(op: WideAdd) -> Params:
-    """Returns the factors of a 16-bit sum as parameters."""
-    return dict(zip(("a_multiplier", "b_multiplier"), op.multipliers, strict=True))
+def in_width_order(op: ScaledBinary) -> tuple[Value, Value]:
+    """Returns the operands, the wider one first."""
+    return op.wide.a, op.wide.b
 
 
-@dataclass(frozen=True)
-class OrderedSum:
-    """A sum with the wider operand first, and the multipliers in that order."""
-
-    op: WideAdd
-    multipliers: tuple[int, int]
-
-    @property
-    def operands(self) -> tuple[Value, Value]:
-        """The operands, the wider one first."""
-        return self.op.a, self.op.b
-
-    @property
-    def params(self) -> Params:
-        """The walk over both operands in rows, with their element sizes, as parameters."""
-        sizes = {"a_bytes": self.op.a.dtype.size_bytes, "b_bytes": self.op.b.dtype.size_bytes}
-        return {**operand_walk(self.op, {"a_row_step", "b_row_step"}), **sizes}
+def wide_walk(op: ScaledBinary, fields: Sequence[str] = ROW_STEPS) -> Params:
+    """Returns the walk over both operands, the wider one first, with their element sizes, as parameters."""
+    a, b = in_width_order(op)
+    sizes = {"a_bytes": a.dtype.size_bytes, "b_bytes": b.dtype.size_bytes}
+    return {**operand_walk(replace(op, a=a, b=b), fields), **sizes}
 
 
-def order_by_width(op: WideAdd) -> OrderedSum:
-    """Returns the sum with the wider operand first."""
-    first, second = op.multipliers
-    if op.a.dtype.size_bytes < op.b.dtype.size_bytes:
-        return OrderedSum(replace(op, a=op.b, b=op.a), (second, first))
-    return OrderedSum(op, (first, second))
+def wide_multipliers(op: AddOrSub) -> Params:
+    """Returns the factors and the constant of a 16-bit sum as parameters."""
+    first, second = op.wide.multipliers
+    high, low = high_and_low(op.wide.offset)
+    factors = {"a_multiplier": first, "b_multiplier": second, "places": op.wide.places}
+    return {**wide_walk(op, ANY_STEPS), **factors, "offset_high": high, "offset_low": low}
 
 
-def sum_condition(least: int, most: int, bits_of: BitsOf) -> Check[WideAdd]:
+def wide_factors(fields: Sequence[str], op: Mul) -> Params:
+    """Returns the factors of a 16-bit product as parameters."""
+    wide = op.wide
+    zeros = {"a_zp": wide.a.zero_point, "b_zp": wide.b.zero_point}
+    return {**wide_walk(op, fields), **zeros, "multiplier": wide.multiplier, "left": wide.left}
+
+
+def sum_condition(least: int, most: int, bits_of: BitsOf) -> Check[AddOrSub]:
     """Returns the condition of the element types, the broadcasting, the shift and the bits of a sum."""
 
-    def sum_fits(op: WideAdd) -> Verdict:
-        first, second = op.multipliers
-        corners = product(op.a.dtype.bounds, op.b.dtype.bounds)
-        sums = [a * first + b * second + op.offset for a, b in corners]
-        sum_bits, bits = max(max(sums), -min(sums) - 1).bit_length(), bits_of(op.places)
+    def sum_fits(op: AddOrSub) -> Verdict:
+        wide, (first, second) = op.wide, op.wide.multipliers
+        corners = product(wide.a.dtype.bounds, wide.b.dtype.bounds)
+        sums = [a * first + b * second + wide.offset for a, b in corners]
+        sum_bits, bits = max(max(sums), -min(sums) - 1).bit_length(), bits_of(wide.places)
         return Verdict("sum", sum_bits <= bits, f"below 2^{bits}", f"up to 2^{sum_bits}")
 
-    of_sum = all_of(rows_verdict, lambda op: is_within("places", op.places, least, most), sum_fits)
+    of_sum = all_of(rows_verdict, lambda op: is_within("places", op.wide.places, least, most), sum_fits)
     return short_circuit(WIDE_WALK, of_sum)
 
 
@@ -204,14 +205,14 @@ UPPER_WORD = sum_condition(32 - MOST_LEFT, MOST_PLACES, lambda places: 31 + min(
 """The operands can be shifted so far left that the result lies in the upper word of their sum."""
 
 
-def upper_word_params(op: WideAdd) -> Params:
+def upper_word_params(op: AddOrSub) -> Params:
     """Returns the parameters of a 16-bit sum by long multiplication."""
-    ordered_sum, left = order_by_width(op), max(32 - op.places, 0)
-    first, second = ordered_sum.multipliers
-    high, low = high_and_low(op.offset << left)
+    places = op.wide.places
+    left, (first, second) = max(32 - places, 0), op.wide.multipliers
+    high, low = high_and_low(op.wide.offset << left)
     return {
-        **ordered_sum.params,
-        **{"a_multiplier": first, "b_multiplier": second, "left": left, "right": max(op.places - 32, 0)},
+        **wide_walk(op),
+        **{"a_multiplier": first, "b_multiplier": second, "left": left, "right": max(places - 32, 0)},
         **{"offset_high": high, "offset_low": low},
     }
 
@@ -227,40 +228,45 @@ def split_32_bits(number: int) -> tuple[int, int]:
     return low, int(wrap_to_32_bits(number - low >> LOW_BITS))
 
 
-def halves_fit(op: WideAdd) -> Verdict:
+def halves_fit(op: AddOrSub) -> Verdict:
     """Checks whether products with lower halves, and the sum of the upper ones, fit 32 bits."""
-    parts = [abs(split_32_bits(number)[0]) for number in (*op.multipliers, op.offset)]
-    largest = parts[0] * -op.a.dtype.bounds[0] + parts[1] * -op.b.dtype.bounds[0] + parts[2]
+    wide = op.wide
+    parts = [abs(split_32_bits(number)[0]) for number in (*wide.multipliers, wide.offset)]
+    largest = parts[0] * -wide.a.dtype.bounds[0] + parts[1] * -wide.b.dtype.bounds[0] + parts[2]
     return Verdict("halves", largest <= INT32_MAX, "below 2^31", f"up to {largest}")
 
 
 IN_HALVES = short_circuit(sum_condition(LOW_BITS, LOW_BITS + 31, lambda places: LOW_BITS + 31), halves_fit)
 
 
-def halves_params(op: WideAdd) -> Params:
+def halves_params(op: AddOrSub) -> Params:
     """Returns the parameters of a 16-bit sum, with multipliers and offset in halves."""
-    ordered_sum = order_by_width(op)
-    parts = {}
-    for name, number in zip(("a", "b", "offset"), (*ordered_sum.multipliers, op.offset), strict=True):
+    wide, parts = op.wide, {}
+    for name, number in zip(("a", "b", "offset"), (*wide.multipliers, wide.offset), strict=True):
         parts[f"{name}_low"], parts[f"{name}_high"] = split_32_bits(number)
-    return {**ordered_sum.params, **parts, "shift": LOW_BITS - op.places}
+    return {**wide_walk(op), **parts, "shift": LOW_BITS - wide.places}
 
 
 def wide_kernels(
-    library: Library, params: Callable[[WideAdd], Params], requires: Check[WideAdd]
+    library: Library, params: OfOp[AddOrSub, Params], requires: Check[AddOrSub], *also: str
 ) -> tuple[Kernel, ...]:
-    """Returns the kernels of 16-bit sums and products in rows."""
-    in_rows = (short_circuit(WIDE_WALK, rows_verdict),)
+    """Returns the kernels of 16-bit sums and products of a library."""
+    common: Any = {"operands": in_width_order, "in_place": in_place_wide, "also": also}
+    is_portable = library is PORTABLE
+    factors = partial(wide_factors, ANY_STEPS if is_portable else ROW_STEPS)
     return (
-        library.kernel(
-            WideAdd,
-            "wide_add",
-            params,
-            requires=(requires,),
-            operands=lambda op: order_by_width(op).operands,
-            in_place=in_place_wide,
+        *(
+            library.kernel(op, "wide_add", params, requires=(requires,), name="wide_add", **common)
+            for op in (Add, Sub)
         ),
-        library.kernel(WideMul, "wide_mul", requires=in_rows, in_place=in_place_wide),
+        library.kernel(
+            Mul,
+            "wide_mul",
+            factors,
+            requires=(WIDE_WALK if is_portable else IN_ROWS,),
+            name="wide_mul",
+            **common,
+        ),
     )
 
 
@@ -274,12 +280,11 @@ KERNELS: tuple[Kernel, ...] = (
         requires=ANY_BROADCAST,
         in_place="a b",
     ),
-    PORTABLE.kernel(WideAdd, "wide_add", wide_multipliers, requires=(WIDE_WALK,), in_place=in_place_wide),
-    PORTABLE.kernel(WideMul, "wide_mul", requires=(WIDE_WALK,), in_place=in_place_wide),
+    *wide_kernels(PORTABLE, wide_multipliers, WIDE_WALK),
     *kernels_in_rows(SCALAR, MOST_SHIFT),
     *kernels_in_rows(DSP, MOST_SHIFT, "clamp"),
     *kernels_in_rows(HOST, 31),
-    *wide_kernels(DSP, upper_word_params, UPPER_WORD),
+    *wide_kernels(DSP, upper_word_params, UPPER_WORD, "clamp"),
     *(MVE.kernel(op, "add_s8", factor_params, requires=(FACTORS,), in_place="a b") for op in (Add, Sub)),
     *(
         MVE.kernel(

@@ -16,6 +16,7 @@ from pillion.emitters.c.kernel_conditions import (
     fixed_point,
     has_dtypes,
     in_arithmetic,
+    in_litert_form,
     is_within,
 )
 from pillion.emitters.c.kernel_library import PORTABLE
@@ -29,7 +30,8 @@ from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Requantize
 from pillion.ops.linear import Linear
-from pillion.ops.lut_16 import Lut16, input_factor, sigmoids
+from pillion.ops.lut import Lut
+from pillion.ops.lut_tflite16 import input_factor, sigmoids, slopes
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.softmax import Softmax
 from pillion.ops.softmax16 import exponentials, reciprocals
@@ -117,17 +119,26 @@ def linear_in_double(op: Linear) -> Params:
     return {"weights": weights, "bias": bias, "scale": op.ratios.copy()}
 
 
-def lut_routine(op: Lut16) -> str:
+def lut_routine(op: Lut) -> str:
     """Returns the routine of a 16-bit function."""
     return "leaky_relu_s16" if op.function is Function.LEAKY_RELU else "sigmoid_s16"
 
 
-def lut_params(op: Lut16) -> Params:
+def lut_params(op: Lut) -> Params:
     """Returns the parameters of a 16-bit function."""
     if op.function is Function.LEAKY_RELU:
-        return {"negative_sign": -1 if op.alpha < 0 else 1}
-    factor, right = input_factor(op.x.scale, op.is_tanh)
-    return {"factor": factor, "right": right, "is_tanh": int(op.is_tanh), "sigmoids": sigmoids()}
+        above, below = slopes(op)
+        return {
+            **{
+                "multiplier": above.mantissa,
+                "shift": above.shift,
+                "negative_sign": -1 if op.alpha < 0 else 1,
+            },
+            **{"negative_multiplier": below.mantissa, "negative_shift": below.shift},
+        }
+    is_tanh = op.function is Function.TANH
+    factor, right = input_factor(op.x.scale, is_tanh)
+    return {"factor": factor, "right": right, "is_tanh": int(is_tanh), "sigmoids": sigmoids()}
 
 
 def requantize_routine(op: Requantize) -> str:
@@ -171,12 +182,13 @@ KERNELS: tuple[Kernel, ...] = (
         name="linear_tflite_16",
     ),
     kernel_16(TransposeConv2d, "transpose_conv2d_s16", transposed_params, requires=LAYER_16),
-    *(kernel_16(op, "add_s16", requires=PAIR_16, in_place="a b") for op in (Add, Sub)),
-    *(kernel_16(op, f"{op.kind}_s16", requires=PAIR_16, in_place="a b") for op in (Mul, Minimum, Maximum)),
+    *(kernel_16(op, "add_s16", requires=(*PAIR_16, in_litert_form), in_place="a b") for op in (Add, Sub)),
+    kernel_16(Mul, "mul_s16", requires=(*PAIR_16, in_litert_form), in_place="a b"),
+    *(kernel_16(op, f"{op.kind}_s16", requires=PAIR_16, in_place="a b") for op in (Minimum, Maximum)),
     kernel_16(
         Requantize, requantize_routine, requantize_params, requires=(has_int16,), in_place=in_place_same_size
     ),
-    kernel_16(Lut16, lut_routine, lut_params, requires=(INT16_XY,), in_place="x"),
+    kernel_16(Lut, lut_routine, lut_params, requires=(INT16_XY, in_litert_form), in_place="x"),
     PORTABLE.kernel(Softmax, "softmax_s16", softmax_params, **SOFTMAX),
     kernel_16(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x"),
     kernel_16(MaxPool2d, "max_pool2d_s16", requires=(INT16_XY,)),

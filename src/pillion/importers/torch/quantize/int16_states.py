@@ -21,7 +21,7 @@ from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.types import DType
 from pillion.ops import Add
 from pillion.ops.normalize import MOST_ELEMENTS
-from pillion.ops.wide_add import STEPS_IN_LOOPS
+from pillion.ops.wide_arithmetic import STEPS_IN_LOOPS
 
 SMALLER = 1.2
 """Ratio of the state's scale to its change's from which int16 is used. (Measured: cells with remembering gates

@@ -22,7 +22,7 @@ from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 from pillion.importers.torch.train.trained_ranges import MinMaxRangeObserver
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Add
-from pillion.ops.wide_add import STEPS_IN_LOOPS
+from pillion.ops.wide_arithmetic import STEPS_IN_LOOPS
 
 ADDING = (*ARITHMETIC, normalize_axes)
 """Calls that compute 16-bit states."""

@@ -26,15 +26,11 @@ from pillion.ops import (
     LstmCell,
     LstmOutput,
     Lut,
-    Lut16,
     Quantize,
     ResizeBilinearFloat,
     SquaredDifference,
     SvdfMemory,
     SvdfOutput,
-    WideAdd,
-    WideLut,
-    WideMul,
 )
 
 Refusal = Callable[[Node], str]
@@ -97,9 +93,6 @@ NO_OPERATOR: Mapping[type[Op], str] = {
     Quantize: "the quantizer puts it where int8 begins",
     Dequantize: "the quantizer puts it where int8 ends",
     **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), "files of LiteRT have such layers"),
-    WideAdd: "sums become it where calibration says so (quantize/int16_sums.py)",
-    Lut16: "16-bit functions of .tflite files become it",
-    **dict.fromkeys((WideLut, WideMul), "what changes states of loops becomes it (quantize/int16_states.py)"),
     Detections: "files of LiteRT end in it",
     SquaredDifference: "files of LiteRT have it; in PyTorch it is a difference and a product",
     L2Normalize: "files of LiteRT have it; in PyTorch F.normalize has finer steps",

@@ -17,9 +17,8 @@ from pillion.importers.torch.rows.table import aten, lowers, unsupported_call_er
 from pillion.importers.torch.scalar_function import evaluate_steps
 from pillion.ir import numerics
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
-from pillion.ops import Clamp, Dequantize, Function, Lut, WideLut
-from pillion.ops.lut import Reals
-from pillion.ops.wide_lut import tabulate_16_bit
+from pillion.ops import Clamp, Dequantize, Function, Lut
+from pillion.ops.lut_interpolation import Reals, tabulate
 
 TABULATED = (
     *torch_operators(
@@ -121,9 +120,9 @@ def _int16_table_result(b: Builder, x: Value, output: PerTensor) -> Value:
     """The function's int16 result, from an interpolated table."""
     y = Value("y", TensorType(x.shape, DType.INT16, output))
     table = constant_value(
-        b.names.fresh(f"{b.hint}_table"), tabulate_16_bit(lambda reals: _function_values(b.node, reals), x, y)
+        b.names.fresh(f"{b.hint}_table"), tabulate(lambda reals: _function_values(b.node, reals), x, y)
     )
-    return b.emit(WideLut, x=x, table=table, dtype=DType.INT16, quant=output, name=f"{b.hint}_i16")
+    return b.emit(Lut, x=x, table=table, dtype=DType.INT16, quant=output, name=f"{b.hint}_i16")
 
 
 def _function_values(node: Any, reals: Reals) -> Reals:

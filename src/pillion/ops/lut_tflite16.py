@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookup tables under `tflite`: sigmoid, tanh and leaky relu of 16-bit tensors as LiteRT's kernels compute them, the first two
+by interpolation in a table of 256 entries, with results in steps of 2^-15."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pillion.ir import numerics
+from pillion.ir.numerics import Int64Array, Multiplier
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
+from pillion.ops.softmax16 import OUTPUT_16
+from pillion.ops.unary_functions import Function
+
+Lut = Any
+"""An op of the class `Lut`, whose module imports this one."""
+STEPS = 24
+"""Entries of the table of sigmoid(x) per unit of x."""
+FULL = 2**16
+"""The levels of the table: sigmoid(x) = 1 is the first beyond them."""
+INPUT_STEPS = 3 * 2**12
+"""Steps of the table's interpolation per unit of x, for tanh; those for sigmoid are of x / 2."""
+LARGEST_FACTOR = 2**16 - 1
+"""The largest factor whose products with 16-bit levels fit 32 bits."""
+
+MOST_RIGHT = 30
+"""The largest right shift with a rounding constant of 32 bits."""
+
+
+@cache
+def sigmoids() -> NDArray[np.uint16]:
+    """Returns the table of sigmoid at multiples of 1/24, of which each entry halves the error in the middle between it
+    and the next one."""
+
+    def level(at: float) -> float:
+        return FULL / (1 + math.exp(-at / STEPS))
+
+    entries = [
+        math.floor(level(i) - ((level(i) + level(i + 1)) / 2 - level(i + 0.5)) / 2 + 0.5) for i in range(255)
+    ]
+    return np.array([*entries, FULL - 1], np.uint16)
+
+
+def input_factor(scale: float, is_tanh: bool) -> tuple[int, int]:
+    """Returns the factor from levels to steps of the table, and the right shift behind it."""
+    power = round(math.log2(scale))
+    if abs(math.log2(scale) - power) <= 0.001 and 0 <= 12 + power <= is_tanh:
+        return 3 << (12 + power), 0
+    factor, right = scale * INPUT_STEPS, 0
+    while factor <= (2**15 - 1) / 2 and right <= 30:
+        factor, right = factor * 2, right + 1
+    if factor > LARGEST_FACTOR or right > MOST_RIGHT:
+        raise ValueError(f"operands of a 16-bit sigmoid or tanh in steps of {scale:.3g}")
+    return int(factor), right
+
+
+def has_function(op: Lut) -> bool:
+    """Whether LiteRT has a function in 16 bits, with results in these steps."""
+    fixed = op.function in (Function.SIGMOID, Function.TANH) and op.y.quant == OUTPUT_16
+    return fixed or op.function is Function.LEAKY_RELU
+
+
+def slopes(op: Lut) -> tuple[Multiplier, Multiplier]:
+    """Returns the scale of the operand over that of the result, in float32, for leaky relu; and the same with the absolute
+    slope of negative numbers."""
+    scale = np.float32(op.x.scale)
+    first, second = (
+        numerics.encode_multiplier(float(scale * np.float32(factor) / np.float32(op.y.scale)))
+        for factor in (1.0, abs(op.alpha))
+    )
+    return first, second
+
+
+def check_scales(op: Lut) -> None:
+    """Raises a ValueError if scales have no multiplier."""
+    if op.function is Function.LEAKY_RELU:
+        slopes(op)
+    else:
+        input_factor(op.x.scale, op.function is Function.TANH)
+
+
+def largest_sums(op: Lut) -> Iterator[tuple[int, int]]:
+    """Yields the largest integer that is requantized, with its shift."""
+    if op.function is Function.LEAKY_RELU:
+        yield op.x.reach, max(m.shift for m in slopes(op))
+
+
+def reference(op: Lut, x: Int64Array) -> Array:
+    """Returns the results of levels."""
+    levels = _leaky_relu(op, x) if op.function is Function.LEAKY_RELU else _interpolated(op, x)
+    return np.clip(levels, *DType.INT16.bounds).astype(np.int16)
+
+
+def _leaky_relu(op: Lut, x: Int64Array) -> Int64Array:
+    above, below = slopes(op)
+    slope = numerics.requantize(x, below.mantissa, below.shift)
+    positive = numerics.requantize(x, above.mantissa, above.shift)
+    return np.where(x >= 0, positive, -slope if op.alpha < 0 else slope)
+
+
+def _interpolated(op: Lut, x: Int64Array) -> Int64Array:
+    is_tanh = op.function is Function.TANH
+    factor, right = input_factor(op.x.scale, is_tanh)
+    d = (x * factor + (1 << right >> 1)) >> right
+    bits = 8 if is_tanh else 9
+    table, at = sigmoids().astype(np.int64), np.abs(d) >> bits
+    first, part = np.minimum(at, 254), np.abs(d) & ((1 << bits) - 1)
+    inside = (table[first] << bits) + part * (table[first + 1] - table[first])
+    if is_tanh:
+        r = np.where(at >= 255, (FULL - 1) << 8, inside)
+        return np.where(d >= 0, r - 2**23 + 128, 2**23 - r + 127) >> 8
+    r = np.where(at >= 255, (2**15 - 1) << 10, inside)
+    return np.where(d >= 0, r + 512, 2**25 - r + 511) >> 10
+
+
+def examples() -> Iterator[tuple[Value, dict[str, Any]]]:
+    """Yields results and the other fields of examples."""
+    for number, scale in enumerate((2.0**-12, 2.0**-11, 2.0**-13, 3.1e-4, 1.7e-5, 0.9)):
+        x = Value("x", TensorType((2, 3, 701), DType.INT16, PerTensor(scale)))
+        for function in (Function.SIGMOID, Function.TANH):
+            yield Value("y", TensorType((), DType.INT16, OUTPUT_16)), {"x": x, "function": function}
+        y = Value("y", TensorType((), DType.INT16, PerTensor(scale * (1.0, 0.5, 0.7, 1.3)[number % 4])))
+        alpha = float(np.float32((0.2, 0.01, 1.0, 0.0, 1.5, -0.3)[number]))
+        yield y, {"x": x, "function": Function.LEAKY_RELU, "alpha": alpha}
