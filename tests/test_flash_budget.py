@@ -221,3 +221,11 @@ def test_images_that_come_out_are_judged_and_dead_channels_keep_their_bias() -> 
         real = net(samples[0]).detach().numpy()
         error = np.square(after.run(samples[0].numpy()) - real).sum()
         assert 10 * np.log10(np.square(real).sum() / error) > choice.after - 6
+
+
+def test_programs_of_the_library_refuse_4_bits_and_those_of_our_kernels_hold_them(tmp_path: Path) -> None:
+    program = compiled(8000)
+    with pytest.raises(PillionError, match="cortex_m library have 8 bits") as refused:
+        program.save(tmp_path / "net.pte")
+    assert refused.value.help == "--kernels pillion, or leave --max-flash out"
+    assert program.save(tmp_path / "net.pte", kernels="pillion").stat().st_size < 20_000
