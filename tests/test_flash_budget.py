@@ -200,3 +200,32 @@ def test_flash_and_quality_hold_together_or_contradict() -> None:
     quality = refused.value.help.split()[1].strip(",")
     kept = pillion.compile(module(), (SAMPLES[0],), min_quality=quality, **given)
     assert kept.constant_bytes <= 5900
+
+
+def test_images_that_come_out_are_judged_and_dead_channels_keep_their_bias() -> None:
+    """Outputs are moved to PyTorch's order, for which the float model has no tensor of their name."""
+    samples = [torch.randn(1, 8, 5, 7, generator=torch.Generator().manual_seed(n)) for n in range(8)]
+    for factor in (1.0, 3e-5, 1e-5, 5e-6, 1e-6):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Conv2d(8, 16, 1), nn.ReLU(), nn.Conv2d(16, 8, 1)).eval()
+        with torch.no_grad():
+            net[0].weight[3] *= factor
+            net[0].bias[3] = 50.0
+        given = {"target": "cortex-m55", "calibrate": samples}
+        before = pillion.compile(net, (samples[0],), **given)
+        after = pillion.compile(net, (samples[0],), max_flash=before.constant_bytes - 100, **given)
+        choice = after.four_bits
+        assert choice is not None
+        assert len(choice.layers) == 2
+        assert 10 < choice.after <= choice.before < 60, factor
+        real = net(samples[0]).detach().numpy()
+        error = np.square(after.run(samples[0].numpy()) - real).sum()
+        assert 10 * np.log10(np.square(real).sum() / error) > choice.after - 6
+
+
+def test_programs_of_the_library_refuse_4_bits_and_those_of_our_kernels_hold_them(tmp_path: Path) -> None:
+    program = compiled(8000)
+    with pytest.raises(PillionError, match="cortex_m library have 8 bits") as refused:
+        program.save(tmp_path / "net.pte")
+    assert refused.value.help == "--kernels pillion, or leave --max-flash out"
+    assert program.save(tmp_path / "net.pte", kernels="pillion").stat().st_size < 20_000

@@ -81,7 +81,7 @@ static void sum_inputs(const pillion_dsp_dot *dot, int32_t *sums) {
                    "smlad %[s2], r10, %[ones], %[s2]\n"
                    "cmp %[x], %[end]\n"
                    "bne 1b\n"
-                   : [x] "+r"(x), [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2)
+                   : [x] "+&r"(x), [s0] "+&r"(s0), [s1] "+&r"(s1), [s2] "+&r"(s2)
                    : [end] "r"(end), [ones] "r"(0x00100010)
                    : "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory");
     sums[0] = s0, sums[1] = s1, sums[2] = s2;

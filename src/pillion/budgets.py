@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pillion.compile_options import CompileOptions, Memory
@@ -13,8 +13,9 @@ from pillion.flash_budget import FlashSample, FlashSearch
 from pillion.ir.flash_choice import FlashChoice
 from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import CostBound, PlanCost, Pricing
-from pillion.ir.types import Array
-from pillion.ops import Segment
+from pillion.ir.types import Array, Value
+from pillion.ops import Dequantize, Requantize, Segment
+from pillion.ops.movement import Movement
 from pillion.program import Program
 from pillion.run.float_interface import FloatModel, graph_inputs, imported_name
 
@@ -64,14 +65,33 @@ def within_flash(
         )
     judged = []
     for tensors in map(floats, samples):
-        wanted = {y: tensors[imported_name(y)] for y in graph.outputs if imported_name(y) in tensors}
-        judged.append(FlashSample(graph_inputs(graph, tensors), wanted))
+        judged.append(FlashSample(graph_inputs(graph, tensors), _known_outputs(graph, tensors)))
     on_core = {v.name for op in place(graph).graph.ops if not isinstance(op, Segment) for v in op.results}
 
     def bytes_of(tried: Graph) -> int:
         return place(tried).within(options.memory_budget).constant_bytes
 
     return FlashSearch(graph, judged, bytes_of, lambda op: op.y.name in on_core).within(limit)
+
+
+def _known_outputs(graph: Graph, tensors: Mapping[str, Array]) -> dict[Value, Array]:
+    """Returns the real numbers of each output, or of the tensor that it is a moved or converted copy of."""
+    known = {}
+    for y in graph.outputs:
+        value, real = y, tensors.get(imported_name(y))
+        while real is None or real.shape != value.shape:
+            op = graph.producers.get(value)
+            if not isinstance(op, (Movement, Dequantize, Requantize)):
+                raise PillionError(
+                    f"--max-flash cannot judge the output `{y.name}`",
+                    rule="the float model has the tensor that an output is, or is a copy of",
+                    here=f"`{value.name}` of {op.kind if op else 'no op'} is not in it",
+                    help="leave --max-flash out",
+                )
+            value = op.activations[0]
+            real = tensors.get(imported_name(value))
+        known[value] = real
+    return known
 
 
 def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> None:

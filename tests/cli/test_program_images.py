@@ -106,10 +106,14 @@ def test_a_pte_with_an_image_runs_on_a_board(tmp_path: Path, pillion: Call) -> N
     said = pillion("verify", tmp_path / "net.pte", "--json").facts
     assert [row["different"] for row in said["executors"]] == ["0", "0"]
     right = read_image(tmp_path / "net.plm")
-    wrong = bytearray(right.content.replace(right.checksums[:8].encode(), b"00000000"))
+    wrong = bytearray(right.content.replace(f"{right.checksums[0]:08x}".encode(), b"00000000"))
     wrong[12:16] = zlib.crc32(wrong[16:]).to_bytes(4, "little")
     (tmp_path / "wrong.plm").write_bytes(wrong)
     (tmp_path / "wrong.pte").write_bytes((tmp_path / "net.pte").read_bytes().replace(right.content, wrong))
+    hostile = bytearray(right.content.replace(f"{right.checksums[0]:08x}".encode(), b"no hexa!"))
+    hostile[12:16] = zlib.crc32(hostile[16:]).to_bytes(4, "little")
+    (tmp_path / "hostile.plm").write_bytes(hostile)
+    refused(pillion("verify", tmp_path / "hostile.plm"), "no program image", "damaged")
     for form, code in (("net.plm", 0), ("wrong.plm", 1), ("wrong.pte", 1)):
         assert pillion("verify", tmp_path / form, "--json").code == code
     npu = tmp_path / "npu.pte"
@@ -140,6 +144,24 @@ def test_a_report_shows_the_calls_of_an_image(folder: Path, pillion: Call) -> No
     assert (quick["instructions"], quick["measured"]["instructions"]) == ([], None)
     refused(pillion("report", image, "-o", page, "--data", NET), "compiled already", "--data")
     refused(pillion("report", image, "-o", page, "--optimize", "size"), "compiled already", "--optimize")
+    npu = folder / "npu.plm"
+    pillion(*COMPILE[:4], "imxrt700", "-q", "-o", npu, "--json")
+    refused(pillion("verify", npu), "no reference", "1 segments", "verify MODEL -t TARGET")
+    assert "NPU segment 0" in {call["what"] for call in pillion("report", npu, "--json").facts["calls"]}
+
+
+@pytest.mark.torch
+def test_an_image_may_call_nothing(tmp_path: Path, pillion: Call) -> None:
+    (tmp_path / "flat.py").write_text(
+        "import torch\n\n\ndef flat():\n    return torch.nn.Flatten(), (torch.randn(1, 3, 4),)\n"
+    )
+    image, page = tmp_path / "flat.plm", tmp_path / "flat.html"
+    command = ("compile", "-m", f"{tmp_path / 'flat.py'}:flat", "-t", "cortex-m33", "-q")
+    pillion(*command, "--io-dtype", "int8", "-o", image, "--json")
+    assert read_image(image).calls == ()
+    facts = pillion("report", image, "-o", page, "--no-measure", "--json").facts
+    assert [call["what"] for call in facts["calls"]] == ["nothing"]
+    assert "nothing" in page.read_text()
 
 
 def test_wrong_uses_are_refused(tmp_path: Path, pillion: Call) -> None:

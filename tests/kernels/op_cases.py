@@ -12,7 +12,7 @@ from kernels import rig
 from pillion.emitters.c.kernel import Kernel
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, Value
+from pillion.ir.types import Array, DType, Value
 from pillion.ir.verdict import all_ok, failed_rules
 
 CMSIS_NN = Arithmetic.CMSIS_NN
@@ -24,8 +24,9 @@ def kernel_of(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> 
 
 
 def refusals(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> list[str]:
-    """The rules that keep the last kernel of this kind from taking the op."""
-    kernel = [k for k in target.kernels if k.op is type(op)][-1]
+    """The rules that keep the last kernel of this kind, for as many bits, from taking the op."""
+    is_wide = op.results[0].dtype is DType.INT16
+    kernel = [k for k in target.kernels if k.op is type(op) and ("_16" in k.name) == is_wide][-1]
     return [verdict.rule for verdict in failed_rules(kernel.check(op, arithmetic))]
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -25,7 +26,7 @@ from pillion.cli import main
 from pillion.errors import PillionError
 from pillion.packages import FORM_NAMES
 from pillion.packages.contents import Identity
-from pillion.packages.package_writer import FORMS, write_package
+from pillion.packages.package_writer import write_package
 from pillion.program import Program
 
 pytestmark = pytest.mark.torch
@@ -310,8 +311,20 @@ def test_a_package_is_written_anew_and_never_over_other_files(
         write_package([first], ["cmake"], first, Identity())
 
 
-def test_each_form_is_named_once() -> None:
-    assert tuple(FORMS) == FORM_NAMES
+def test_a_package_has_every_form_and_names_that_stay_apart(
+    projects: dict[str, list[Path]], package: Path, tmp_path: Path
+) -> None:
+    readme = (package / "README.md").read_text()
+    assert [line.split("**")[1] for line in readme.splitlines() if line.startswith("- **")] == [
+        *("CMake", "CMSIS-Toolbox", "Zephyr", "Arduino", "PlatformIO")
+    ]
+    for name, words in (("kernels", "folders of the kernels"), ("SPOTTER", "are called")):
+        named = tmp_path / name
+        shutil.copytree(projects["cortex-m33"][0], named)
+        manifest = json.loads((named / "manifest.json").read_text())
+        (named / "manifest.json").write_text(json.dumps({**manifest, "model": name}))
+        with pytest.raises(PillionError, match=words):
+            write_package([projects["cortex-m33"][0], named], ["cmake"], tmp_path / "out", Identity())
 
 
 def test_projects_of_npus_call_the_driver(tmp_path: Path) -> None:

@@ -125,9 +125,14 @@ def _has_16_bits(op: Op) -> bool:
     return DType.INT16 in {v.dtype for v in (*op.operands, *op.results)}
 
 
+def _has_4_bits(op: Op) -> bool:
+    """Whether an example has weights of 4 bits, for which the library has no kernels."""
+    return DType.INT4 in {v.dtype for v in op.operands}
+
+
 def test_most_examples_have_an_exact_form() -> None:
     refused = {
-        cls.kind: len([op for op in cls.examples() if not _has_16_bits(op)])
+        cls.kind: len([op for op in cls.examples() if not _has_16_bits(op) and not _has_4_bits(op)])
         - len(accepted(cls, Arithmetic.CMSIS_NN, "cortex-m33", "1.4").ops)
         for cls in ALL_OPS
     }

@@ -291,7 +291,7 @@ def test_precision_is_an_axis_with_its_quality_and_costs(tmp_path: Path) -> None
     assert quality[0] < 45 <= quality[2]
     assert quality[0] < quality[1] <= quality[2]
     assert ram[0] <= ram[1] <= ram[2]
-    assert 0 < instructions[0] < instructions[2]
+    assert min(instructions) > 0
     assert min(flash) > 0
     assert all(0 <= (result.value("top1") or 0) <= 1 for result in results)
 

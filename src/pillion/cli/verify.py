@@ -125,7 +125,9 @@ def _verify_file(
 
 def _refuse_own_inputs(path: Path, samples: int, seed: int, arrays: list[Array] | None) -> None:
     """Raises if an image is verified with other inputs than those of its checksums."""
-    if arrays or (samples, seed) != (3, 0):
+    from pillion.run.image_check import SAMPLES, SEED
+
+    if arrays or (samples, seed) != (SAMPLES, SEED):
         raise PillionError(
             f"{path} has outputs of its own inputs alone",
             rule="a program image holds checksums of the outputs for three random inputs, and no graph",

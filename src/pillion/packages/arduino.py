@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from pillion.host_io.atomic_files import Content
-from pillion.packages.contents import Contents, PackagedModel
+from pillion.packages.contents import FLAGS, Contents, PackagedModel
 from pillion.packages.example import inference
 
-FLAGS = """#ifdef ARDUINO /* which compiles for size, and lets multiplications and additions fuse */
-#pragma GCC optimize("O2", "fp-contract=off")
+PRAGMA = f"""#ifdef ARDUINO /* which has no flags of libraries, compiles for size, and lets multiplications and additions fuse */
+#pragma GCC optimize({", ".join(f'"{flag.removeprefix("-").removeprefix("f")}"' for flag in FLAGS)})
 #endif
 """
 
@@ -33,7 +33,7 @@ def files(contents: Contents) -> dict[str, Content]:
         "library.properties": "".join(f"{key}={value}\n" for key, value in properties.items()),
         "keywords.txt": "".join(f"pillion_model_{model.name}\tLITERAL1\n" for model in contents.models),
         **{f"examples/{model.name}/{model.name}.ino": _sketch(model) for model in contents.models},
-        **{path: FLAGS + contents.files[path] for path in contents.sources},
+        **{path: PRAGMA + contents.files[path] for path in contents.sources},
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pillion.emitters.c.text_templates import fill_template
 from pillion.host_io.atomic_files import Content
-from pillion.packages.contents import SOURCES, Contents
+from pillion.packages.contents import FLAGS, SOURCES, Contents
 
 
 def files(contents: Contents) -> dict[str, Content]:
@@ -16,5 +16,6 @@ def files(contents: Contents) -> dict[str, Content]:
         "version": version,
         "sources": "\n  ".join(contents.sources),
         "include": SOURCES,
+        "flags": " ".join(FLAGS),
     }
     return {"CMakeLists.txt": fill_template("CMakeLists.txt", values, package="pillion.packages")}

@@ -15,11 +15,8 @@ from pillion.packages.example import main_program
 
 SCHEMA = "1.7.7"
 """The version of the specification that packs follow."""
-OPTIONAL = {
-    **{(Isa.DSP, core): {"Ddsp": "DSP"} for core in ("cortex-m33", "cortex-m35p")},
-    **{(Isa.MVE, core): {"Dmve": "FP_MVE"} for core in ("cortex-m52", "cortex-m55", "cortex-m85")},
-}
-"""The extensions that a core may lack, as conditions of a pack."""
+EXTENSION = {Isa.DSP: {"Ddsp": "DSP"}, Isa.MVE: {"Dmve": "FP_MVE"}}
+"""The extension that kernels need, as a condition of a pack."""
 
 
 def files(contents: Contents) -> dict[str, Content]:
@@ -79,8 +76,8 @@ def _description(contents: Contents) -> bytes:
 def _add_cores(conditions: Element, contents: Contents) -> None:
     condition = SubElement(conditions, "condition", id="cores")
     SubElement(condition, "description").text = "Cores with the instructions of the kernels"
-    for name in dict.fromkeys(core.plain for core in contents.cores):
-        extension = OPTIONAL.get((contents.isa, name), {})
+    for name, may_lack in contents.may_lack.items():
+        extension = EXTENSION[contents.isa] if may_lack else {}
         SubElement(condition, "accept", {"Dcore": CORES[name].title, **extension})
 
 

@@ -19,6 +19,12 @@ from pillion.host_io.atomic_files import read_text
 
 SOURCES = "src"
 """The folder of all C files."""
+SHARED = ("kernels", "pillion")
+"""The folders in it that belong to all models."""
+FLAGS = ("-O2", "-ffp-contract=off")
+"""What the C is compiled with: a fused multiply-add would make floats differ between processors."""
+OMITTED = {Isa.DSP: "nodsp", Isa.MVE: "nomve"}
+"""The name of cores without the extension that an instruction set needs."""
 MOST_BYTES = 1 << 30
 FIRST_TIME, LAST_TIME = 315_532_800, 4_354_819_199
 """The years that archives know, 1980 to 2107, in seconds since 1970."""
@@ -79,6 +85,12 @@ class Contents:
         return tuple(core for core in CORES.values() if core.runs(self.isa))
 
     @cached_property
+    def may_lack(self) -> dict[str, bool]:
+        """The core's name → whether chips with that core may lack the kernels' extension."""
+        omitting = {core.plain for core in CORES.values() if OMITTED.get(self.isa) in core.left_out}
+        return {core.plain: core.plain in omitting for core in self.cores}
+
+    @cached_property
     def has_npu(self) -> bool:
         """Whether the driver of an NPU is called."""
         return any(path.startswith(f"{SOURCES}/{m.name}/npu_") for m in self.models for path in m.files)
@@ -107,18 +119,25 @@ def read_projects(folders: Sequence[Path], identity: Identity) -> Contents:
     they cannot be in one program."""
     models = tuple(_read_project(folder) for folder in folders)
     for position, model in enumerate(models):
+        if model.name.casefold() in SHARED:
+            raise PillionError(
+                f"a model of a package is not called `{model.name}`",
+                rule=f"{' and '.join(SHARED)} are the folders of the kernels",
+                here=model.manifest.target,
+                help="compile it with another name: --name OTHER",
+            )
         for other in models[:position]:
             _refuse_conflict(model, other)
     return Contents(replace(identity, name=identity.name or models[0].name), models)
 
 
 def _refuse_conflict(model: PackagedModel, other: PackagedModel) -> None:
-    if model.name == other.name:
+    if model.name.casefold() == other.name.casefold():
         raise PillionError(
             f"two models of the package are called `{model.name}`",
             rule="functions and headers have the name of their model",
-            here=f"{model.manifest.target} and {other.manifest.target}",
-            help="give one of the PyTorch classes or factories another name, and compile it again",
+            here=f"{other.name} for {other.manifest.target} and {model.name} for {model.manifest.target}",
+            help="compile one of them with another name: --name OTHER",
         )
     for path in model.files.keys() & other.files.keys():
         if model.files[path] != other.files[path]:

@@ -7,24 +7,21 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from pillion.errors import PillionError, require_one_of
 from pillion.host_io.atomic_files import Content, read_text, resolve_links
 from pillion.host_io.json_dataclasses import as_plain_data, object_from_json, parse_strict_json
 from pillion.host_io.project_folders import Listing, ProjectWrite, check_paths, sha256
-from pillion.packages import arduino, cmake, cmsis, platformio, zephyr
+from pillion.packages import FORM_NAMES, cmsis
 from pillion.packages.contents import Contents, Identity, read_projects
 from pillion.packages.package_readme import readme
 
 FORMS: Mapping[str, Callable[[Contents], dict[str, Content]]] = {
-    "cmake": cmake.files,
-    "cmsis": cmsis.files,
-    "zephyr": zephyr.files,
-    "arduino": arduino.files,
-    "platformio": platformio.files,
+    form: import_module(f"pillion.packages.{form}").files for form in FORM_NAMES
 }
-"""The files that each form adds."""
+"""The files that each form adds, from the module of its name."""
 INDEX = "pillion-package.json"
 
 
@@ -43,7 +40,7 @@ def write_package(
 ) -> Contents:
     """Writes a package of C projects. It replaces an earlier one, but no file of the user."""
     for form in forms:
-        require_one_of("--package", form, tuple(FORMS))
+        require_one_of("--package", form, FORM_NAMES)
     contents = read_projects(folders, identity)
     _check_identity(contents.identity)
     files: dict[str, Content] = dict(contents.files)

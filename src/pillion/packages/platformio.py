@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 
 from pillion.host_io.atomic_files import Content
-from pillion.packages.contents import SOURCES, Contents
+from pillion.packages.contents import FLAGS, SOURCES, Contents
 from pillion.packages.example import main_program
 
 
@@ -26,7 +26,7 @@ def files(contents: Contents) -> dict[str, Content]:
             "srcDir": SOURCES,
             "includeDir": SOURCES,
             "libArchive": True,
-            "flags": ["-O2", "-ffp-contract=off"],
+            "flags": list(FLAGS),
             "unflags": ["-Os"],
         },
         "examples": [{"name": name, "base": f"examples/{name}_main", "files": ["main.c"]} for name in names],

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from pillion.devices.cortex_m import Core, Isa
+from collections.abc import Iterator
+
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.text_templates import fill_template
 from pillion.host_io.atomic_files import Content
-from pillion.packages.contents import Contents, PackagedModel
+from pillion.packages.contents import FLAGS, Contents, PackagedModel
 from pillion.packages.example import PRINTED, main_program
 
 BOARDS = {
@@ -19,11 +21,8 @@ BOARDS = {
 """Zephyr's boards for the emulator, by their core."""
 NO_ZEPHYR = ("cortex-m35p",)
 """The cores that Zephyr does not have."""
-OPTIONAL = {
-    (Isa.DSP, "cortex-m33"): "ARMV8_M_DSP",
-    **{(Isa.MVE, core): "ARMV8_1_M_MVEF" for core in ("cortex-m52", "cortex-m55", "cortex-m85")},
-}
-"""The extensions that a core may lack, as Kconfig knows them."""
+EXTENSION = {Isa.DSP: "ARMV8_M_DSP", Isa.MVE: "ARMV8_1_M_MVEF"}
+"""The extension that kernels need, as Kconfig knows it."""
 _SECTION = """#include <zephyr/devicetree.h>
 #include <zephyr/linker/devicetree_regions.h>
 #include <zephyr/toolchain.h>
@@ -44,12 +43,9 @@ def files(contents: Contents) -> dict[str, Content]:
     values = {
         "name": name,
         "NAME": name.upper(),
+        "flags": " ".join(FLAGS),
         "models": ", ".join(model.name for model in contents.models),
-        "cores": " || ".join(
-            dict.fromkeys(
-                _symbol(core, contents.isa) for core in contents.cores if core.plain not in NO_ZEPHYR
-            )
-        ),
+        "cores": " || ".join(_conditions(contents)),
         "sources": "\n    ".join(f"${{package}}/{path}" for path in contents.sources),
     }
     parts = {"npu"} if contents.has_npu else set()
@@ -60,10 +56,12 @@ def files(contents: Contents) -> dict[str, Content]:
     return {**own, **{k: v for model in contents.models for k, v in _sample(contents, model).items()}}
 
 
-def _symbol(core: Core, isa: Isa) -> str:
-    """Returns the condition in Kconfig that a core runs the kernels of an instruction set."""
-    symbol, extension = f"CPU_{core.plain.upper().replace('-', '_')}", OPTIONAL.get((isa, core.plain))
-    return f"({symbol} && {extension})" if extension else symbol
+def _conditions(contents: Contents) -> Iterator[str]:
+    """Yields the conditions in Kconfig under which a core runs the kernels."""
+    for name, may_lack in contents.may_lack.items():
+        symbol = f"CPU_{name.upper().replace('-', '_')}"
+        if name not in NO_ZEPHYR:
+            yield f"({symbol} && {EXTENSION[contents.isa]})" if may_lack else symbol
 
 
 def _sample(contents: Contents, model: PackagedModel) -> dict[str, Content]:

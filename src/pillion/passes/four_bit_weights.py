@@ -28,6 +28,8 @@ MOST_ROWS = 2048
 BLOCK = 128
 """Inputs whose errors are passed on together."""
 DAMPING = 0.01
+LARGEST_BIAS = 2.0**30
+"""Half of what an accumulator holds: nearly dead channels would have finer steps than their bias can be counted in."""
 CLIPPED = np.linspace(1.0, 0.5, 21)
 """Shares of the largest weight that a channel's range may have."""
 
@@ -78,7 +80,8 @@ def with_4_bits(op: Layer, sums: SumsOfInputs) -> Layer:
     fine = np.broadcast_to(op.weights.channel_scales, (len(levels),))
     real = levels * fine[:, None]
     importance = np.diag(sums.products) if sums.has_products else np.ones(levels.shape[1])
-    scales = _best_scales(real, importance, fine)
+    least = np.abs(op.bias.constant.astype(np.float64)) * fine / LARGEST_BIAS
+    scales = np.maximum(_best_scales(real, importance, fine), least.astype(np.float32))
     rounded = _compensated(real, scales, sums.products) if sums.has_products else _nearest(real, scales)
     shift = real @ sums.wanted - (rounded * scales[:, None]) @ sums.sum
     steps = op.x.scale * scales

@@ -63,7 +63,7 @@ class ImageReport:
 def collect_image(file: Path, command: str = "", measure: bool = True) -> ImageReport:
     """Returns the facts about the image of a .plm or .pte file; with `measure`, its instructions on an emulated board."""
     image = runnable_image(file)
-    calls = image.calls
+    calls = image.calls or (ImageCall("nothing", -1, 1, ()),)
     measured, instructions = (
         _measure(image) if measure else (unknown_counts("not asked for (--no-measure)"), ())
     )

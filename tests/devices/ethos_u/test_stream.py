@@ -171,7 +171,8 @@ def test_u85_reads_weights_of_all_forms() -> None:
     """Sparse ones, those for its fast decoder in one stream, those of several streams, and by parts of the kernel."""
     found = set()
     for accelerator in EXECUTED_U85[1:4]:
-        layers = [op for op in (*Conv2d.examples(), *Linear.examples()) if op.y.dtype is DType.INT8]
+        examples = (*Conv2d.examples(), *Linear.examples())
+        layers = [op for op in examples if {op.y.dtype, op.weights.dtype} == {DType.INT8}]
         for op in (*layers, half_of_the_weights()):
             file = tflite_of(op)
             assert file is not None

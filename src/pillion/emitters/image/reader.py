@@ -84,7 +84,7 @@ class ProgramImage:
     outputs: tuple[ManifestBuffer, ...]
     kernels: tuple[int, ...]
     """The numbers of its kernels, each once."""
-    checksums: str
+    checksums: tuple[int, ...]
     """CRC-32 of the reference's outputs for known inputs, for `pillion verify`; empty if there are none."""
     calls: tuple[ImageCall, ...]
     """What a run does, in order."""
@@ -174,7 +174,7 @@ def _parse(content: bytes) -> ProgramImage:
         inputs=tuple(tensors[:inputs]),
         outputs=tuple(tensors[inputs:]),
         kernels=tuple(sorted({step.number for step in steps if step.kind == CALL})),
-        checksums=_text(content, checksums) if checksums else "",
+        checksums=tuple(int(word, 16) for word in _text(content, checksums).split()) if checksums else (),
         calls=tuple(_calls(words, steps)),
     )
 

@@ -340,4 +340,4 @@ def _require_constants(op: Convolution | Linear) -> None:
             raise no_exact_kernel_error(op, "weights and bias are constants", repr(value))
     if op.weights.dtype is DType.INT4:
         rule = "weights of the cortex_m library have 8 bits; with --kernels pillion they may have 4"
-        raise no_exact_kernel_error(op, rule, repr(op.weights))
+        raise no_exact_kernel_error(op, rule, repr(op.weights), "--kernels pillion, or leave --max-flash out")

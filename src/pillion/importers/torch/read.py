@@ -195,7 +195,7 @@ def _quantize_and_import(
     graph, origins = import_with_origins(quantized.graph_module, name, nhwc=nhwc)
     module = quantized.float_module
     floats = FloatNet(module, origins) if module is not None else None
-    samples = [[tensor.numpy() for tensor in sample] for sample in quantized.samples]
+    samples = [[tensor.detach().numpy() for tensor in sample] for sample in quantized.samples]
     return ReadModel(graph, floats, quantized.precision, samples)
 
 
