@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from kernels import rig
 from pillion.emitters.c.kernel import Kernel
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, Value
+from pillion.ir.types import Array, Value
 from pillion.ir.verdict import all_ok, failed_rules
 
 CMSIS_NN = Arithmetic.CMSIS_NN
@@ -24,10 +24,11 @@ def kernel_of(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> 
 
 
 def refusals(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> list[str]:
-    """The rules that keep the last kernel of this kind, for as many bits, from taking the op."""
-    is_wide = op.results[0].dtype is DType.INT16
-    kernel = [k for k in target.kernels if k.op is type(op) and ("_16" in k.name) == is_wide][-1]
-    return [verdict.rule for verdict in failed_rules(kernel.check(op, arithmetic))]
+    """The rules that keep a kernel from taking the op: the last of this kind for the op's types."""
+    kinds = [k for k in reversed(target.kernels) if k.op is type(op)]
+    failed = [[verdict.rule for verdict in failed_rules(k.check(op, arithmetic))] for k in kinds]
+    of_types = {"form", *(f.name for f in fields(op) if isinstance(getattr(op, f.name), Value))}
+    return min(failed, key=lambda rules: len(of_types.intersection(rules)))
 
 
 def random_operands(op: Op, rng: np.random.Generator, extreme: bool = False) -> tuple[Array, ...]:

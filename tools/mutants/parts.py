@@ -62,6 +62,7 @@ PARTS = (
     Part("codecs", ("importers", "emitters")),
     Part("schemas", ("schemas", "importers")),
     Part("host_io", ("files",)),
+    Part("packages", ("packages",)),
     Part(KERNELS, ("kernels",)),
 )
 
