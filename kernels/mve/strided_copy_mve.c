@@ -50,9 +50,31 @@ COLLECT(collect_8, "8", "b", "16", "4")
 COLLECT(collect_16, "16", "b", "8", "3")
 COLLECT(collect_halves, "16", "h", "16", "3")
 
+/* Runs of at most 16 bytes, one a row: at least one row. */
+static void copy_short_runs(const uint8_t *from, uint8_t *to, int32_t bytes, const pillion_last_axis *rows) {
+    __asm__ volatile("vctp.8 %2\n"
+                     "dls lr, %3\n"
+                     "1: vpstt\n"
+                     "vldrbt.u8 q0, [%0]\n"
+                     "vstrbt.8 q0, [%1]\n"
+                     "add %0, %4\n"
+                     "add %1, %5\n"
+                     "le lr, 1b\n"
+                     : "+&r"(from), "+&r"(to)
+                     : "r"(bytes), "r"(rows->extent), "r"(rows->x_step), "r"(rows->y_step)
+                     : "lr", "q0", "cc", "memory");
+}
+
 static void copy_elements(const pillion_strided_copy_mve_params *p, const uint8_t *from, uint8_t *to) {
-    for (int32_t i = 0; i < p->count; i++, from += p->x_step, to += p->y_step) {
-        for (int32_t b = 0; b < p->element_bytes; b++) {
+    const int32_t x_step = p->x_step, y_step = p->y_step, bytes = p->element_bytes;
+    if (bytes == 1) {
+        for (int32_t i = 0; i < p->count; i++, from += x_step, to += y_step) {
+            *to = *from;
+        }
+        return;
+    }
+    for (int32_t i = 0; i < p->count; i++, from += x_step, to += y_step) {
+        for (int32_t b = 0; b < bytes; b++) {
             to[b] = from[b];
         }
     }
@@ -78,10 +100,18 @@ void pillion_strided_copy_mve(const pillion_strided_copy_mve_params *p, const vo
     const uint8_t *from = (const uint8_t *)x + p->x_offset;
     uint8_t *to = (uint8_t *)y + p->y_offset;
     int32_t from_at[PILLION_MAX_AXES] = {0}, to_at[PILLION_MAX_AXES] = {0};
-    for (int32_t row = 0; row < p->rows; row++) {
-        copy_row(p, from, to);
-        from += pillion_walk(p->axes, p->extent, p->x_row_step, from_at);
-        to += pillion_walk(p->axes, p->extent, p->y_row_step, to_at);
+    const pillion_last_axis last = pillion_last_axis_of(p->axes, p->extent, p->x_row_step, p->y_row_step);
+    const int32_t has_short_runs = p->x_step == 1 && p->y_step == 1 && p->count <= 16;
+    for (int32_t row = 0; row < p->rows; row += last.extent) {
+        if (has_short_runs) {
+            copy_short_runs(from, to, p->count, &last);
+        } else {
+            for (int32_t i = 0; i < last.extent; i++) {
+                copy_row(p, from + i * last.x_step, to + i * last.y_step);
+            }
+        }
+        from += pillion_walk(last.outer_axes, p->extent, p->x_row_step, from_at);
+        to += pillion_walk(last.outer_axes, p->extent, p->y_row_step, to_at);
     }
 }
 

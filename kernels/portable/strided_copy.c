@@ -3,6 +3,23 @@
 #include "pillion/rows.h"
 #include "pillion/walk.h"
 
+enum { LONG_RUN = 8 };
+
+/* Single bytes of rows, along the longer of both axes. */
+static void copy_bytes(const pillion_strided_copy_params *p, const pillion_last_axis *rows, const uint8_t *from, uint8_t *to) {
+    const int32_t along = p->count < rows->extent;
+    const int32_t count = along ? rows->extent : p->count, many = along ? p->count : rows->extent;
+    const int32_t x_step = along ? rows->x_step : p->x_step, x_next = along ? p->x_step : rows->x_step;
+    const int32_t y_step = along ? rows->y_step : p->y_step, y_next = along ? p->y_step : rows->y_step;
+    for (int32_t row = 0; row < many; row++, from += x_next, to += y_next) {
+        const uint8_t *x = from;
+        uint8_t *y = to;
+        for (int32_t i = 0; i < count; i++, x += x_step, y += y_step) {
+            *y = *x;
+        }
+    }
+}
+
 /* A row of elements. All bytes of one are read before any is written, so that they become one load and one store. */
 static void copy_row(const pillion_strided_copy_params *p, const uint8_t *x, uint8_t *y) {
     const int32_t count = p->count, x_step = p->x_step, y_step = p->y_step;
@@ -16,12 +33,8 @@ static void copy_row(const pillion_strided_copy_params *p, const uint8_t *x, uin
             const uint8_t b0 = x[0], b1 = x[1];
             y[0] = b0, y[1] = b1;
         }
-    } else if (x_step == 1 && y_step == 1) {
-        pillion_move_rows(y, x, (uint32_t)count);
     } else {
-        for (int32_t i = 0; i < count; i++, x += x_step, y += y_step) {
-            *y = *x;
-        }
+        pillion_move_rows(y, x, (uint32_t)count);
     }
 }
 
@@ -30,9 +43,18 @@ void pillion_strided_copy(const pillion_strided_copy_params *p, const void *x, v
     const uint8_t *from = (const uint8_t *)x + p->x_offset;
     uint8_t *to = (uint8_t *)y + p->y_offset;
     int32_t from_at[PILLION_MAX_AXES] = {0}, to_at[PILLION_MAX_AXES] = {0};
-    for (int32_t row = 0; row < p->rows; row++) {
-        copy_row(p, from, to);
-        from += pillion_walk(p->axes, p->extent, p->x_row_step, from_at);
-        to += pillion_walk(p->axes, p->extent, p->y_row_step, to_at);
+    const pillion_last_axis last = pillion_last_axis_of(p->axes, p->extent, p->x_row_step, p->y_row_step);
+    const int32_t is_run = p->x_step == 1 && p->y_step == 1 && p->count >= LONG_RUN;
+    const int32_t is_bytes = p->element_bytes == 1 && !is_run;
+    for (int32_t row = 0; row < p->rows; row += last.extent) {
+        if (is_bytes) {
+            copy_bytes(p, &last, from, to);
+        } else {
+            for (int32_t i = 0; i < last.extent; i++) {
+                copy_row(p, from + i * last.x_step, to + i * last.y_step);
+            }
+        }
+        from += pillion_walk(last.outer_axes, p->extent, p->x_row_step, from_at);
+        to += pillion_walk(last.outer_axes, p->extent, p->y_row_step, to_at);
     }
 }

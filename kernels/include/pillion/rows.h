@@ -54,6 +54,14 @@ static inline void pillion_move_rows(void *to, const void *from, uint32_t bytes)
         take += 8;
         bytes -= 8;
     }
+    if (bytes & 4) {
+        uint32_t word;
+        memcpy(&word, take, 4);
+        memcpy(put, &word, 4);
+        put += 4;
+        take += 4;
+        bytes -= 4;
+    }
 #endif
     while (bytes > 0) {
         *put++ = *take++;

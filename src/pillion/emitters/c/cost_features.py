@@ -5,6 +5,7 @@ kernel_costs.py multiplies them by fitted coefficients."""
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +57,9 @@ from pillion.ops.reduce import Reduction
 from pillion.ops.resize import Resize
 
 SHORT_RUN = 16
-"""Shorter runs are copied byte by byte."""
+"""The bytes of a vector."""
+TINY_RUN = 8
+"""Runs of fewer bytes are copied byte by byte, without vectors."""
 
 
 def cost_features(op: Op, kernel: Kernel) -> Features:
@@ -98,39 +101,28 @@ def _runs(rows: int, size: int) -> Features:
 
 
 def _copied(op: Any) -> Features:
-    """Returns the runs of a copy: short and long ones, and elements that lie apart."""
-    found: dict[str, float] = dict.fromkeys(
-        (
-            "copies",
-            "rows",
-            "short",
-            "long",
-            "long_vectors",
-            "spread_rows",
-            "spread_vectors",
-            "spread_halves",
-            "apart",
-        ),
-        0,
-    )
+    """Returns the runs of a copy by length, and elements that lie apart; rows along the last axis share a loop."""
+    found: dict[str, float] = defaultdict(float)
     for copy in copies(op):
         rows, size = copy.rows, copy.x.dtype.size_bytes
         found["copies"] += 1
-        found["rows"] += rows.rows
+        found["loops"] += rows.rows // rows.extent[-1] if rows.rows > 1 else 1
         steps = sorted(abs(step) for step in rows.step)
         bytes_in_row = rows.count * size
         if rows.step == (1, 1):
-            is_long = bytes_in_row >= SHORT_RUN
-            found["long" if is_long else "short"] += rows.rows * bytes_in_row
+            length = "tiny" if bytes_in_row < TINY_RUN else "short" if bytes_in_row <= SHORT_RUN else "long"
+            found[f"{length}_rows"] += rows.rows
+            found[length] += rows.rows * bytes_in_row
             found["long_vectors"] += rows.rows * chunks(bytes_in_row)
-        elif size == 1 and steps[0] == 1 and min(rows.step) > 0:
+            continue
+        found["rows"] += rows.rows
+        found["apart"] += rows.rows * rows.count
+        if size == 1 and steps[0] == 1 and min(rows.step) > 0:
             found["spread_rows"] += rows.rows
             lanes = "spread_vectors" if steps[1] <= 17 else "spread_halves"
             found[lanes] += rows.rows * chunks(rows.count, 16 if steps[1] <= 17 else 8)
-            found["apart"] += rows.rows * rows.count
         else:
-            found["apart"] += rows.rows * rows.count
-            found["apart_bytes"] = found.get("apart_bytes", 0) + rows.rows * bytes_in_row
+            found["apart_bytes"] += rows.rows * bytes_in_row
     found["filled"] = op.y.type.size_bytes if isinstance(op, Pad) and any((*op.before, *op.after)) else 0
     return found
 

@@ -4,6 +4,7 @@ pads."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +20,10 @@ from pillion.ir.verdict import Verdict
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 Copying = Transpose | Slice | Flip | Concat | Pad
-LOOP_PER_RUN = 8
-"""Contiguous elements that are copied in the time of one strided element."""
-
-LONG_RUN = 16
-"""The shortest contiguous run that becomes the inner loop even if another axis is longer."""
+ROW = 16
+"""Instructions of a row, without those of its elements."""
+ELEMENT = {2: 0.5, 1: 3.0, 0: 7.0}
+"""Instructions of an element, by the number of tensors in which the row is contiguous."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class StridedCopy:
 
 
 def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
-    """Returns a long contiguous axis if there is one, otherwise the longest axis, contiguous ones weighted higher."""
-    is_run = [all(s[axis] == 1 for s in steps) for axis in range(len(extent))]
+    """Returns the axis whose rows take the fewest instructions, the last of several."""
+    elements = math.prod(extent)
 
-    def worth(axis: int) -> tuple[bool, int, int]:
-        is_long = is_run[axis] and extent[axis] >= LONG_RUN
-        return is_long, extent[axis] * (LOOP_PER_RUN if is_run[axis] else 1), axis
+    def cost(axis: int) -> float:
+        contiguous = sum(s[axis] == 1 for s in steps)
+        return ROW * elements / extent[axis] + ELEMENT[contiguous] * elements
 
-    return max(range(len(extent)), key=worth)
+    return min(reversed(range(len(extent))), key=cost)
 
 
 def strided_copies_of_transpose(op: Transpose) -> tuple[StridedCopy, ...]:
