@@ -87,6 +87,7 @@ def test_a_pte_holds_images_for_a_runtime_with_the_delegate(folder: Path, pillio
     pillion(*COMPILE, "--kernels", "pillion", "--selftest", folder / "x.npz", "-o", again, "--json")
     assert pte.read_bytes() in again.with_suffix(".bpte").read_bytes()
     refused(pillion("show", default), "no program image", "--kernels pillion")
+    refused(pillion("show", default.parent), "a folder", "--profile")
     refused(pillion(*COMPILE, "--kernels", "cortex_m", "-o", image), "says nothing about")
     refused(pillion(*COMPILE, "--kernels", "cortex", "-o", pte), "no kernels `cortex`", "pillion, or the")
     refused(pillion("verify", pte, "--seed", 7), "its own inputs", "MODEL")

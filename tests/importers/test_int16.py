@@ -242,6 +242,7 @@ def chosen(name: str, **options: Any) -> PrecisionChoice:
     return choice
 
 
+@pytest.mark.filterwarnings("error::FutureWarning")
 @pytest.mark.parametrize(("name", "wish"), [("residual", 58), ("mixed", 66)])
 def test_a_choice_has_the_quality_for_less_than_all(name: str, wish: int) -> None:
     """The search compares the programs that it lowers: the last one is the result."""

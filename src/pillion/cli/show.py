@@ -45,6 +45,13 @@ def show(
     if suffix_of(file) in (".plm", ".pte"):
         _show_image(file, as_json)
         return
+    if file.is_dir():
+        raise PillionError(
+            f"{file} is a folder",
+            rule="pillion show takes a .plm, a .pte, a .tflite, or an npu_segment_0.bin of a project",
+            here="a folder",
+            help=f"name such a file; `pillion run {file} --profile` runs a C project",
+        )
     from pillion.targets import NPUS
 
     payload = regular_file(file, ".bin").read_bytes()

@@ -120,7 +120,8 @@ def ptq(
 
         def calibrated_by(samples: Sequence[Inputs]) -> GraphModule:
             again = PillionQuantizer(specs, quantizer.constraints, states)
-            observing = insert_observers(deepcopy(in_float), again)
+            with quiet_torch():
+                observing = insert_observers(deepcopy(in_float), again)
             run_through_observers(observing, samples, None, inputs)
             apply_policies((*RANGES, *FORMATS), replace(calibrated, prepared=observing))
             return observing

@@ -89,7 +89,8 @@ class WidthTrials:
         copies share: each begins with those of 8 bits."""
         for observer, largest in self.weight_ranges.items():
             observer.max_val = largest.clone()
-        module = GraphModule(self.prepared, deepcopy(self.prepared.graph))
+        with quiet_torch():
+            module = GraphModule(self.prepared, deepcopy(self.prepared.graph))
         chosen = {self.tensors[name] for name in wide if name in self.tensors}
         Widening(module, chosen).run(computations_of(module))
         return module
