@@ -8,6 +8,7 @@ from pillion.cli import kernels
 from pillion.cli import package
 from pillion.cli import train
 from pillion.cli import run
+from pillion.cli import flash
 from pillion.cli import verify
 from pillion.cli import evaluate
 from pillion.cli import compare

@@ -18,6 +18,7 @@ from pillion.cli.options import (
     OutputOption,
     QuantizeOption,
     SelfTestOption,
+    SerialOption,
     TargetOption,
 )
 from pillion.cli.request import Request, check_request, compile_request, write_program
@@ -42,6 +43,7 @@ pillion compile net.py:Net -t cortex-m33 -q --rows-of image -o cam/          one
 pillion compile net.py:Net -t cortex-m55 -q --stream x:2 --hop 2 -o kws_fw/      two new frames in each run
 pillion compile gru.py:Net -t cortex-m55 -q --stateful -o gru_fw/         recurrent state continues
 pillion compile cell.py:Net -t cortex-m55 -q --state-pair h:1 -o cell_fw/   output 1 becomes input h of the next run
+pillion compile ds_cnn -t cortex-m33 -q --serial rp2350 -o kws_fw/   for runs on a chip (`pillion run --on serial:PORT`)
 pillion compile kws.tflite -t CHIP -o kws.pte                 int8 already, no -q; CHIP from `pillion targets`
 pillion compile kws.tflite -t cortex-m55 --arithmetic cmsis-nn -o kws.pte     rounds as CMSIS-NN does
 """,
@@ -73,6 +75,7 @@ def compile(
         ),
     ] = None,
     selftest: SelfTestOption = None,
+    serial: SerialOption = None,
     kernels: Annotated[
         Optional[str],
         option(
@@ -109,6 +112,7 @@ def compile(
     request = Request(model.name, target, quantize, options, intermediates)
     output_suffix(output)
     check_request(request)
+    _check_serial(serial, output)
     _check_package_forms(forms or [], output)
     request = with_calibration_data(request, fitting)
     from pillion.cli import report_files, selftest_output, time_output
@@ -123,6 +127,10 @@ def compile(
     with console.progress_bar(quiet=as_json):
         program = compile_request(request)
     write_program(program, output, version, force=force, selftest=selftest, kernels=kernels)
+    if serial:
+        from pillion.emitters.c.serial_harness import add_serial_harness
+
+        add_serial_harness(output, serial, force)
     if forms:
         write_package([output], forms, output / "package", Identity(), force)
     program_facts.warn_of_memory(program)
@@ -139,6 +147,22 @@ def compile(
         )
         facts |= report_files.write_report(told, page)
     console.print_facts(facts, as_json)
+
+
+def _check_serial(serial: str | None, output: Path) -> None:
+    """Raises if a serial harness is asked for that cannot be added to the output."""
+    if serial is None:
+        return
+    from pillion.emitters.c.serial_harness import PORTS
+
+    require_one_of("--serial", serial, tuple(PORTS))
+    if form := output_suffix(output):
+        raise PillionError(
+            f"--serial {serial} adds nothing to a {form}",
+            rule="the serial harness is a folder of a C project",
+            here=f"-o {output}",
+            help=f"-o {output.stem}/",
+        )
 
 
 def _check_package_forms(forms: Sequence[str], output: Path) -> None:

@@ -45,6 +45,13 @@ def complete_executors(incomplete: str) -> list[str]:
     return _values_with_prefix(incomplete, dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS)))
 
 
+def complete_serial_chips(incomplete: str) -> list[str]:
+    """Completes chips with a port of the serial harness."""
+    from pillion.emitters.c.serial_harness import PORTS
+
+    return _values_with_prefix(incomplete, PORTS)
+
+
 def complete_devices(incomplete: str) -> list[str]:
     """Completes NPUs, cores and targets, for `--device`."""
     from pillion.cli.catalog import known_devices

@@ -47,6 +47,7 @@ EXTRAS = {
     "report": "write a program as a page to look at (pillion report)",
     "data": "read images, for --calibrate and --data",
     "ethos-u": "compile segments for Arm's Ethos-U with its own compiler, and run what comes out",
+    "board": "run programs on boards at a serial port or a debug probe (--on serial:PORT)",
     "sweep": "compile many variants and compare them (pillion sweep)",
     "docs": "build the documentation as a site",
 }

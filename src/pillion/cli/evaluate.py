@@ -67,7 +67,7 @@ def evaluate(
     on: Annotated[
         str,
         option(
-            RUNNING, "Executor: host, or slower: reference, executorch, litert, a board.", metavar="PLACE"
+            RUNNING, "Executor: host, or slower: reference, litert, a board, serial:PORT.", metavar="PLACE"
         ),
     ] = "host",
     native: NativeOption = False,

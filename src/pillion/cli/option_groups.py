@@ -6,6 +6,7 @@ Values are checked when a group is built, before the compiler is imported."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
 
 from pillion.cli import completion
@@ -100,15 +101,31 @@ class TimingOptions:
         ),
     ] = None
 
+    measured: Annotated[
+        Optional[Path],
+        option(
+            TIME,
+            "With --clock: correct the estimate by the measurements in this folder.",
+            "--measured",
+            metavar="DIR",
+        ),
+    ] = None
+
     @property
     def first(self) -> str | None:
         """The first of the options that was set."""
-        return self.clock or self.npu_clock or self.memories
+        return (
+            self.clock or self.npu_clock or self.memories or (str(self.measured) if self.measured else None)
+        )
 
     @property
     def conditions(self) -> TimingConditions | None:
         """Conditions of the estimate; None without a clock."""
-        given = (("--npu-clock", self.npu_clock), ("--memories", self.memories))
+        given = (
+            ("--npu-clock", self.npu_clock),
+            ("--memories", self.memories),
+            ("--measured", self.measured),
+        )
         useless = [f"{option} {value}" for option, value in given if value is not None]
         if self.clock is None and useless:
             raise PillionError(
@@ -121,4 +138,6 @@ class TimingOptions:
             return None
         from pillion.run.time_estimate import timing_conditions
 
-        return timing_conditions(self.clock, self.npu_clock, self.memories, "--clock", "--npu-clock")
+        return timing_conditions(
+            self.clock, self.npu_clock, self.memories, "--clock", "--npu-clock", measured=self.measured
+        )

@@ -73,6 +73,16 @@ SelfTestOption = Annotated[
         metavar="FILE",
     ),
 ]
+SerialOption = Annotated[
+    Optional[str],
+    option(
+        RESULT,
+        "Add serial/, for runs on this chip over a serial port (qemu: emulated boards).",
+        "--serial",
+        metavar="CHIP",
+        complete=completion.complete_serial_chips,
+    ),
+]
 OutputOption = Annotated[
     Path,
     option(

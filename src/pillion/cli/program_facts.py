@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pillion.partition import LedgerEntry
     from pillion.partition.ledger import LoopEntry
     from pillion.program import Program
-    from pillion.run.executor import RunResult
+    from pillion.run.executor import BoardProfile, RunResult
 
 SEGMENT = "segment"
 """Kind of the ops that run on the NPU. A board emulates them in software, so that their instruction counts are not
@@ -418,6 +418,8 @@ def _segment_row(number: int, entries: Sequence[LedgerEntry]) -> Facts:
 def run_facts(model: str, on: str, result: RunResult, streaming: Streaming | None = None) -> Facts:
     """Returns the facts about a run."""
     facts: Facts = {"model": model, "on": on, "outputs": [_array_summary(o) for o in result.outputs]}
+    if result.measured is not None:
+        return {**facts, **_measured_facts(result.measured)}
     if result.profile is None:
         return facts
     profile = result.profile
@@ -442,6 +444,32 @@ def run_facts(model: str, on: str, result: RunResult, streaming: Streaming | Non
         "stack_bytes": profile.stack_bytes,
         "regions": regions,
         "ops": ops,
+    }
+
+
+def _measured_facts(measured: BoardProfile) -> Facts:
+    """Returns the facts about the measurements of a board at the other end of a line."""
+    unit = "instructions" if measured.is_emulated else "cycles"
+    rows = [
+        {
+            "kind": op.kind,
+            "name": op.name,
+            "kernel": op.kernel,
+            unit: cycles,
+            "source": op.source,
+            "why": op.why,
+        }
+        for op, cycles in zip(measured.ops, measured.op_cycles, strict=True)
+    ]
+    milliseconds = {} if measured.is_emulated else {"measured_ms": 1e3 * measured.cycles / measured.clock_hz}
+    return {
+        "chip": measured.chip,
+        "chip_clock_hz": measured.clock_hz,
+        "compiler": f"{measured.compiler} {measured.flags}",
+        unit: measured.cycles,
+        **milliseconds,
+        "stack_bytes": measured.stack_bytes,
+        "ops": rows,
     }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from pillion.boards.board import BOARDS, find_board
+from pillion.boards.serial_transport import is_board_place
 from pillion.cli import completion, console, program_facts
 from pillion.cli.application import app
 from pillion.cli.help import CHECK, RUNNING, argument, option
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 pillion run kws_fw/                                         on this computer, random input
 pillion run kws_fw/ -i x.npy -o y.npy                       the output as an array
 pillion run kws_fw/ --on mps3-an547 --profile               instructions and memory of each op
+pillion run kws_fw/ --on serial:/dev/ttyACM0 --profile      on a chip: cycles of each op
 pillion run kws.plm --on mps3-an547                         a program image, in a firmware with its kernels
 pillion run kws.pte --on executorch                         in ExecuTorch's own runtime
 """,
@@ -51,7 +53,7 @@ def run(
         str,
         option(
             RUNNING,
-            "Executor: host, npu or a board; for a .pte also reference, litert, executorch.",
+            "Place: host, npu, a board, serial:PORT; .pte: reference, litert, executorch too.",
             metavar="PLACE",
             complete=completion.complete_executors,
         ),
@@ -70,8 +72,17 @@ def run(
         option(RUNNING, "Write an output to this .npy file; one per output.", "-o --output", metavar="FILE"),
     ] = None,
     profile: Annotated[
-        bool, option(RUNNING, "On a board: count instructions per op and measure memory.")
+        bool, option(RUNNING, "On a board: count instructions or cycles per op, and memory.")
     ] = False,
+    measurements: Annotated[
+        Optional[Path],
+        option(
+            RUNNING,
+            "With --profile at a serial port: keep what was measured here.",
+            "--measurements",
+            metavar="DIR",
+        ),
+    ] = None,
     native: Annotated[
         bool, option(RUNNING, "On the host: use all processor instructions; same bytes, faster.", "--native")
     ] = False,
@@ -82,18 +93,27 @@ def run(
     timing: TimingOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a compiled model here or on an emulated board.
+    """Run a compiled model here, on an emulated board, or on a chip.
 
     `pillion targets` lists the board of each target. Running a C project compiles and executes its code: run
     only projects that you trust."""
 
-    require_one_of("--on", on, tuple(dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS))))
-    if (profile or timing.clock) and on not in BOARDS:
+    on_line = is_board_place(on)
+    if not on_line:
+        require_one_of("--on", on, tuple(dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS))))
+    if (profile or timing.clock) and on not in BOARDS and not on_line:
         raise PillionError(
             f"{'--profile' if profile else '--clock'} counts instructions on a board",
             rule="--on names a board",
             here=f"--on {on}",
             help="add --on mps2-an505 or --on mps3-an547",
+        )
+    if measurements is not None and not (on_line and profile):
+        raise PillionError(
+            "only a profile of a board at a line is kept",
+            rule="--measurements goes with --profile and --on serial:PORT",
+            here=f"--on {on}{' --profile' if profile else ''}",
+            help="leave --measurements out, or add both",
         )
     require_compiled_program(program)
     from pillion.cli import selftest_output, time_output
@@ -119,6 +139,7 @@ def run(
         {
             **time_output.profile_with_times(program_facts.run_facts(model, on, result, streaming), time),
             **time_output.time_facts(time, as_json, in_short=not profile),
+            **time_output.kept_measurement_facts(measurements, program, result, time),
         },
         as_json,
     )
@@ -134,7 +155,10 @@ def _run_project(
     manifest = read_manifest(program)
     arrays = read_inputs(inputs, manifest.inputs)
     result = run_folder(program, [arrays], on, options)[0]
-    time = time_output.estimate_project_time(program, conditions, arrays, on, options)
+    if result.measured is not None:
+        time = time_output.estimate_measured_time(program, conditions, arrays, result.measured, options)
+    else:
+        time = time_output.estimate_project_time(program, conditions, arrays, on, options)
     return manifest.model, result, time, manifest.stream
 
 

@@ -11,11 +11,11 @@ import typer
 from pillion.cli import console
 from pillion.cli.console import Facts
 from pillion.emitters.c.selftest_source import size_of
-from pillion.errors import PillionError, require_one_of
+from pillion.errors import PillionError
 from pillion.host_io.atomic_files import output_suffix, suffix_of
 from pillion.program import Program
 from pillion.run.executor import EXECUTORCH, LITERT, REFERENCE, check_timeout
-from pillion.run.executor_list import execution_places, require_tools
+from pillion.run.executor_list import require_place, require_tools
 from pillion.run.selftest_samples import SelfTestOutcome, no_selftest_error, run_selftest, samples_of
 
 
@@ -53,8 +53,8 @@ def refuse_other_run_options(given: Mapping[str, object]) -> None:
 def run_and_print_selftest(project: Path, on: str, timeout: float, as_json: bool) -> None:
     """Runs a project's self-test and prints the result; exits with 1 on a difference."""
     check_timeout(timeout)
-    if suffix_of(project) == ".pte" or on not in execution_places() or on in (REFERENCE, LITERT, EXECUTORCH):
-        require_one_of("--on", on, execution_places())
+    require_place(on, "--on")
+    if suffix_of(project) == ".pte" or on in (REFERENCE, LITERT, EXECUTORCH):
         raise PillionError(
             "only the C of a project has a self-test that Pillion runs",
             rule="the folder of a C project, on host or on a board",

@@ -9,19 +9,24 @@ from pathlib import Path
 from pillion.cli import console
 from pillion.cli.console import Facts
 from pillion.devices.cycle_range import CycleRange
+from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import output_suffix
 from pillion.ir.types import Array
 from pillion.partition import ProcessingUnit
 from pillion.program import Program
-from pillion.run.executor import RunOptions
+from pillion.run.executor import BoardProfile, RunOptions, RunResult
+from pillion.run.measurements import measurement_of, write_measurement
 from pillion.run.time_estimate import (
     TimeEstimate,
     TimingConditions,
+    can_count_instructions,
     estimate_folder,
     estimate_program,
     format_milliseconds,
+    timing_conditions,
 )
+from pillion.targets import find_target
 
 COLUMN = "time_ms"
 
@@ -59,6 +64,47 @@ def estimate_project_time(
 ) -> TimeEstimate | None:
     """Estimates the time of a C project, if requested."""
     return estimate_folder(folder, asked, sample, on, options.timeout) if asked else None
+
+
+def estimate_measured_time(
+    folder: Path,
+    asked: TimingConditions | None,
+    sample: Sequence[Array],
+    measured: BoardProfile,
+    options: RunOptions,
+) -> TimeEstimate | None:
+    """Estimates the time that a board has measured, at its own clock unless another is requested; None if instructions
+    cannot be counted here."""
+    core = find_target(read_manifest(folder).target).core
+    if not can_count_instructions(core).ok:
+        return None
+    conditions = asked or timing_conditions(measured.clock_hz)
+    return estimate_folder(folder, conditions, sample, None, options.timeout)
+
+
+def kept_measurement_facts(
+    folder: Path | None, project: Path, result: RunResult, time: TimeEstimate | None
+) -> Facts:
+    """Writes the measurement of a project to a folder, if one is named, and returns its path."""
+    if folder is None:
+        return {}
+    if result.measured is None:
+        raise PillionError(
+            f"{project} was not measured op by op",
+            rule="--measurements goes with the folder of a C project",
+            here=str(project),
+            help="compile the model to a folder: -o FOLDER/",
+        )
+    manifest = read_manifest(project)
+    estimates = {op.name: op.cycles for op in time.ops} if time else {}
+    measurement = measurement_of(
+        manifest,
+        find_target(manifest.target).core.name,
+        result.measured,
+        [estimates.get(op.name) for op in manifest.ops],
+        time.memories.name if time else None,
+    )
+    return {"measurement": str(write_measurement(folder, measurement))}
 
 
 def time_facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = False) -> Facts:
@@ -136,6 +182,9 @@ def profile_with_times(told: Facts, time: TimeEstimate | None) -> Facts:
     """Adds the time of each op to its profile; NPU ops have none."""
     if time is None or "ops" not in told:
         return told
+    if "chip" in told:
+        cycles = {op.name: f"{op.cycles.low:.0f}-{op.cycles.high:.0f}" for op in time.ops}
+        return {**told, "ops": [{**row, "estimated_cycles": cycles.get(row["name"])} for row in told["ops"]]}
     times = {op.name: format_milliseconds(op.milliseconds).removesuffix(" ms") for op in time.ops}
     rows = [
         {**{key: row[key] for key in row if key != "why"}, COLUMN: times.get(row["name"]), "why": row["why"]}

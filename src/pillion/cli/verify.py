@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from pillion import zoo
-from pillion.cli import console
+from pillion.cli import completion, console
 from pillion.cli.application import app
 from pillion.cli.data_options import Fitting, with_calibration_data
 from pillion.cli.help import CHECK, RUNNING, option
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     epilog="""
 pillion verify kws.pte                              a compiled program
 pillion verify kws_fw/ --samples 10                 a C project, here and on a board
+pillion verify kws_fw/ --on serial:/dev/ttyACM0     also on a chip that holds the program
 pillion verify ds_cnn -t cortex-m55 -q                compile and verify a model, write nothing
 """,
 )
@@ -60,19 +61,33 @@ def verify(
             metavar="FILE",
         ),
     ] = None,
+    on: Annotated[
+        Optional[list[str]],
+        option(
+            RUNNING,
+            "Also run here, such as on a chip: serial:/dev/ttyACM0. May be repeated.",
+            "--on",
+            metavar="PLACE",
+            complete=completion.complete_executors,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a program on every executor, and compare all bytes.
 
     Executors are the reference, this computer, an emulated board, ExecuTorch and LiteRT, if installed (`pillion
     doctor`). The first differing op and element are shown, and the exit code is 1."""
+    from pillion.run.executor_list import require_place
+
+    for place in on or []:
+        require_place(place, "--on")
     if program.named and not _is_model(program.named, target):
         path = Path(program.named)
         require_compiled_program(path)
         refuse_build_options(path, options, None if suffix_of(path) == ".pte" else target, fitting)
         arrays = read_inputs(input) if input else None
         with console.progress_bar(quiet=as_json):
-            verification = _verify_file(path, target, samples, seed, arrays)
+            verification = _verify_file(path, target, samples, seed, arrays, on or [])
         _show_verification(verification, as_json)
         return
     if not target:
@@ -81,7 +96,7 @@ def verify(
     arrays = read_inputs(input) if input else None
     request = with_calibration_data(Request(program.name, target or "", quantize, options), fitting)
     with console.progress_bar(quiet=as_json):
-        verification = compile_request(request).verify(samples, seed=seed, inputs=arrays)
+        verification = compile_request(request).verify(samples, seed=seed, inputs=arrays, on=on or [])
     _show_verification(verification, as_json)
 
 
@@ -96,7 +111,7 @@ def _is_model(named: str, target: str | None) -> bool:
 
 
 def _verify_file(
-    path: Path, target: str | None, samples: int, seed: int, arrays: list[Array] | None
+    path: Path, target: str | None, samples: int, seed: int, arrays: list[Array] | None, on: list[str]
 ) -> Verification:
     """Verifies a .pte or the folder of a C project."""
     from pillion.compiler import load
@@ -108,7 +123,7 @@ def _verify_file(
         _refuse_own_inputs(path, samples, seed, arrays)
         return verify_image(path)
     if suffix_of(path) != ".pte":
-        return verify_project(path, samples, seed=seed, inputs=arrays)
+        return verify_project(path, samples, seed=seed, inputs=arrays, on=on)
     program = load(path, target)
     assert program.file is not None
     if program.file.core and not program.file.is_recorded:
@@ -120,7 +135,7 @@ def _verify_file(
             here="no --target",
             help="--target cortex-m55 (`pillion targets` lists all)",
         )
-    return program.verify(samples, seed=seed, inputs=arrays)
+    return program.verify(samples, seed=seed, inputs=arrays, on=on)
 
 
 def _refuse_own_inputs(path: Path, samples: int, seed: int, arrays: list[Array] | None) -> None:

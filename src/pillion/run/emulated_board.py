@@ -31,7 +31,12 @@ from pillion.run.executor import (
     require_open_segments,
     verdict_of_checks,
 )
-from pillion.run.project_folder import manifest_mismatch_error, outputs_from_bytes, temporary_project
+from pillion.run.project_folder import (
+    manifest_mismatch_error,
+    outputs_from_bytes,
+    split_outputs,
+    temporary_project,
+)
 from pillion.targets import find_target
 
 
@@ -99,19 +104,8 @@ def _run_emulator(
     for number in range(len(samples)):
         outputs = run.outputs[number * per_sample : (number + 1) * per_sample]
         yield RunResult(
-            outputs_from_bytes(manifest, _split_outputs(outputs, manifest)), None if number else profile
+            outputs_from_bytes(manifest, split_outputs(outputs, manifest)), None if number else profile
         )
-
-
-def _split_outputs(outputs: bytes, manifest: Manifest) -> list[bytes]:
-    """Returns the bytes of each output."""
-    sizes = [o.bytes for o in manifest.outputs]
-    if len(outputs) != sum(sizes):
-        raise manifest_mismatch_error(
-            manifest, f"{sum(sizes)} bytes of outputs", f"{len(outputs)} on the board"
-        )
-    ends = np.cumsum(sizes).tolist()
-    return [outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def firmware_sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:

@@ -64,11 +64,36 @@ class Profile:
 
 
 @dataclass(frozen=True)
+class BoardProfile:
+    """The measurements of a board at the other end of a line, for one run."""
+
+    chip: str
+    clock_hz: int
+    compiler: str
+    flags: str
+    program_hash: str
+    is_emulated: bool
+    """Whether `op_cycles` are instructions of an emulator."""
+    op_cycles: tuple[int, ...]
+    stack_bytes: int | None
+    """None if the board does not know where its stack ends."""
+    ops: tuple[ManifestOp, ...]
+    """The manifest's entry of each op."""
+
+    @property
+    def cycles(self) -> int:
+        """The cycles of all ops."""
+        return sum(self.op_cycles)
+
+
+@dataclass(frozen=True)
 class RunResult:
     """The outputs of a run, and its profile if requested."""
 
     outputs: Outputs
     profile: Profile | None = None
+    measured: BoardProfile | None = None
+    """The profile, if the run was on a board at the other end of a line."""
 
 
 def check_timeout(seconds: float) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pillion.boards.board import BOARDS, find_board
+from pillion.boards.serial_transport import is_board_place, require_board_extra
 from pillion.boards.toolchain import ARM_COMPILER, QEMU, host_compiler
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError, require_one_of
@@ -32,6 +33,7 @@ from pillion.run.litert_file import LiteRtFileExecutor
 from pillion.run.npu_executor import NpuCodeExecutor
 from pillion.run.npu_project import run_on_npu
 from pillion.run.reference import ReferenceExecutor
+from pillion.run.serial_executor import SerialBoard, run_on_line
 
 for _executor in (
     ReferenceExecutor(),
@@ -49,9 +51,17 @@ def execution_places() -> tuple[str, ...]:
     return (*REGISTRY.executors, *BOARDS)
 
 
+def require_place(on: str, option: str = "on") -> None:
+    """Raises if nothing runs programs under this name: no executor, board or line to a board."""
+    if not is_board_place(on):
+        require_one_of(option, on, (*execution_places(), "serial:PORT"))
+
+
 def find_executor(on: str) -> Executor:
     """Returns the executor of this name; raises if it does not exist."""
-    require_one_of("on", on, execution_places())
+    require_place(on)
+    if is_board_place(on):
+        return SerialBoard(on)
     return REGISTRY.executors.get(on) or EmulatedBoard(on)
 
 
@@ -65,7 +75,9 @@ def executors_of(program: Runnable) -> list[Executor]:
 
 def require_tools(on: str) -> None:
     """Raises if a program that builds or runs C for an executor is missing."""
-    if on in (HOST, NPU):
+    if is_board_place(on):
+        require_board_extra("serial")
+    elif on in (HOST, NPU):
         host_compiler()
     else:
         ARM_COMPILER.path()
@@ -85,6 +97,8 @@ def run_folder(
     with show_progress(), stage(f"{'measuring' if options.profile else 'running'} on {on}"):
         if on == HOST:
             return run_on_host(folder, manifest, samples, options)
+        if is_board_place(on):
+            return run_on_line(manifest, on, samples, options)
         if on == NPU:
             return run_on_npu(folder, manifest, samples, options)
         if on in EXECUTORS:

@@ -18,7 +18,7 @@ from pillion.run.executor import (
     RunResult,
     require_runnable,
 )
-from pillion.run.executor_list import find_executor
+from pillion.run.executor_list import executors_of, find_executor
 from pillion.run.input_checks import check_fit, fit_to_graph
 from pillion.run.stream import StreamSession
 from pillion.run.time_estimate import TimeEstimate, estimate_program, timing_conditions
@@ -83,12 +83,18 @@ def time(
 
 
 def verify(
-    program: Runnable, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Any] | None = None
+    program: Runnable,
+    samples: int = SAMPLES,
+    *,
+    seed: int = 0,
+    inputs: Sequence[Any] | None = None,
+    on: Sequence[str] = (),
 ) -> Verification:
     """Runs the program on every installed executor and compares all bytes. Without `inputs`, samples are
     random; for a program with states, each is a sequence of several steps. `inputs` holds an array per input; one
-    array needs no list."""
+    array needs no list. `on` names further places, such as `serial:PORT`."""
     given = [inputs] if hasattr(inputs, "shape") else inputs
-    return verify_program(
-        program, samples, seed=seed, inputs=fit_to_graph(program.graph, given) if given else None
-    )
+    arrays = fit_to_graph(program.graph, given) if given else None
+    usual = executors_of(program)
+    more = [find_executor(place) for place in on if place not in {one.name for one in usual}]
+    return verify_program(program, samples, seed=seed, inputs=arrays, executors=[*usual, *more])

@@ -41,3 +41,14 @@ def outputs_from_bytes(manifest: Manifest, raw: Sequence[bytes]) -> Outputs:
         np.frombuffer(data, o.dtype.numpy).reshape(o.shape)
         for o, data in zip(manifest.outputs, raw, strict=True)
     )
+
+
+def split_outputs(outputs: bytes, manifest: Manifest) -> list[bytes]:
+    """Returns the bytes of each output of a board."""
+    sizes = [o.bytes for o in manifest.outputs]
+    if len(outputs) != sum(sizes):
+        raise manifest_mismatch_error(
+            manifest, f"{sum(sizes)} bytes of outputs", f"{len(outputs)} on the board"
+        )
+    ends = np.cumsum(sizes).tolist()
+    return [outputs[end - size : end] for size, end in zip(sizes, ends, strict=True)]

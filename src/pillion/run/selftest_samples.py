@@ -15,6 +15,8 @@ import numpy as np
 
 from pillion.boards import selftest_runner
 from pillion.boards.board import find_board
+from pillion.boards.serial_link import open_board
+from pillion.boards.serial_transport import is_board_place
 from pillion.data.python_data import open_data
 from pillion.data.sample import InputSpec, batch_samples
 from pillion.emitters.c.manifest import Manifest, read_manifest
@@ -24,6 +26,7 @@ from pillion.ir.types import Array, Value
 from pillion.run.emulated_board import check_board
 from pillion.run.executor import HOST, TIMEOUT_SECONDS
 from pillion.run.input_checks import check_fit, fit_to_graph
+from pillion.run.serial_executor import require_same_program
 
 SelfTestSamples = str | os.PathLike[str] | Sequence[Any]
 """A .npz or .npy file, or an array per input for each sample; a single input needs no list."""
@@ -99,12 +102,23 @@ class SelfTestOutcome:
 def run_selftest(folder: Path, on: str = HOST, timeout: float = TIMEOUT_SECONDS) -> SelfTestOutcome:
     """Compiles and runs the self-test of a C project, on this computer or on a board."""
     manifest = read_manifest(folder)
+    if is_board_place(on):
+        return _run_on_line(manifest, on, timeout)
     if on != HOST:
         check_board(manifest, find_board(on))
     output = selftest_runner.run_selftest(
         folder, None if on == HOST else find_board(on), manifest.files, manifest.optimize, timeout
     )
     return _parse_outcome(manifest, on, output)
+
+
+def _run_on_line(manifest: Manifest, place: str, timeout: float) -> SelfTestOutcome:
+    """Returns the result of the self-test of a board that holds the program."""
+    with open_board(place) as link:
+        require_same_program(manifest, link)
+        wrong, sample, op, result, element = link.selftest(timeout)
+    facts = {"selftest": wrong, "sample": sample, "op": op, "result": result, "element": element}
+    return _parse_outcome(manifest, place, json.dumps(facts))
 
 
 def _parse_outcome(manifest: Manifest, on: str, output: str) -> SelfTestOutcome:

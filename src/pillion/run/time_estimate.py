@@ -43,6 +43,7 @@ from pillion.memory.timeline import Timeline, timeline
 from pillion.ops import Region, Segment, flatten_ops, op_run_counts
 from pillion.run.emulated_board import check_board
 from pillion.run.executor import TIMEOUT_SECONDS, Runnable, verdict_of_checks
+from pillion.run.measurements import Measurement, calibration_of, read_measurements
 from pillion.run.project_folder import temporary_project
 from pillion.run.random_inputs import random_samples
 from pillion.targets import Target, find_target
@@ -73,6 +74,8 @@ class TimingConditions:
     memories: MemoryAssumption | None = None
     npu_clock: Clock | None = None
     """The NPU's clock; by default the core's."""
+    measured: tuple[Measurement, ...] = ()
+    """Measurements of boards that correct the estimate."""
 
 
 def timing_conditions(
@@ -80,6 +83,7 @@ def timing_conditions(
     npu_clock: str | float | Clock | None = None,
     memories: str | None = None,
     *names: str,
+    measured: Path | None = None,
 ) -> TimingConditions:
     """Returns the conditions that a user gave; errors call the clocks by `names`."""
     name, npu_name = names or ("clock", "npu_clock")
@@ -87,6 +91,7 @@ def timing_conditions(
         parse_clock(clock, name),
         find_memories(memories) if memories is not None else None,
         parse_clock(npu_clock, npu_name) if npu_clock is not None else None,
+        read_measurements(measured) if measured is not None else (),
     )
 
 
@@ -246,14 +251,20 @@ def _estimate_from_counts(
         (op, op_counts) for op, op_counts in zip(manifest.ops, ran, strict=True) if op.kind != Segment.kind
     ]
     clock = conditions.clock
-    ops = tuple(
-        _op_time(op, "cpu", counted_cycles(core, counts, memories, clock.hertz), clock, counts)
-        for op, counts in pairs
-    )
+    measured = conditions.measured
+    calibration = calibration_of(measured, core.name, memories.name) if measured else None
+
+    def cycles(counts: InstructionCounts) -> CycleRange:
+        estimate = counted_cycles(core, counts, memories, clock.hertz)
+        return calibration.corrected(estimate) if calibration else estimate
+
+    ops = tuple(_op_time(op, "cpu", cycles(counts), clock, counts) for op, counts in pairs)
     segments = len(manifest.ops) - len(pairs)
     basis = f"instructions by class, counted on {board.name}"
     if board.core != core.name:
         basis += f", whose {board.core} runs the same kernels"
+    if calibration:
+        basis += f"; {calibration}"
     left_out = (
         f"{segments} segments of the NPU (`pillion explain --clock` estimates them)" if segments else ""
     )

@@ -141,10 +141,15 @@ def _group_into_streams(data: Sequence[Sequence[Array]], steps: int) -> Streams:
 
 
 def verify_project(
-    folder: Path, samples: int = SAMPLES, *, seed: int = 0, inputs: Sequence[Array] | None = None
+    folder: Path,
+    samples: int = SAMPLES,
+    *,
+    seed: int = 0,
+    inputs: Sequence[Array] | None = None,
+    on: Sequence[str] = (),
 ) -> Verification:
-    """Runs a C project on this computer and on a board, and compares all bytes. A project has no graph, so
-    the reference is missing."""
+    """Runs a C project on this computer, on an emulated board and `on` further places, and compares all bytes. A project
+    has no graph, so the reference is missing."""
     _check_sample_count(samples)
     manifest = read_manifest(folder)
     data, steps = _choose_samples(
@@ -152,7 +157,8 @@ def verify_project(
     )
     streams = _group_into_streams(data, steps)
     with show_progress():
-        runs = tuple(_run_folder(folder, name, streams) for name in _project_executors(folder, manifest))
+        names = dict.fromkeys((*_project_executors(folder, manifest), *on))
+        runs = tuple(_run_folder(folder, name, streams) for name in names)
     count, pairs = len(data) // steps, compare_pairs(runs)
     return Verification(manifest.model, manifest.target, count, runs, pairs, (), steps)
 

@@ -28,6 +28,7 @@
 
 /* Of a model that is handed its input row by row. */
 #ifdef @MODEL@_ROW_BYTES
+#define PILLION_ROWS @MODEL@_ROWS
 #define PILLION_ROW_BYTES @MODEL@_ROW_BYTES
 #else
 #define PILLION_ROW_BYTES 1
