@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pillion.compiler import compile, float_weights, load, prepare_qat
     from pillion.evaluation.evaluate import evaluate
     from pillion.evaluation.evaluation_result import Evaluation
+    from pillion.evaluation.metric_goal import MetricGoal
     from pillion.program import Program
     from pillion.registry import REGISTRY, Registry
     from pillion.run.verify import verify
@@ -40,6 +41,7 @@ __all__ = [
     "Io",
     "Loading",
     "Memory",
+    "MetricGoal",
     "NpuOptions",
     "PillionError",
     "PlacementOptions",
@@ -62,6 +64,7 @@ _MODULES = {
     "pillion.compile_options": "CompileOptions Io Loading Memory NpuOptions PlacementOptions Quantization Stream Tuning",
     "pillion.evaluation.evaluate": "evaluate",
     "pillion.evaluation.evaluation_result": "Evaluation",
+    "pillion.evaluation.metric_goal": "MetricGoal",
     "pillion.program": "Program",
     "pillion.registry": "REGISTRY Registry",
     "pillion.run.verify": "verify",

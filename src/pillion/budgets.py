@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
-from pillion.compile_options import CompileOptions, Memory
-from pillion.errors import PillionError
+from pillion.compile_options import CompileOptions, Memory, Stream
+from pillion.errors import PillionError, warn
 from pillion.flash_budget import FlashSample, FlashSearch
 from pillion.ir.flash_choice import FlashChoice
 from pillion.ir.graph import Graph
-from pillion.ir.precision_choice import CostBound, PlanCost, Pricing
+from pillion.ir.precision_choice import CostBound, FloatRuns, MetricChange, PlanCost, PrecisionChoice, Pricing
 from pillion.ir.types import Array, Value
 from pillion.ops import Dequantize, Requantize, Segment
 from pillion.ops.movement import Movement
@@ -20,9 +21,22 @@ from pillion.program import Program
 from pillion.run.float_interface import FloatModel, graph_inputs, imported_name
 
 
-def pricing(options: CompileOptions, compile: Callable[[Graph, CompileOptions], Program]) -> Pricing | None:
-    """Returns how plans of 16-bit tensors are compared, and the bounds of their costs; None if the user names the
-    tensors."""
+class MetricBound(Protocol):
+    """A bound of a metric on labelled samples, such as `MetricGoal`."""
+
+    option: str
+
+    def change(self, program: Program, floats: FloatRuns | None = None) -> MetricChange:
+        """Runs a program on the samples, and compares it with the float model."""
+
+
+def pricing(
+    options: CompileOptions,
+    compile: Callable[[Graph, CompileOptions], Program],
+    metric: MetricBound | None = None,
+) -> Pricing | None:
+    """Returns how plans of 16-bit tensors are compared, and the bounds of their costs and metric; None if the user names
+    the tensors."""
     if not options.quantize.is_mixed:
         return None
     options = replace(options, memory=replace(options.memory, max_flash=None))  # 4 bits are chosen last
@@ -42,7 +56,16 @@ def pricing(options: CompileOptions, compile: Callable[[Graph, CompileOptions], 
         bounds.append(CostBound(name, "time", most_time, is_relative=True))
     if most_ram is not None:
         bounds.append(CostBound(f"--max-ram {options.memory.max_ram}", "ram_bytes", most_ram))
-    return Pricing(cost, tuple(bounds))
+    quality = options.quantize.least_quality
+    if metric is None:
+        return Pricing(cost, tuple(bounds), quality)
+    quality = quality if options.quantize.min_quality is not None else None
+    in_windows = replace(options, memory=Memory(), stream=Stream())  # the same bytes, whatever is stored
+
+    def change(graph: Graph, floats: FloatRuns) -> MetricChange:
+        return metric.change(compile(graph, in_windows), floats)
+
+    return Pricing(cost, tuple(bounds), quality, change)
 
 
 def within_flash(
@@ -106,3 +129,29 @@ def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> 
         f"in {len(choice.layers)} layers",
         help=f"--min-quality {max(math.floor(choice.after), 0)}dB, or --max-flash {choice.before_bytes}",
     )
+
+
+def refuse_lost_metric(program: Program, metric: MetricBound, options: CompileOptions) -> PrecisionChoice:
+    """Returns the choice of 16-bit tensors with the metric of the program. Raises if no tensors were chosen, or if weights
+    of 4 bits, which the limit of flash needs, make the metric worse than it may be."""
+    choice, four_bits = program.precision, program.four_bits
+    if choice is None:
+        raise PillionError(
+            f"{metric.option} chooses no tensors of this model",
+            rule="tensors of 16 bits are chosen for a float model that is quantized here, of at most 64 MB",
+            here=f"`{program.graph.name}`",
+            help=f"leave {metric.option} out, or compile the float model with --quantize --calibrate DATA",
+        )
+    if note := choice.metrics[0].note:
+        warn(note)
+    if four_bits is None or not four_bits.layers:
+        return choice
+    found = metric.change(program)
+    if not found.is_ok:
+        raise PillionError(
+            f"--max-flash {options.memory.max_flash} and {metric.option} contradict each other",
+            rule="the metric holds with weights of 4 bits in as many layers as flash needs",
+            here=f"{found.text}, with 4 bits in {len(four_bits.layers)} layers; {choice.metrics[1].text}, with 8 bits",
+            help=f"--max-flash {four_bits.before_bytes}, or a looser --max-drop",
+        )
+    return replace(choice, metrics=(choice.metrics[0], found, choice.metrics[2]))

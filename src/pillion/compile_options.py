@@ -129,13 +129,22 @@ class Quantization(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.least_quality, self.most_time
-        if self.is_mixed and (self.precision == "int16" or self.int16):
+        if self.is_mixed:
+            self._refuse_named_tensors()
+
+    def _refuse_named_tensors(self) -> None:
+        if self.int16_patterns:
             raise PillionError(
                 "tensors of 16 bits are chosen twice",
-                rule="--min-quality, --max-time and --precision mixed choose them; --precision int16 and --int16 name them",
+                rule="--min-quality, --max-drop, --max-time and --precision mixed choose them; --precision int16 and --int16 name them",
                 here="--precision int16" if self.precision == "int16" else f"--int16 {self.int16[0]!r}",
                 help="one of these alone",
             )
+
+    def mixed(self) -> Quantization:
+        """Returns the options with tensors of 16 bits that the compiler chooses."""
+        self._refuse_named_tensors()
+        return replace(self, precision="mixed")
 
     @property
     def int16_patterns(self) -> tuple[str, ...]:

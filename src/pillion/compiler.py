@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, wrong_core_error
-from pillion.budgets import pricing, refuse_lost_quality, within_flash
+from pillion.budgets import MetricBound, pricing, refuse_lost_metric, refuse_lost_quality, within_flash
 from pillion.compile_options import (
     DEFAULT_OPTIONS,
     CompileOptions,
@@ -118,6 +118,7 @@ def compile(
     name: str | None = None,
     progress: Progress | bool | None = None,
     watch: passes.Watch | None = None,
+    metric: MetricBound | None = None,
     **keywords: Any,
 ) -> Program:
     """Compiles a model for a target.
@@ -136,7 +137,8 @@ def compile(
     makes a program that takes a few new frames per run and computes the outputs of the whole window: see `Program.stream`.
 
     Progress: bars on a terminal, unless `progress` is False, or a function that is called after each calibration sample.
-    `watch` receives the graph after each pass.
+    `watch` receives the graph after each pass. `metric` (`pillion.MetricGoal`) bounds the loss of a metric of labelled data:
+    tensors get 16 bits where it needs them.
 
     Fields of the records are also accepted as `keywords`, by the names of the command line: `io_dtype="int8"`, `max_ram="256K"`,
     `calibrate=samples`, `stream="x:2", hop=2`, and `tuning` for the fields of `pillion.Tuning`."""
@@ -154,7 +156,7 @@ def compile(
         memory or Memory(),
         stream if isinstance(stream, Stream) else Stream(),
     ).with_keywords(keywords)
-    return compile_with(model, example_inputs, target, options, progress, watch)
+    return compile_with(model, example_inputs, target, options, progress, watch, metric)
 
 
 def compile_with(
@@ -164,10 +166,13 @@ def compile_with(
     options: CompileOptions,
     progress: Progress | bool | None = None,
     watch: passes.Watch | None = None,
+    metric: MetricBound | None = None,
 ) -> Program:
     """Compiles a model for a target with all options in one record."""
     chip = find_target(target)
     refuse_npu_options(chip, options)
+    if metric is not None:
+        options = replace(options, quantize=options.quantize.mixed())
     loading, quantize, arithmetic = options.loading, options.quantize, options.arithmetic
     source_options = {
         "weights": loading.weights,
@@ -188,14 +193,15 @@ def compile_with(
         "progress": progress if callable(progress) else None,
         "tuning": quantize,
         "name": options.name,
-        "pricing": pricing(options, partial(compile_plan, chip=chip)),
+        "pricing": pricing(options, partial(compile_plan, chip=chip), metric),
     }
+    read: ReadModel | None = None
     floats: FloatModel | None = None
     precision: PrecisionChoice | None = None
     samples: Sequence[Sequence[Array]] = ()
     if opened is not None and opened.computes_in_float:
         read = read_float_tflite(opened, example_inputs, **quantizing)
-        graph, floats, source, samples = read.graph, read.floats, None, read.samples
+        source = None
     elif opened is not None and has_data and opened.has_float_parts:
         graph, source = read_partly_float_tflite(opened, example_inputs, **quantizing), None
     elif is_int8_file(model):
@@ -213,6 +219,7 @@ def compile_with(
             trust_pickle=loading.trust_pickle,
             **quantizing,
         )
+    if read is not None:
         graph, floats, precision, samples = read.graph, read.floats, read.precision, read.samples
     chosen = in_arithmetic(graph, arithmetic)
     own = graph.arithmetic if chosen.arithmetic is not graph.arithmetic else None
@@ -227,7 +234,12 @@ def compile_with(
         watch=watch,
     )
     refuse_lost_quality(program.four_bits, options)
-    return replace(program, precision=precision) if precision else program
+    program = replace(program, precision=precision) if precision else program
+    return (
+        program
+        if metric is None
+        else replace(program, precision=refuse_lost_metric(program, metric, options))
+    )
 
 
 def compile_plan(graph: Graph, options: CompileOptions, chip: Target) -> Program:

@@ -58,6 +58,20 @@ def parse_added_share(given: float | str) -> float:
     return float(match[1]) / 100
 
 
+def parse_drop(given: float | str) -> float:
+    """Parses `0.5%` as the part by which a metric may be worse."""
+    match = _SHARE.fullmatch(given.strip()) if isinstance(given, str) else None
+    share = float(match[1]) / 100 if match else given if isinstance(given, (int, float)) else math.nan
+    if not 0 <= share <= 1e4:
+        raise PillionError(
+            f"{given} is no drop of a metric",
+            rule="percent: points of shares such as top1, parts of other numbers; in Python also 0.005",
+            here=f"--max-drop {given}",
+            help="--max-drop 0.5%",
+        )
+    return float(share)
+
+
 def parse_decibels(given: float | str) -> float:
     """Parses `35dB` as a signal-to-noise ratio."""
     match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,3})?) ?(?:dB)?", str(given).strip(), re.IGNORECASE)

@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 from pillion.cli import completion, console, program_facts
 from pillion.cli.application import app
-from pillion.cli.data_options import Fitting, with_calibration_data
+from pillion.cli.data_options import MetricOptions, with_data
 from pillion.cli.help import MAKE, RESULT, option
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import (
@@ -23,6 +23,7 @@ from pillion.cli.options import (
 )
 from pillion.cli.request import Request, check_request, compile_request, write_program
 from pillion.compile_options import CompileOptions
+from pillion.data.reading_options import Reading
 from pillion.errors import PillionError, require_one_of
 from pillion.host_io.atomic_files import output_suffix
 from pillion.option_values import NEWEST_RUNTIME, known_runtime
@@ -35,6 +36,7 @@ from pillion.packages import FORM_NAMES
 pillion compile ds_cnn -t cortex-m55 -q -o kws_fw/               a C project
 pillion compile net.py:Net -t cortex-m33 -q --calibrate samples/ -o net_fw/
 pillion compile net.py:Net -t cortex-m33 -q --calibrate photos/ --fit crop --mean 0.5 --std 0.5 -o net_fw/
+pillion compile net.py:Net -t cortex-m55 -q --calibrate train.npz --max-drop 0.5% --data test.npz -o net_fw/   16 bits where accuracy needs them
 pillion compile mobilenet_v2 --input-size 96 -t cortex-m33 -q -o mv2.pte
 pillion compile ds_cnn -t cortex-m55 -q --kernels pillion -o kws.pte     a third of the instructions, with a delegate
 pillion compile ds_cnn -t cortex-m55 -q --kernels kernels/manifest.json -o kws.plm    data for a firmware (`pillion kernels`)
@@ -55,7 +57,8 @@ def compile(
     target: TargetOption,
     quantize: QuantizeOption = False,
     options: CompileOptions,
-    fitting: Fitting,
+    judged: MetricOptions,
+    reading: Reading,
     runtime: Annotated[
         str,
         option(
@@ -114,7 +117,7 @@ def compile(
     check_request(request)
     _check_serial(serial, output)
     _check_package_forms(forms or [], output)
-    request = with_calibration_data(request, fitting)
+    request = with_data(request, reading, judged)
     from pillion.cli import report_files, selftest_output, time_output
     from pillion.packages.contents import Identity
     from pillion.packages.package_writer import write_package

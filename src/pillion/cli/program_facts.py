@@ -196,6 +196,11 @@ def _choice_facts(choice: PrecisionChoice) -> Facts:
         **{f"quality_db{name}": round(quality, 1) for name, quality, _ in (*plans, everywhere)},
         **{f"{unit}_estimate{name}": round(cost.time) for name, _, cost in (*plans, everywhere)},
         "judged_by": choice.judges,
+        **(
+            {"metric": choice.metrics[1].text, "metric_in_8_bits": choice.metrics[0].text}
+            if choice.metrics
+            else {}
+        ),
         **({"bounds": [str(verdict) for verdict in choice.verdicts]} if choice.verdicts else {}),
         "chosen": [
             {

@@ -34,6 +34,7 @@ from pillion.model_names import (
 from pillion.option_values import NEWEST_RUNTIME, Runtime
 
 if TYPE_CHECKING:
+    from pillion.budgets import MetricBound
     from pillion.data.sample import Source
     from pillion.importers.torch.quantize.ptq import Progress
     from pillion.ir.types import Array
@@ -52,6 +53,8 @@ class Request:
     intermediates: Path | None = None
     samples: Source | None = None
     """The calibration data, if it is opened already."""
+    metric: MetricBound | None = None
+    """The metric that a program keeps."""
 
     def __post_init__(self) -> None:
         quantizing = self.options.quantize
@@ -242,7 +245,9 @@ def compile_for(
     from pillion import compiler
 
     with _warnings_in_a_line("ignore" if quiet else "always"):
-        return compiler.compile_with(model, example_inputs, request.target, request.options, **options)
+        return compiler.compile_with(
+            model, example_inputs, request.target, request.options, metric=request.metric, **options
+        )
 
 
 @contextmanager

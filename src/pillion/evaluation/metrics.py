@@ -233,7 +233,7 @@ def default_metrics(
             return ("mse",)
         if is_compared:
             return ()
-        raise _no_labels_error("a metric")
+        raise no_labels_error("a metric")
     if first.ndim == 0 and first.dtype.kind in "iub" and outputs[0] > 1:
         if outputs[0] == inputs[0]:
             raise PillionError(
@@ -313,16 +313,17 @@ def _expected_output(batch: Batch, metric: str) -> Array:
         )
     if batch.outputs[0].size == batch.inputs[0].size:
         return batch.inputs[0].reshape(targets.shape).astype(np.float64)
-    raise _no_labels_error(metric)
+    raise no_labels_error(metric)
 
 
 def _required_labels(batch: Batch, metric: str) -> Array:
     if batch.labels is None:
-        raise _no_labels_error(metric)
+        raise no_labels_error(metric)
     return batch.labels
 
 
-def _no_labels_error(metric: str) -> PillionError:
+def no_labels_error(metric: str) -> PillionError:
+    """Returns the error for a metric of data without labels."""
     return PillionError(
         f"{metric} needs labels, and the data has none",
         rule="samples come with labels: a folder for each class, an array named y, a column named label, or pairs",

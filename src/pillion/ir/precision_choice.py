@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
 
 from pillion.ir.graph import Graph
+from pillion.ir.types import Array, Shape
 from pillion.ir.verdict import Verdict
 
 
@@ -43,11 +46,74 @@ class CostBound:
 
 
 @dataclass(frozen=True)
+class MetricChange:
+    """A metric of labelled samples in float and of a program, and the most that it may be worse."""
+
+    name: str
+    in_float: float
+    found: float
+    most: float
+    samples: int
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share, whose change counts in points; other changes are relative to float."""
+        return self.name == "auc" or self.name.startswith("top")
+
+    @property
+    def drop(self) -> float:
+        """The part by which the program is worse: smaller, or larger for the errors mse and mae."""
+        lost = self.in_float - self.found
+        if self.is_share:
+            return lost
+        lost = -lost if self.name in ("mse", "mae") else lost
+        return lost / abs(self.in_float) if self.in_float else inf if lost > 0 else 0.0
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the program is not worse than it may be."""
+        return self.drop <= self.most + 1e-12
+
+    @property
+    def text(self) -> str:
+        """Says how the metric changes, and how many samples that is."""
+        change = f"{-100 * self.drop:+.2f} {'points' if self.is_share else '%'}"
+        counted = f"{round(self.drop * self.samples)} of " if self.name.startswith("top") else ""
+        return f"{self.name} {self.found:.4f}, {self.in_float:.4f} in float ({change}, {counted}{self.samples} samples)"
+
+    @property
+    def note(self) -> str:
+        """Says that the bound is finer than the samples tell; empty if it is not."""
+        if not self.is_share or self.most * self.samples >= 1:
+            return ""
+        return f"{self.samples} samples tell {self.name} by {100 / self.samples:.2f} points: --max-drop {100 * self.most:g}% allows for no sample less"
+
+
+class FloatRuns(Protocol):
+    """A float model that runs samples."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+
+    @property
+    def input_shapes(self) -> tuple[Shape, ...]:
+        """The shapes of the inputs."""
+
+    def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
+        """Returns the outputs of each run."""
+
+
+@dataclass(frozen=True)
 class Pricing:
-    """Lowers graphs to learn their costs, and the bounds of these."""
+    """Lowers graphs to learn their costs and metrics, and the bounds of these."""
 
     cost: Callable[[Graph], PlanCost]
     bounds: tuple[CostBound, ...] = ()
+    quality: float | None = None
+    """The least signal-to-noise ratio in dB."""
+    metric: Callable[[Graph, FloatRuns], MetricChange] | None = None
+    """Runs the program of a graph on labelled samples, and compares it with float."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +145,8 @@ class PrecisionChoice:
     judges: str
     """The samples that judged."""
     verdicts: tuple[Verdict, ...] = ()
+    metrics: tuple[MetricChange, ...] = ()
+    """Before, now, and with all in 16 bits, if a metric was judged."""
 
     @property
     def text(self) -> str:
@@ -88,6 +156,7 @@ class PrecisionChoice:
         return (
             f"16 bits in {len(self.tensors)} of {self.candidates} tensors: {self.before:.1f} dB in 8 bits, {self.after:.1f} dB now ({share}), "
             f"{self.everywhere:.1f} dB with all in 16 bits ({all_share}), by {self.judges}: {names}"
+            + (f"; {self.metrics[1].text}" if self.metrics else "")
         )
 
     def _text_of(self, tensor: ChosenTensor) -> str:

@@ -102,6 +102,13 @@ def read(
             refuse_prepared(module)
         stateful = None if isinstance(module, QatModule) else as_stateful(module, inputs)
     if stateful is not None:
+        if pricing is not None and pricing.metric is not None:
+            raise PillionError(
+                f"no metric of `{name}` can be judged",
+                rule="samples are judged one by one, and the model remembers earlier ones",
+                here="--max-drop",
+                help="--min-quality 35dB compares with float over the samples of --calibrate",
+            )
         captured = stateful.exported or stateful
         refuse, known = _float_op_refuser(name), stateful
 
@@ -122,7 +129,13 @@ def _goal(
     """Returns the goal of the choice of 16-bit tensors, if the compiler chooses them."""
     if not tuning.is_mixed or pricing is None:
         return None
-    return PrecisionGoal(tuning.least_quality, pricing.bounds, lambda module: pricing.cost(graph_of(module)))
+    judge = pricing.metric
+    return PrecisionGoal(
+        pricing.quality,
+        pricing.bounds,
+        lambda module: pricing.cost(graph_of(module)),
+        None if judge is None else lambda module, floats: judge(graph_of(module), floats),
+    )
 
 
 def _import_converted(

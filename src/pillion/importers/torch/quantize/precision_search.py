@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, inf, log10
+from math import ceil, floor, inf, isinf, log10
 from typing import Any
 
 from torch.fx import GraphModule
@@ -18,11 +18,19 @@ from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.quantize.precision import names_of
 from pillion.importers.torch.quantize.width_costs import WidthCosts
 from pillion.importers.torch.quantize.width_trials import (
+    FloatRunner,
     WidthTrials,
     measured_quality,
     simulated_noise,
 )
-from pillion.ir.precision_choice import ChosenTensor, CostBound, PlanCost, PrecisionChoice
+from pillion.ir.precision_choice import (
+    ChosenTensor,
+    CostBound,
+    FloatRuns,
+    MetricChange,
+    PlanCost,
+    PrecisionChoice,
+)
 from pillion.ir.verdict import Verdict, all_ok, failed_rules
 
 TRIED = 16
@@ -38,11 +46,17 @@ NARROW: Plan = frozenset()
 
 @dataclass(frozen=True)
 class PrecisionGoal:
-    """The quality that a plan must have, if any, and the bounds of its costs."""
+    """The quality and the metric that a plan must have, if any, and the bounds of its costs."""
 
     quality: float | None
     bounds: tuple[CostBound, ...]
     price: Price
+    metric: Callable[[GraphModule, FloatRuns], MetricChange] | None = None
+
+    @property
+    def is_best_wished(self) -> bool:
+        """Whether the best within bounds is wished."""
+        return self.quality is None and self.metric is None
 
 
 class PrecisionSearch:
@@ -56,6 +70,7 @@ class PrecisionSearch:
         self.wide: Plan = frozenset(self.tensors)
         self._qualities: dict[Plan, float] = {}
         self._costs: dict[Plan, PlanCost] = {}
+        self._metrics: dict[Plan, MetricChange] = {}
         self.noise: dict[str, float] = {}
 
     def choose(self) -> tuple[PrecisionChoice, list[Any]]:
@@ -77,6 +92,9 @@ class PrecisionSearch:
             cost_everywhere=self.cost(self.wide),
             judges=self.judged_by,
             verdicts=tuple(self._verdicts(chosen)),
+            metrics=tuple(self.metric(plan) for plan in (NARROW, chosen, self.wide))
+            if self.goal.metric
+            else (),
         )
         return choice, [self.trials.tensors[name] for name in order]
 
@@ -86,6 +104,22 @@ class PrecisionSearch:
             self._qualities[plan] = measured_quality(self.judges, plan)
         return self._qualities[plan]
 
+    def metric(self, plan: Plan) -> MetricChange:
+        """Returns the metric of the program that a plan becomes, measured by running it."""
+        assert self.goal.metric is not None
+        if plan not in self._metrics:
+            trials = self.trials
+            shapes = tuple(tuple(x.shape) for x in trials.calibrating[0])
+            floats = FloatRunner(trials.in_float, shapes)
+            self._metrics[plan] = self.goal.metric(trials.final(plan), floats)
+        return self._metrics[plan]
+
+    def _is_good(self, plan: Plan) -> bool:
+        """Whether a plan has the wished quality and metric."""
+        wish = self.goal.quality
+        is_close = wish is None or self.quality(plan) >= wish
+        return is_close and (self.goal.metric is None or self.metric(plan).is_ok)
+
     def cost(self, plan: Plan) -> PlanCost:
         """Returns the costs of the lowered program of a plan."""
         if plan not in self._costs:
@@ -93,13 +127,13 @@ class PrecisionSearch:
         return self._costs[plan]
 
     def _chosen(self) -> Plan:
-        wish = self.goal.quality
+        is_best_wished = self.goal.is_best_wished
         if not self._fits(NARROW) or not self.tensors:
             return NARROW  # compilation says what is missing
-        if wish is not None and self.quality(NARROW) >= wish:
+        if not is_best_wished and self._is_good(NARROW):
             return NARROW
-        if wish is not None and self.quality(self.wide) < wish:
-            raise self._unreachable(wish)
+        if not self._is_good(self.wide):
+            raise self._unreachable()
         self._rank()
         self.costs = WidthCosts(
             self.trials.prepared,
@@ -108,21 +142,21 @@ class PrecisionSearch:
             lambda some: self.cost(frozenset(some)),
         )
         path = list(self.costs.path(self.noise))
-        if wish is None:
+        if is_best_wished:
             return self._best_within_bounds(path)
-        cheapest = plan = self._cheapest(path, wish)
+        cheapest = plan = self._cheapest(path)
         allowed = self.wide
         for _ in range(NARROWED):
             if self._fits(plan):
                 return plan
             allowed -= {max(plan, key=self._bytes)}
-            if self.quality(allowed) < wish:
+            if not self._is_good(allowed):
                 break
-            plan = self._cheapest([*(some for some in path if some <= allowed), allowed], wish)
+            plan = self._cheapest([*(some for some in path if some <= allowed), allowed])
         best = self._best_within_bounds(path)
-        if self.quality(best) >= wish:
+        if self._is_good(best):
             return best
-        raise self._contradicted(wish, cheapest, best)
+        raise self._contradicted(cheapest, best)
 
     def _verdicts(self, plan: Plan) -> Iterator[Verdict]:
         cost, narrow = self.cost(plan), self.cost(NARROW)
@@ -142,17 +176,17 @@ class PrecisionSearch:
     def _predicted_noise(self, plan: Plan) -> float:
         return self.floor + sum(noise for name, noise in self.noise.items() if name not in plan)
 
-    def _cheapest(self, path: Sequence[Plan], wish: float) -> Plan:
-        """Returns the cheapest plan found that has a quality; the last of the path has it."""
+    def _cheapest(self, path: Sequence[Plan]) -> Plan:
+        """Returns the cheapest plan found that is good; the last of the path is."""
         low, high = 0, len(path) - 1
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.quality(path[middle]) >= wish else (middle + 1, high)
-        plan = self._without_useless(path[low], wish)
+            low, high = (low, middle) if self._is_good(path[middle]) else (middle + 1, high)
+        plan = self._without_useless(path[low])
         return min((plan, path[-1]), key=lambda one: self.cost(one).time)
 
-    def _without_useless(self, plan: Plan, wish: float) -> Plan:
-        """Leaves out parts without which a plan still has a quality and takes less time."""
+    def _without_useless(self, plan: Plan) -> Plan:
+        """Leaves out parts without which a plan is still good and takes less time."""
         tried = 0
         for part in self.costs.savings(plan):
             less = plan - part
@@ -160,10 +194,10 @@ class PrecisionSearch:
                 continue
             before, after = self._predicted_noise(plan), self._predicted_noise(less)
             lost = 10 * log10(after / before) if before else 0.0
-            if self.quality(plan) - lost < wish - NEAR:
+            if self.goal.quality is not None and self.quality(plan) - lost < self.goal.quality - NEAR:
                 continue
             tried += 1
-            if self.cost(less).time < self.cost(plan).time and self.quality(less) >= wish:
+            if self.cost(less).time < self.cost(plan).time and self._is_good(less):
                 plan = less
         return plan
 
@@ -211,16 +245,39 @@ class PrecisionSearch:
         modules = {module_of(node) for c in self.trials.computations for node in c.calls}
         return min(names, key=lambda name: (len(bearers[name]), name not in modules))
 
-    def _unreachable(self, wish: float) -> PillionError:
-        before, everywhere = self.quality(NARROW), self.quality(self.wide)
+    def _wishes(self) -> str:
+        """Returns the wished quality and metric as text."""
+        wish = self.goal.quality
+        quality = () if wish is None else (f"{wish:g} dB",)
+        metric = () if self.goal.metric is None else (f"--max-drop {100 * self.metric(NARROW).most:g}%",)
+        return " and ".join((*quality, *metric))
+
+    def _reached(self, plan: Plan) -> str:
+        """Returns the quality and the metric of a plan as text."""
+        metric = (self.metric(plan).text,) if self.goal.metric else ()
+        return ", ".join((f"{self.quality(plan):.1f} dB", *metric))
+
+    def _lower_wishes(self, plan: Plan, room: float = 0.0) -> str:
+        """Returns the options that a plan holds in place of those that it does not."""
+        wish, options = self.goal.quality, []
+        if wish is not None and self.quality(plan) < wish:
+            options.append(f"--min-quality {floor(max(self.quality(plan) - room, 0))}dB")
+        if self.goal.metric is not None and not self.metric(plan).is_ok:
+            drop = self.metric(plan).drop
+            options.append(
+                "no --max-drop" if isinf(drop) else f"--max-drop {ceil(round(1e4 * drop, 6)) / 100:g}%"
+            )
+        return " ".join(options)
+
+    def _unreachable(self) -> PillionError:
         return PillionError(
-            f"no choice of 16-bit tensors reaches {wish:g} dB",
-            rule="--min-quality is at most what 16 bits everywhere reach against float, on samples of the calibration data",
-            here=f"{before:.1f} dB in 8 bits, {everywhere:.1f} dB with 16 bits in all {len(self.tensors)} tensors that have such forms, by {self.judged_by}",
-            help=f"--min-quality {max(everywhere - 1, 0):.0f}dB, or more calibration data: values beyond its ranges are clipped in 16 bits, too",
+            f"no choice of 16-bit tensors reaches {self._wishes()}",
+            rule="--min-quality and --max-drop are at most what 16 bits everywhere reach against float",
+            here=f"{self._reached(NARROW)} in 8 bits, {self._reached(self.wide)} with 16 bits in all {len(self.tensors)} tensors that have such forms, by {self.judged_by}",
+            help=f"{self._lower_wishes(self.wide, 0.5)}, or more calibration data: values beyond its ranges are clipped in 16 bits, too",
         )
 
-    def _contradicted(self, wish: float, cheapest: Plan, best: Plan) -> PillionError:
+    def _contradicted(self, cheapest: Plan, best: Plan) -> PillionError:
         """Returns the error for bounds of which no plan found holds all."""
         cost, narrow = self.cost(cheapest), self.cost(NARROW)
         failed = failed_rules(self._verdicts(cheapest))
@@ -228,8 +285,8 @@ class PrecisionSearch:
         ways = {"--max-time": f"--max-time +{more}%", "--max-ram": f"--max-ram {cost.ram_bytes}"}
         looser = " ".join(ways.get(verdict.rule.split()[0], verdict.rule.split()[0]) for verdict in failed)
         return PillionError(
-            f"no choice of 16-bit tensors reaches {wish:g} dB within {' and '.join(v.rule for v in failed)}",
-            rule="one plan holds all bounds: quality, time and memory",
-            here=f"{wish:g} dB need {', '.join(f'{v.got}, wanted {v.wanted}' for v in failed)}; within the bounds, {self.quality(best):.1f} dB",
-            help=f"--min-quality {floor(self.quality(best))}dB, or {looser}",
+            f"no choice of 16-bit tensors reaches {self._wishes()} within {' and '.join(v.rule for v in failed)}",
+            rule="one plan holds all bounds: quality, metric, time and memory",
+            here=f"{self._wishes()} need {', '.join(f'{v.got}, wanted {v.wanted}' for v in failed)}; within the bounds, {self._reached(best)}",
+            help=f"{self._lower_wishes(best)}, or {looser}",
         )

@@ -182,6 +182,7 @@ def choose_precision(
     samples = [tuple(s) for s in seen]
     trials = WidthTrials(prepared, in_float, samples, samples, tuning.correct_biases)
     choice, chosen = PrecisionSearch(trials, judges, goal, judged_by).choose()
+    trials.restore_weight_ranges()
     Widening(prepared, set(chosen)).run(trials.computations)
     return choice
 

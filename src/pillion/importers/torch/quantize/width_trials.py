@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from math import inf, log10
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e import MinMaxObserver, ObserverBase, PerChannelMinMaxObserver
 
 from pillion.importers.torch.export import quiet_torch
+from pillion.importers.torch.input_types import cast_to_model
 from pillion.importers.torch.loop_nodes import run_with_loops
 from pillion.importers.torch.observers import calls_of_observers
 from pillion.importers.torch.quantize.bias_correction import correct_biases
@@ -80,6 +82,7 @@ class WidthTrials:
             for observer in prepared.modules()
             if isinstance(observer, (PerChannelMinMaxObserver, MinMaxObserver))
         }
+        self.calibrating = seen
         self.seen, self.judging = seen[:FEW], judging[:SAMPLES]
         with torch.no_grad():
             self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
@@ -87,13 +90,23 @@ class WidthTrials:
     def widened(self, wide: Collection[str]) -> GraphModule:
         """Returns a copy of the graph with some tensors in 16 bits. Trials change the ranges of weights, which all
         copies share: each begins with those of 8 bits."""
-        for observer, largest in self.weight_ranges.items():
-            observer.max_val = largest.clone()
+        self.restore_weight_ranges()
         with quiet_torch():
             module = GraphModule(self.prepared, deepcopy(self.prepared.graph))
         chosen = {self.tensors[name] for name in wide if name in self.tensors}
         Widening(module, chosen).run(computations_of(module))
         return module
+
+    def restore_weight_ranges(self) -> None:
+        """Gives weights the ranges that they have in 8 bits."""
+        for observer, largest in self.weight_ranges.items():
+            observer.max_val = largest.clone()
+
+    def final(self, wide: Collection[str]) -> GraphModule:
+        """Returns the program that quantization gives for some tensors in 16 bits."""
+        rounded = self.converted(wide)
+        correct_biases(rounded, self.in_float, self.calibrating, change=self.corrects)
+        return rounded
 
     def converted(self, wide: Collection[str]) -> GraphModule:
         """Returns a quantized program with some tensors in 16 bits, without corrected biases."""
@@ -126,6 +139,24 @@ class WidthTrials:
                     for real, one in zip(wanted, got, strict=True)
                 ]
         return signal, noise
+
+
+@dataclass(frozen=True)
+class FloatRunner:
+    """A float graph that runs samples one by one."""
+
+    module: GraphModule
+    input_shapes: tuple[tuple[int, ...], ...]
+    name: str = "the float model"
+
+    def outputs(self, runs: Sequence[Sequence[NDArray[Any]]]) -> list[tuple[NDArray[Any], ...]]:
+        """Returns the outputs of each run."""
+        return [self._outputs(run) for run in runs]
+
+    def _outputs(self, run: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+        with torch.no_grad():
+            own = cast_to_model(self.module.graph, [torch.from_numpy(x) for x in run])
+            return tuple(y.numpy() for y in _leaves(run_with_loops(self.module, *own)))
 
 
 def simulated_noise(judges: Sequence[WidthTrials], wide: Collection[str]) -> float:
