@@ -13,6 +13,7 @@ from pillion.cli.data_options import MetricOptions, with_data
 from pillion.cli.help import MAKE, RESULT, option
 from pillion.cli.option_groups import NamedModel, TimingOptions
 from pillion.cli.options import (
+    BenchmarkOption,
     ForceOption,
     JsonOption,
     OutputOption,
@@ -79,6 +80,7 @@ def compile(
     ] = None,
     selftest: SelfTestOption = None,
     serial: SerialOption = None,
+    benchmark: BenchmarkOption = None,
     kernels: Annotated[
         Optional[str],
         option(
@@ -115,7 +117,7 @@ def compile(
     request = Request(model.name, target, quantize, options, intermediates)
     output_suffix(output)
     check_request(request)
-    _check_serial(serial, output)
+    _check_serial(serial, benchmark, output)
     _check_package_forms(forms or [], output)
     request = with_data(request, reading, judged)
     from pillion.cli import report_files, selftest_output, time_output
@@ -133,7 +135,7 @@ def compile(
     if serial:
         from pillion.emitters.c.serial_harness import add_serial_harness
 
-        add_serial_harness(output, serial, force)
+        add_serial_harness(output, serial, benchmark, force=force)
     if forms:
         write_package([output], forms, output / "package", Identity(), force)
     program_facts.warn_of_memory(program)
@@ -152,12 +154,21 @@ def compile(
     console.print_facts(facts, as_json)
 
 
-def _check_serial(serial: str | None, output: Path) -> None:
+def _check_serial(serial: str | None, benchmark: str | None, output: Path) -> None:
     """Raises if a serial harness is asked for that cannot be added to the output."""
+    from pillion.emitters.c.serial_harness import BENCHMARKS, PORTS
+
+    if benchmark is not None:
+        require_one_of("--benchmark", benchmark, tuple(BENCHMARKS))
+    if serial is None and benchmark is not None:
+        raise PillionError(
+            f"--benchmark {benchmark} is for a chip",
+            rule="its firmware answers over a serial line: --serial names the port",
+            here="no --serial",
+            help="--serial qemu, or one of " + ", ".join(PORTS),
+        )
     if serial is None:
         return
-    from pillion.emitters.c.serial_harness import PORTS
-
     require_one_of("--serial", serial, tuple(PORTS))
     if form := output_suffix(output):
         raise PillionError(

@@ -83,6 +83,16 @@ SerialOption = Annotated[
         complete=completion.complete_serial_chips,
     ),
 ]
+BenchmarkOption = Annotated[
+    Optional[str],
+    option(
+        RESULT,
+        "With --serial: the firmware of a benchmark instead, for its own runner.",
+        "--benchmark",
+        metavar="mlperf-tiny",
+        complete=completion.complete_words("mlperf-tiny"),
+    ),
+]
 OutputOption = Annotated[
     Path,
     option(
