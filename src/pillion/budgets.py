@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -11,7 +10,7 @@ from typing import Protocol
 from pillion.compile_options import CompileOptions, Memory, Stream
 from pillion.errors import PillionError, warn
 from pillion.flash_budget import FlashSample, FlashSearch
-from pillion.ir.flash_choice import FlashChoice
+from pillion.ir.flash_choice import FlashChoice, FlashSize
 from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import CostBound, FloatRuns, MetricChange, PlanCost, PrecisionChoice, Pricing
 from pillion.ir.types import Array, Value
@@ -91,10 +90,10 @@ def within_flash(
         judged.append(FlashSample(graph_inputs(graph, tensors), _known_outputs(graph, tensors)))
     on_core = {v.name for op in place(graph).graph.ops if not isinstance(op, Segment) for v in op.results}
 
-    def bytes_of(tried: Graph) -> int:
-        return place(tried).within(options.memory_budget).constant_bytes
+    def flash_of(tried: Graph) -> FlashSize:
+        return place(tried).within(options.memory_budget).flash
 
-    return FlashSearch(graph, judged, bytes_of, lambda op: op.y.name in on_core).within(limit)
+    return FlashSearch(graph, judged, flash_of, lambda op: op.y.name in on_core).within(limit)
 
 
 def _known_outputs(graph: Graph, tensors: Mapping[str, Array]) -> dict[Value, Array]:
@@ -125,9 +124,9 @@ def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> 
     raise PillionError(
         f"--max-flash {options.memory.max_flash} and --min-quality {quantize.min_quality} contradict each other",
         rule="the quality holds with weights of 4 bits in as many layers as flash needs",
-        here=f"{choice.before:.1f} dB in {choice.before_bytes:,} bytes of constants with 8 bits, {choice.after:.1f} dB in {choice.after_bytes:,} with 4 bits "
+        here=f"{choice.before:.1f} dB in {choice.before_bytes:,} bytes of flash with 8 bits, {choice.after:.1f} dB in {choice.after_bytes:,} with 4 bits "
         f"in {len(choice.layers)} layers",
-        help=f"--min-quality {max(math.floor(choice.after), 0)}dB, or --max-flash {choice.before_bytes}",
+        help=f"--max-flash {choice.before_bytes}, or a lower --min-quality",
     )
 
 

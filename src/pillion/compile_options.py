@@ -297,7 +297,7 @@ class Memory(Checked):
     ] = None
     max_flash: Annotated[
         int | str | None,
-        Option("Limit of constants in flash: 1M. Layers then get weights of 4 bits.", "SIZE"),
+        Option("Limit of code and constants: 1M. Layers then get weights of 4 bits.", "SIZE"),
     ] = None
     extra: Annotated[
         float | str | None,
@@ -344,7 +344,7 @@ class Memory(Checked):
 
     @property
     def flash_limit(self) -> int | None:
-        """The maximum of constants in bytes; as few layers as possible get weights of 4 bits for it."""
+        """The maximum of code and constants in bytes; as few layers as possible get weights of 4 bits for it."""
         return None if self.max_flash is None else parse_bytes(self.max_flash, "--max-flash ")
 
     @property

@@ -21,7 +21,7 @@ from pillion.emitters.c.selftest_source import SelfTest
 from pillion.emitters.segments import segment_files
 from pillion.host_io.atomic_files import Content
 from pillion.importers.pte import ReadProgram
-from pillion.ir.flash_choice import FlashChoice
+from pillion.ir.flash_choice import FlashChoice, FlashSize
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.precision_choice import PlanCost, PrecisionChoice
@@ -32,6 +32,7 @@ from pillion.memory.npu_calls import NpuCalls
 from pillion.ops import Segment, op_run_counts
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
+from pillion.run.flash_size import linked_size
 from pillion.run.float_interface import FloatModel
 from pillion.targets import Target, npu_interpreter, npu_memory
 from pillion.tiling.rows_in import find_rows_input, with_rows_last
@@ -164,6 +165,12 @@ class CompiledProgram:
         """Bytes of constants in flash: the core's, and the NPU's code and weights."""
         return self.lowered.constant_bytes + self.npu_memory.flash_bytes
 
+    @cached_property
+    def flash(self) -> FlashSize:
+        """Code and constants, linked for the core if that can be done here."""
+        linked = None if self.payloads.segments else linked_size(self.files)
+        return linked or FlashSize(self.constant_bytes + self.lowered.params_bytes, None)
+
     @property
     def sram_bytes(self) -> int:
         """Bytes of RAM during a run: arena, states, NPU weights and NPU scratch memory, without the stack. A lower
@@ -214,6 +221,11 @@ class CompiledProgram:
             )
             more |= {f"{NPU_FOLDER}/{name}": text for name, text in sources.items()}
         return project_files(self.lowered, self.target.name, more, test, self.npu_memory)
+
+    @property
+    def precision_texts(self) -> tuple[str, ...]:
+        """The tensors of 16 bits and the layers of 4 that the compiler chose, with what they gain and cost."""
+        return tuple(choice.text for choice in (self.precision, self.four_bits) if choice)
 
     @property
     def cost(self) -> PlanCost:

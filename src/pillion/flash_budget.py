@@ -13,7 +13,7 @@ import numpy as np
 
 from pillion.errors import PillionError
 from pillion.host_io.progress import stage
-from pillion.ir.flash_choice import FlashChoice
+from pillion.ir.flash_choice import FlashChoice, FlashSize
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
@@ -43,10 +43,10 @@ class FlashSearch:
         self,
         graph: Graph,
         samples: Sequence[FlashSample],
-        bytes_of: Callable[[Graph], int],
+        flash_of: Callable[[Graph], FlashSize],
         takes: Callable[[Layer], bool] = lambda op: True,
     ) -> None:
-        self.graph, self.bytes_of = graph, bytes_of
+        self.graph, self.flash_of = graph, flash_of
         samples = samples[:MOST]
         self.judging = samples[HELD_BACK - 1 :: HELD_BACK] or samples
         others = [s for number, s in enumerate(samples, start=1) if number % HELD_BACK]
@@ -61,20 +61,29 @@ class FlashSearch:
     def within(self, limit: int) -> tuple[Graph, FlashChoice]:
         """Returns the graph with as many layers of 4 bits as the limit needs, and the choice; raises if all are not
         enough."""
-        before = self.bytes_of(self.graph)
-        graph, chosen, size = self.graph, list[Layer](), before
-        if before > limit:
+        before = size = self.flash_of(self.graph)
+        graph, chosen = self.graph, list[Layer]()
+        if before.bytes > limit:
             ranked = self.ranked()
-            while size > limit:
-                more = self._as_many_as_save(ranked[len(chosen) :], size - limit)
+            while size.bytes > limit:
+                more = self._as_many_as_save(ranked[len(chosen) :], size.bytes - limit)
                 if not more:
                     raise self._too_small(limit, before, size)
                 chosen = ranked[: len(chosen) + more]
                 graph = self.converted(chosen)
-                size = self.bytes_of(graph)
+                size = self.flash_of(graph)
         quality = [self.quality(of) for of in (self.graph, graph)]
         names = tuple(op.name for op in chosen)
-        return graph, FlashChoice(limit, before, size, quality[0], quality[1], names, len(self.candidates))
+        return graph, FlashChoice(
+            limit,
+            before.bytes,
+            size.bytes,
+            quality[0],
+            quality[1],
+            names,
+            len(self.candidates),
+            size.code is not None,
+        )
 
     @staticmethod
     def _as_many_as_save(layers: Sequence[Layer], wanted: int) -> int:
@@ -141,12 +150,12 @@ class FlashSearch:
         ratios = [10 * log10(signal[y] / noise[y]) for y in signal if signal[y] > 0 and noise[y] > 0]
         return min(ratios, default=inf)
 
-    def _too_small(self, limit: int, before: int, reached: int) -> PillionError:
+    def _too_small(self, limit: int, before: FlashSize, reached: FlashSize) -> PillionError:
         return PillionError(
             f"`{self.graph.name}` does not fit {limit} bytes of flash",
-            rule="--max-flash is at least the constants with weights of 4 bits in all layers that may have them: convolutions and fully connected layers on the core",
-            here=f"{before} bytes with 8 bits, {reached} with 4 bits in all {len(self.candidates)} layers",
-            help=f"--max-flash {reached}, or a smaller model",
+            rule="--max-flash is at least code and constants with weights of 4 bits in all layers that may have them: convolutions and fully connected layers on the core",
+            here=f"{before} with 8 bits, {reached} with 4 bits in all {len(self.candidates)} layers",
+            help=f"--max-flash {min(before.bytes, reached.bytes)}, --optimize size for less code, or a smaller model",
         )
 
 

@@ -56,6 +56,11 @@ class ElfSizes:
     places: Mapping[str, range]
     """The addresses of each section."""
 
+    @property
+    def flash(self) -> int:
+        """The flash of the model: code, tables and constants."""
+        return self.code + self.tables + self.constants
+
 
 @dataclass(frozen=True)
 class _Section:

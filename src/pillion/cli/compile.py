@@ -148,7 +148,11 @@ def compile(
     }
     if page is not None:
         told = report_files.collect_facts(
-            program, request, options.quantize.calibrate, ReportOptions(), quiet=as_json
+            program,
+            request,
+            options.quantize.calibrate,
+            ReportOptions(max_flash=options.memory.flash_limit),
+            quiet=as_json,
         )
         facts |= report_files.write_report(told, page)
     console.print_facts(facts, as_json)

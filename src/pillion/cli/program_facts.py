@@ -176,7 +176,8 @@ def _four_bit_facts(program: Program) -> Facts:
     choice = program.four_bits
     costs = (
         {
-            "constant_bytes_with_8_bits": choice.before_bytes,
+            "flash_bytes": choice.after_bytes,
+            "flash_bytes_with_8_bits": choice.before_bytes,
             "flash_quality_db": round(choice.after, 1),
             "flash_quality_db_with_8_bits": round(choice.before, 1),
             "layers_by_damage": list(choice.layers),

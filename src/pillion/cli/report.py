@@ -56,7 +56,11 @@ def report_command(
     ] = True,
     max_flash: Annotated[
         Optional[str],
-        option(None, "Flash to fit: 1M (default: the chip's, if it is known).", metavar="SIZE"),
+        option(
+            None,
+            "Flash to fit, code and constants: 1M (default: the chip's, if it is known).",
+            metavar="SIZE",
+        ),
     ] = None,
     quantize: ImpliedOption = True,
     timing: TimingOptions,

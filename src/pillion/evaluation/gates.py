@@ -39,7 +39,7 @@ class Limits:
     ] = None
     max_ram: Annotated[int | None, Option("Exit with 1 above this RAM: 256K.", "SIZE")] = None
     max_flash: Annotated[
-        int | None, Option("Exit with 1 above this flash of a linked firmware: 1M.", "SIZE")
+        int | None, Option("Exit with 1 above this size of code and constants: 1M.", "SIZE")
     ] = None
     max_instructions: Annotated[
         int | None, Option("Exit with 1 above this count on the emulated core: 20M.", "COUNT")

@@ -75,8 +75,7 @@ def _measure_costs(
     board = board_of(manifest)
     if flash:
         sizes = firmware_sizes(folder, manifest, board)
-        total = sizes.code + sizes.tables + sizes.constants
-        known = replace(known, flash_bytes=total, board=board.name)
+        known = replace(known, flash_bytes=sizes.flash, board=board.name)
     if instructions:
         sample = samples_of_manifest(manifest.inputs, 1, seed=0)
         options = RunOptions(TIMEOUT_SECONDS, profile=True)

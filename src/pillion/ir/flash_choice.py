@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers that got weights of 4 bits for a wished size of flash, and what that costs."""
+"""The flash of a program, the layers that got weights of 4 bits for a wished size of it, and what that costs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,27 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class FlashSize:
+    """Bytes of flash without start-up code: constants, and the code and tables of the linked firmware. Code is None if it is
+    not known: without the cross compiler, or if it calls an NPU's driver."""
+
+    constants: int
+    code: int | None
+
+    @property
+    def bytes(self) -> int:
+        """All bytes that are known."""
+        return self.constants + (self.code or 0)
+
+    def __str__(self) -> str:
+        code = "without code, whose size is not known here" if self.code is None else f"{self.code:,} of code"
+        return f"{self.bytes:,} bytes of flash ({self.constants:,} of constants, {code})"
+
+
+@dataclass(frozen=True)
 class FlashChoice:
-    """The layers that got weights of 4 bits, those of least damage for each byte first. Bytes are of constants, ratios in
-    dB against the float model."""
+    """The layers that got weights of 4 bits, those of least damage for each byte first. Bytes are of flash: constants and, if
+    it is known, code. Ratios are in dB against the float model."""
 
     limit: int
     before_bytes: int
@@ -18,11 +36,13 @@ class FlashChoice:
     after: float
     layers: tuple[str, ...]
     candidates: int
+    has_code: bool = True
+    """Whether the code was linked and counts."""
 
     @property
     def text(self) -> str:
         """Says what was chosen, and what it costs."""
         return (
-            f"weights of 4 bits in {len(self.layers)} of {self.candidates} layers: {self.before_bytes} bytes of constants with 8 bits, "
-            f"{self.after_bytes} now; {self.before:.1f} dB with 8 bits, {self.after:.1f} dB now: {', '.join(self.layers) or 'none'}"
+            f"weights of 4 bits in {len(self.layers)} of {self.candidates} layers: {self.before_bytes:,} bytes of flash with 8 bits, "
+            f"{self.after_bytes:,} now{'' if self.has_code else ', without code, whose size is not known here'}; {self.before:.1f} dB with 8 bits, {self.after:.1f} dB now: {', '.join(self.layers) or 'none'}"
         )

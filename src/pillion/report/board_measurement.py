@@ -38,7 +38,9 @@ def measure_on_board(subject: CompiledProgram, sample: Sequence[Array]) -> Measu
     except PillionError as error:
         return not_measured(f"{error.what}: {error.here}" if error.here else error.what)
     assert profile is not None
-    facts = MeasuredFacts(board.name, profile.instructions, profile.stack_bytes, profile.code_bytes, "")
+    facts = MeasuredFacts(
+        board.name, profile.instructions, profile.stack_bytes, profile.code_bytes, "", profile.elf.flash
+    )
     return Measurement(facts, profile.op_instructions, profile.elf)
 
 

@@ -100,6 +100,7 @@ def _assemble_facts(
         quality=measured,
         origin=provenance_facts(subject, options),
         overlap=_overlap_facts(subject),
+        precision=subject.precision_texts,
     )
 
 

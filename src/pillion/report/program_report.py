@@ -49,8 +49,9 @@ def explain(program: CompiledProgram) -> str:
     ops = (f"{e.op.kind} {e.op.name}: {e.unit.value}, {e.because}" for e in program.ledger)
     found = overlap_of(program)
     at_once = (f"core and NPU at once: {found.summary}",) if found else ()
-    bits = tuple(choice.text for choice in (program.precision, program.four_bits) if choice)
-    return "\n".join((*over_time, *bits, f"arithmetic: {program.arithmetic}", *at_once, *loops, *ops))
+    return "\n".join(
+        (*over_time, *program.precision_texts, f"arithmetic: {program.arithmetic}", *at_once, *loops, *ops)
+    )
 
 
 def text(program: CompiledProgram) -> str:

@@ -7,6 +7,12 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from pillion.ops import ALL_OPS, Dequantize
+from pillion.ops.movement import Movement
+
+COPIES = frozenset(op.kind for op in ALL_OPS if issubclass(op, (Movement, Dequantize)))
+"""Kinds of ops whose results are their operands, moved or as real numbers."""
+
 LONGEST_NAME = 60
 """Longest name shown; tooltips have all of it."""
 
@@ -260,6 +266,8 @@ class MeasuredFacts:
     code_bytes: int | None
     missing: str
     """The reason why nothing was counted; otherwise empty."""
+    flash_bytes: int | None = None
+    """Code, tables and constants of the linked firmware."""
 
 
 @dataclass(frozen=True)
@@ -372,6 +380,8 @@ class Facts:
     """Time estimate; None without a clock."""
     overlap: OverlapFacts | None = None
     """The time line of both units; None if they do not work at once."""
+    precision: tuple[str, ...] = ()
+    """The tensors of 16 bits and the layers of 4 that the compiler chose, with what they gain and cost."""
 
     @property
     def fits(self) -> bool | None:
@@ -381,6 +391,8 @@ class Facts:
     @property
     def flash_bytes(self) -> int:
         """Constants, NPU code and weights, and the core's code if it was linked."""
+        if self.measured.flash_bytes is not None and not self.on_npu:
+            return self.measured.flash_bytes
         code = 0 if self.on_npu else self.measured.code_bytes or 0
         return self.constant_bytes + self.params_bytes + self.npu_flash_bytes + code
 
@@ -393,8 +405,8 @@ class Facts:
     def output_ratio(self) -> float | None:
         """The lowest signal-to-noise ratio of an output in dB; None if unknown."""
         names = {t.name for t in self.outputs}
-        for op in self.ops:
-            if op.kind == "dequantize" and op.makes[0].name in names:
+        for op in reversed(self.ops):
+            if op.kind in COPIES and op.makes[0].name in names:
                 names |= {t.name for t in op.reads}
         ratios = [q.signal_to_noise_db for q in self.quality.tensors if q.tensor in names]
         return min((ratio for ratio in ratios if ratio is not None), default=None)

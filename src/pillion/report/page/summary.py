@@ -35,7 +35,12 @@ def grade(ratio: float | None) -> str:
 
 def key_conclusions(facts: Facts) -> list[tuple[str, str]]:
     """Returns the most important conclusions, each with its CSS class."""
-    return [*_memory_conclusions(facts), *_fits_flash(facts), *_quality_conclusions(facts)]
+    return [
+        *_memory_conclusions(facts),
+        *_fits_flash(facts),
+        *_quality_conclusions(facts),
+        *_precision_conclusions(facts),
+    ]
 
 
 def _memory_conclusions(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -75,6 +80,11 @@ def _quality_conclusions(facts: Facts) -> Iterator[tuple[str, str]]:
     if ratio is not None and grade(ratio) == "bad":
         words = "the answers are mostly noise" if ratio < BAD_DB / 2 else "much is lost"
         yield "bad", f"Bad quality: the output has {ratio:.1f} dB signal to noise, {words}."
+
+
+def _precision_conclusions(facts: Facts) -> Iterator[tuple[str, str]]:
+    for text in facts.precision:
+        yield "", f"{text[0].upper()}{text[1:]}."
 
 
 def summary_tiles(facts: Facts) -> Iterator[FigureTile]:
