@@ -128,6 +128,34 @@ def test_other_forms_and_models_of_other_files(pillion: Command, output: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--int16", "4"), {"4"}),
+        (("--precision", "int16"), {"*"}),
+        (("--min-quality", "30dB", "--calibrate", "x.npy"), None),
+    ],
+)
+def test_tensors_are_trained_and_compiled_in_16_bits(
+    pillion: Command, tmp_path: Path, options: tuple[str, ...], named: set[str] | None
+) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((8, 2, 6, 6)).astype(np.float32))
+    pillion.write(HEAD, LOOP)
+    answer = pillion("train", "loop.py:train", "-t", "cortex-m55", "-o", "fw", *options, "--json")
+    assert answer.code == 0, answer.err
+    chosen = set(json.loads(answer.out)["int16"])
+    assert chosen == named if named else chosen
+    wide = [op for op in read_manifest(tmp_path / "fw").ops if "int16" in str(op)]
+    assert wide
+
+
+@pytest.mark.parametrize("options", [("--min-quality", "45dB"), ("--calibrate", "x.npy")])
+def test_a_choice_before_training_takes_data(pillion: Command, options: tuple[str, ...]) -> None:
+    pillion.write(HEAD, LOOP)
+    refused(pillion.train(*options), "--calibrate goes with --min-quality", "--int16 PATTERN")
+
+
+@pytest.mark.slow
 def test_a_file_is_run_once(pillion: Command) -> None:
     pillion.write("print('read')\n", HEAD, LOOP)
     assert pillion.train("-m", "loop.py:Net").out.count("read") == 1

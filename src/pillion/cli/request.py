@@ -110,6 +110,16 @@ def check_training(function: str, request: Request) -> None:
         regular_file(file, ".py")
     if request.model and suffix_of(request.model) not in file_suffixes():
         check_named(request.model)
+    quantize = request.options.quantize
+    if (quantize.calibrate is not None) != quantize.is_mixed:
+        raise PillionError(
+            "tensors of 16 bits are chosen by data",
+            rule="in training, --calibrate goes with --min-quality, --max-time and --precision mixed: it judges the model before",
+            here="no --calibrate" if quantize.is_mixed else f"--calibrate {quantize.calibrate} alone",
+            help="--min-quality 35dB --calibrate samples/, or --int16 PATTERN without data",
+        )
+    if quantize.calibrate is not None:
+        check_there(split_spec(str(quantize.calibrate))[0])
     from pillion.targets import find_target
 
     find_target(request.target)

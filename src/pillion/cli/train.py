@@ -23,6 +23,7 @@ from pillion.host_io.progress import show_progress
     epilog="""
 pillion train learn.py:train -t cortex-m55 -o net_fw/              trains learn.py:model()
 pillion train learn.py:train ds_cnn -t cortex-m33 -o kws.pte         trains a zoo model
+pillion train learn.py:train -t cortex-m55 --int16 'head*' -o net_fw/    16 bits in these tensors
 """,
 )
 def train(
@@ -45,24 +46,26 @@ def train(
     output: OutputOption,
     target: TargetOption,
     model: ModelOption = None,
-    options: Annotated[CompileOptions, Without(("quantize", "trust_pickle"))],
+    options: Annotated[
+        CompileOptions, Without(("ranges", "equalize", "correct_biases", "max_flash", "trust_pickle"))
+    ],
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train with your own loop in simulated int8, then compile.
 
     FUNCTION(model) trains the module that it gets, and returns it. The untrained model is compiled first, so
-    that problems show before the training. Output of your loop is unchanged; with --json it goes to standard
+    that problems show before the training; with --min-quality or --max-time, it decides by --calibrate which
+    tensors are trained in 16 bits. Output of your loop is unchanged; with --json it goes to standard
     error."""
     require_single_model(named, model)
-    request = Request(named or model or "", target, options=options)
+    request = Request(named or model or "", target, True, options)
     output_suffix(output)
     check_training(function, request)
     from pillion.cli.train_loop import train_and_compile as run_training
 
     # No bars around all of it: what the loop prints would be torn by them.
     with show_progress(False) if as_json else nullcontext():
-        program, batches = run_training(function, request, output, force=force, prints_to_stderr=as_json)
-    console.print_facts(
-        {**program_facts.compiled_program_facts(program, output), "batches": batches}, as_json
-    )
+        trained = run_training(function, request, output, force=force, prints_to_stderr=as_json)
+    facts = {**program_facts.compiled_program_facts(trained.program, output), "batches": trained.batches}
+    console.print_facts(facts | ({"int16": list(trained.int16)} if trained.int16 else {}), as_json)

@@ -11,13 +11,13 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from pillion.cli.request import Request, compile_for, silence_loggers, write_program
-from pillion.compile_options import Loading
+from pillion.compile_options import Loading, Quantization
 from pillion.emitters.c.project import check_project
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import output_suffix, suffix_of
@@ -32,11 +32,19 @@ MODEL = "model"
 TRAINING = "train(model) trains the module that it is given and returns it"
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A trained program, the batches that it saw, and the names of its tensors in 16 bits."""
+
+    program: Program
+    batches: int
+    int16: tuple[str, ...]
+
+
 def train_and_compile(
     function: str, request: Request, output: Path, *, force: bool = False, prints_to_stderr: bool = False
-) -> tuple[Program, int]:
-    """Prepares a model, passes it to `file.py:function`, compiles and writes the result, and returns the program
-    with the number of batches.
+) -> Trained:
+    """Prepares a model, passes it to `file.py:function`, compiles and writes the result.
 
     An empty `request.model` means the file's own `model`."""
     from pillion.compiler import prepare_qat
@@ -54,13 +62,18 @@ def train_and_compile(
     options = replace(request.options, loading=Loading(), name=request.options.name or name)
     request = replace(request, model=spec, quantize=True, options=options)
     # What is not trained yet is not worth a warning.
-    _check_compile_and_write(compile_for(request, module, inputs, quiet=True), output, force)
-    prepared = prepare_qat(module, inputs, request.target)
+    untrained = compile_for(request, module, inputs, quiet=True)
+    _check_compile_and_write(untrained, output, force)
+    int16 = request.options.quantize.int16_patterns
+    if untrained.precision is not None:
+        int16 = tuple(tensor.name for tensor in untrained.precision.tensors)
+    prepared = prepare_qat(module, inputs, request.target, int16=int16)
     with importing_from_folder_of(file.path), redirect_stdout(sys.stderr if prints_to_stderr else sys.stdout):
         trained = _run_training_loop(loop, prepared, function, file.path)
-    program = compile_for(request, trained, inputs)
+    learned = replace(request, options=replace(options, quantize=Quantization()))
+    program = compile_for(learned, trained, inputs)
     write_program(program, output, force=force)
-    return program, int(trained.batches_seen)
+    return Trained(program, int(trained.batches_seen), int16)
 
 
 def _check_compile_and_write(untrained: Program, output: Path, force: bool) -> None:
