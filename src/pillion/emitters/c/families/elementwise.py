@@ -72,6 +72,21 @@ def one_scale(op: Dequantize) -> Verdict:
     return Verdict("scales", is_plain, "one for the tensor", "one" if is_plain else "one per channel")
 
 
+def table_of_lines(op: Lut) -> Params:
+    """Returns the table of a 16-bit function."""
+    return {"table": op.line_ends}
+
+
+def has_octaves(op: Lut) -> Verdict:
+    """Checks whether the table of a 16-bit function has entries per octave."""
+    return Verdict("table", op.has_octaves, "entries per octave", "entries at even steps")
+
+
+def has_even_steps(op: Lut) -> Verdict:
+    """Checks whether the table of a 16-bit function has entries at even steps."""
+    return Verdict("table", not op.has_octaves, "entries at even steps", "entries per octave")
+
+
 INT8_OR_BOOL_ABY = has_dtypes("a b y", DType.INT8, DType.BOOL)
 INT8_Y = has_dtypes("y", DType.INT8)
 TO_FLOAT = (has_dtypes("x", DType.INT8), has_dtypes("y", DType.FLOAT32), one_scale)
@@ -107,12 +122,20 @@ KERNELS: tuple[Kernel, ...] = (
         library.kernel(
             Lut,
             "wide_lut",
-            lambda op: {"table": op.line_ends},
-            requires=(in_own_form,),
+            table_of_lines,
+            requires=(in_own_form, has_even_steps),
             in_place="x",
             name="wide_lut",
         )
         for library in (PORTABLE, MVE)
+    ),
+    PORTABLE.kernel(
+        Lut,
+        "octave_lut_s16",
+        table_of_lines,
+        requires=(in_own_form, has_octaves),
+        in_place="x",
+        name="octave_lut_16",
     ),
     *(
         library.kernel(
