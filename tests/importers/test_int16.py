@@ -137,9 +137,11 @@ def test_sixteen_bits_are_closer_to_float(name: str, gain: float) -> None:
     assert wide > narrow + gain
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_executors_have_the_same_bytes(name: str) -> None:
-    program = compiled(name, precision="int16")
+@pytest.mark.parametrize(
+    ("name", "arithmetic"), [*((name, "cmsis-nn") for name in NETS), ("pointwise", "tflite")]
+)
+def test_executors_have_the_same_bytes(name: str, arithmetic: str) -> None:
+    program = compiled(name, precision="int16", arithmetic=arithmetic)
     for x in built(name)[1][:2]:
         exact = program.run(x.numpy(), on="reference")
         for executor in ("host", "mps2-an505"):
@@ -150,8 +152,8 @@ def test_functions_with_jumps_stay_in_8_bits() -> None:
     torch.manual_seed(3)
     net, samples = Steps(), [torch.randn(3, 5, 11) * 3 for _ in range(8)]
     program = pillion.compile(net, samples[0], calibrate=samples, target="cortex-m33", precision="int16")
-    (table,) = (op for op in program.graph.ops if isinstance(op, Lut) and op.table is not None)
-    assert table.x.dtype is table.y.dtype is DType.INT8
+    tables = [op for op in program.graph.ops if isinstance(op, Lut)]
+    assert [op.y.dtype for op in tables] == [DType.INT16, DType.INT8]
     places = [op for op in program.graph.ops if isinstance(op, (ArgMax, TopValues))]
     assert [op.x.dtype for op in places] == [DType.INT16] * 2
     exact = program.run(samples[0].numpy(), on="reference")

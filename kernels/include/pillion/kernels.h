@@ -389,6 +389,8 @@ typedef struct {
     float scale;
 } pillion_quantize_tflite_s8_params;
 void pillion_quantize_tflite_s8(const pillion_quantize_tflite_s8_params *p, const float *x, int8_t *y, void *scratch);
+typedef pillion_quantize_tflite_s8_params pillion_quantize_tflite_s16_params;
+void pillion_quantize_tflite_s16(const pillion_quantize_tflite_s16_params *p, const float *x, int16_t *y, void *scratch);
 
 /* int8 to float32: (x - in_zp) * scale */
 typedef struct {

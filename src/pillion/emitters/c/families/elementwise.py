@@ -51,6 +51,11 @@ def quantize_params(op: Quantize, arithmetic: Arithmetic) -> Params:
     return {"scale": op.y.scale} if arithmetic.is_tflite else {"reciprocal": scale_reciprocal(op)}
 
 
+def divides(op: Quantize, arithmetic: Arithmetic) -> Verdict:
+    """Checks whether the arithmetic is one of LiteRT's, which divides by the scale."""
+    return Verdict("arithmetic", arithmetic.is_tflite, "one of LiteRT's", arithmetic.value)
+
+
 def finite_reciprocal(op: Quantize) -> Verdict:
     """Checks whether the scale of a quantization has a finite reciprocal."""
     return Verdict("scale", bool(np.isfinite(scale_reciprocal(op))), "a finite reciprocal", repr(op.y.scale))
@@ -150,6 +155,14 @@ KERNELS: tuple[Kernel, ...] = (
             *((one, finite_reciprocal) for one in (PORTABLE, DSP)),
             (MVE, subnormals_quantize_to_zero),
         )
+    ),
+    PORTABLE.kernel(
+        Quantize,
+        "quantize_tflite_s16",
+        quantize_params,
+        requires=(has_dtypes("y", DType.INT16), divides),
+        in_place="",
+        name="quantize_tflite_16",
     ),
     *(
         library.kernel(Quantize, quantize_routine, quantize_params, requires=requires, in_place="x")
