@@ -2,6 +2,7 @@
 """Fits what each kernel costs to instructions counted in the emulator, and records how close the estimates are.
 
     python benchmarks/kernel_costs.py             count other random ops, print how close their estimates are
+    python benchmarks/kernel_costs.py --missing   fit kernels that have no costs yet, and add theirs
     python benchmarks/kernel_costs.py --update    fit anew first; write the costs and the figures of docs/reference/time.md
 
 The costs are src/pillion/emitters/c/kernel_costs.json, the figures benchmarks/kernel_costs.json. Counts are the same on
@@ -14,13 +15,13 @@ import json
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from random_ops import random_data, random_ops, random_ops_16
+from random_ops import random_data, random_ops, random_ops_4, random_ops_16, widened_ops
 from scipy.optimize import nnls
 
 from kernels import rig
@@ -45,7 +46,7 @@ FIGURES = Path(__file__).with_suffix(".json")
 COSTS_FILE = Path(__file__).resolve().parents[1] / "src" / "pillion" / "emitters" / "c" / TABLE
 TARGETS = {"cortex-m55": rig.M55, "cortex-m33": rig.M33, "cortex-m3": rig.M3, "cortex-m0": rig.M0}
 FITTED, FIT_SEED = 12_000, 1
-FITTED_16 = 2400
+FITTED_16, FITTED_4 = 2400, 400
 CHECKED, CHECK_SEED = 500, 2
 IN_ONE_RUN = 400
 MOST_ROWS = 150
@@ -107,12 +108,15 @@ def pairs_to_fit(core: str) -> Iterator[tuple[Op, Kernel]]:
     yield from ops_16(core)
 
 
-def ops_16(core: str) -> Iterator[tuple[Op, Kernel]]:
-    """Yields ops with 16-bit operands or results, each with every kernel that takes it."""
+def ops_16(core: str, known: Collection[str] = ()) -> Iterator[tuple[Op, Kernel]]:
+    """Yields ops with 16-bit operands or results, or weights of 4 bits, each with every kernel that takes it and is not
+    `known`."""
     rows: dict[str, int] = defaultdict(int)
-    for op in random_ops_16(FITTED_16, FIT_SEED):
+    families = (random_ops_16, FITTED_16), (widened_ops, FITTED_16), (random_ops_4, FITTED_4)
+    for op in (op for family, count in families for op in family(count, FIT_SEED)):
         for k in kernels(CORES[core].isa):
-            if k.op is type(op) and rows[k.name] < MOST_ROWS and all_ok(k.check(op, Arithmetic.CMSIS_NN)):
+            is_wanted = k.op is type(op) and k.name not in known and rows[k.name] < MOST_ROWS
+            if is_wanted and all_ok(k.check(op, Arithmetic.CMSIS_NN)):
                 rows[k.name] += 1
                 yield op, k
 
@@ -179,10 +183,10 @@ def mix_of(core: str, rows: Counted) -> dict[str, float]:
     return {name: share for name, share in shares.items() if share}
 
 
-def costs_of(core: str) -> dict[str, Any]:
-    """Returns the row of each kernel on a core: coefficients and mix."""
+def costs_of(core: str, pairs: Iterable[tuple[Op, Kernel]]) -> dict[str, Any]:
+    """Returns the row of each kernel on a core that ops were drawn for: coefficients and mix."""
     by_kernel: dict[str, Counted] = defaultdict(list)
-    for row in counted(core, list(pairs_to_fit(core))):
+    for row in counted(core, list(pairs)):
         by_kernel[row[1].name].append(row)
     return {
         name: {"coefficients": fitted(rows), "mix": mix_of(core, rows[:TRACED])}
@@ -225,10 +229,17 @@ def main() -> None:
     """Counts, fits where that is wanted, and prints or records the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--update", action="store_true", help="fit anew, and record costs and figures")
+    parser.add_argument("--missing", action="store_true", help="fit kernels without costs, and add theirs")
     wanted = parser.parse_args()
     if wanted.update:
-        COSTS_FILE.write_text(table_text({core: costs_of(core) for core in TARGETS}))
+        COSTS_FILE.write_text(table_text({core: costs_of(core, pairs_to_fit(core)) for core in TARGETS}))
         kernel_costs.cache_clear()
+    if wanted.missing:
+        known = json.loads(COSTS_FILE.read_text())
+        for core, rows in known.items():
+            rows |= costs_of(core, ops_16(core, rows.keys()))
+            COSTS_FILE.write_text(table_text({c: dict(sorted(r.items())) for c, r in known.items()}))
+        return
     figures = {core: figures_of(core) for core in TARGETS}
     for core, kinds in figures.items():
         print(f"{core}: {100 * kinds['all']['close']:.1f} % of {kinds['all']['ops']} ops within {CLOSE:.0%}")

@@ -21,22 +21,36 @@ from fuzz.recipes import recipe_of
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant_value
+from pillion.ir.types import Array, DType, PerChannel, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     ALL_OPS,
+    ArgMax,
+    ArgMin,
     AvgPool2d,
+    BatchMatmul,
     Clamp,
     Conv2d,
     DepthwiseConv2d,
+    Dequantize,
+    Div,
     EmbeddingBag,
     Gather,
     Linear,
+    Lut,
     MaxPool2d,
     Mean,
     Quantize,
+    ReduceMax,
+    ReduceMin,
+    ReduceSum,
     Reshape,
+    ResizeBilinear,
+    Softmax,
+    TopPlaces,
+    TopValues,
 )
-from pillion.ops.example_values import in_16_bits, make_op, random_like
+from pillion.ops.example_values import in_16_bits, make_op, random_like, with_4_bits
+from pillion.ops.softmax16 import OUTPUT_16
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 96, 128, 160, 257)
 FEWEST, MOST = 16, 100_000
@@ -44,6 +58,11 @@ FEWEST, MOST = 16, 100_000
 MOST_MACS = 4_000_000
 LAYERS = (Conv2d, DepthwiseConv2d, Linear)
 KINDS_16 = (*LAYERS, Clamp, MaxPool2d, AvgPool2d, Mean, Quantize)
+WIDENED = (
+    *(ArgMax, ArgMin, TopValues, TopPlaces, ReduceMax, ReduceMin, ReduceSum, Div, ResizeBilinear, Lut),
+    *(Softmax, BatchMatmul, Dequantize),
+)
+"""Kinds that are drawn in 8 bits, and widened as they are."""
 BOUNDS_16 = {"low": -(2**15), "high": 2**15 - 1}
 KINDS = (*(kind for kind in ALL_OPS if kind is not Reshape), *[Conv2d] * 8, *[DepthwiseConv2d] * 6)
 """Kinds by how often they are drawn; convolutions have many kernels."""
@@ -137,6 +156,33 @@ def random_ops_16(count: int, seed: int) -> Iterator[Op]:
         for form in forms:
             with suppress(PillionError):
                 yield make_op(type(op), in_16_bits(op.y), **form)
+
+
+def widened_ops(count: int, seed: int) -> Iterator[Op]:
+    """Yields random ops of further kinds whose int8 operands and results are widened."""
+    for op in random_ops(count, seed, WIDENED):
+        values = {v: in_16_bits(v) for v in (*op.activations, *op.results) if v.dtype is DType.INT8}
+        if isinstance(op, Softmax):
+            values[op.y] = Value(op.y.name, TensorType(op.y.shape, DType.INT16, OUTPUT_16))
+        if all(v in values for v in op.operands):
+            wide = op.substitute(values, **(BOUNDS_16 if "low" in op.attributes else {}))
+            with suppress(PillionError, ValueError):
+                wide.check()
+                wide.check_scales(Arithmetic.CMSIS_NN)
+                yield wide
+
+
+def random_ops_4(count: int, seed: int) -> Iterator[Op]:
+    """Yields random layers with weights of 4 bits; of convolutions those of one pixel, too."""
+    for op in random_ops(count, seed, (Conv2d, Linear)):
+        if not isinstance(op.operands[1].type.quant, PerChannel):
+            continue
+        forms: list[Any] = [op]
+        if isinstance(op, Conv2d) and op.groups == 1:
+            image = op.x.like("x", shape=(1, *op.kernel, op.in_channels))
+            fields = {"x": image, "weights": op.weights, "bias": op.bias, "low": op.low, "high": op.high}
+            forms.append(make_op(Conv2d, op.y, **fields))
+        yield from with_4_bits(forms)
 
 
 def random_data(op: Op, rng: np.random.Generator) -> tuple[Array, ...]:

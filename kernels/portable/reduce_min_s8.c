@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pillion/reduce.h"
+#include <stdint.h>
+
+typedef int8_t element;
+#include "pillion/extreme.h"
 
 void pillion_reduce_min_s8(const pillion_reduce_min_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
     (void)scratch;

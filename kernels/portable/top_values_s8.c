@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pillion/kernels.h"
+
+typedef int8_t element;
 #include "pillion/top.h"
 
 void pillion_top_values_s8(const pillion_top_values_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {

@@ -18,6 +18,13 @@ static void choose_words(const pillion_where_params *p, const int8_t *condition,
     }
 }
 
+static void choose_halves(const pillion_where_params *p, const int8_t *condition, const int8_t *a, const int8_t *b,
+                         int8_t *y) {
+    for (int32_t i = 0; i < p->count; i++) {
+        memcpy(y + 2 * i, condition[i * p->condition_step] ? a + 2 * i * p->a_step : b + 2 * i * p->b_step, 2);
+    }
+}
+
 void pillion_where(const pillion_where_params *p, const int8_t *condition, const void *a, const void *b, void *y,
                    void *scratch) {
     (void)scratch;
@@ -27,6 +34,8 @@ void pillion_where(const pillion_where_params *p, const int8_t *condition, const
     for (int32_t row = 0; row < p->rows; row++, to += p->count * p->element_bytes) {
         if (p->element_bytes == 1) {
             choose_bytes(p, condition, first, second, to);
+        } else if (p->element_bytes == 2) {
+            choose_halves(p, condition, first, second, to);
         } else {
             choose_words(p, condition, first, second, to);
         }

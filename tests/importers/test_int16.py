@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import pillion
 from pillion.ir.precision_choice import PrecisionChoice
 from pillion.ir.types import DType
-from pillion.ops import Add, Conv2d
+from pillion.ops import Add, ArgMax, Conv2d, Lut, TopValues
 
 
 class Residual(nn.Module):
@@ -68,10 +68,40 @@ class Attention(nn.Module):
         return shares @ self.value(x)
 
 
+class Pointwise(nn.Module):
+    """Functions that are steep near 0, selections, quotients, norms, a resize, extrema and sums over axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.groups, self.norm = nn.GroupNorm(2, 8), nn.LayerNorm(8)
+        self.bound = nn.Parameter(torch.rand(8, 1, 1) + 1, requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Runs the net."""
+        x = self.stem(x)
+        root = torch.sqrt(x * x + 0.1)
+        y = torch.where(x > root - 0.7, 1 / (1.5 + torch.tanh(x)), torch.rsqrt(x * x + 0.2))
+        y = torch.minimum(y, self.bound) / (torch.log(root + 1) + 1)
+        y = self.norm(torch.relu(self.groups(y)).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        y = nn.functional.interpolate(y, scale_factor=2, mode="bilinear")
+        return torch.cat([y.amax((2, 3)), y.sum((2, 3)) / 50, root.mean((2, 3)) ** 1.7], 1)
+
+
+class Steps(nn.Module):
+    """A function with jumps, whose table would round them off, and positions."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Runs the net."""
+        x = torch.tanh(x) + x
+        return torch.floor(x), x.argmax(1), x.topk(2)[0]
+
+
 NETS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "residual": (Residual, (2, 3, 11, 13)),
     "mixed": (Mixed, (2, 3, 11, 13)),
     "attention": (Attention, (1, 17, 13)),
+    "pointwise": (Pointwise, (2, 3, 7, 9)),
 }
 
 
@@ -98,20 +128,38 @@ def decibels(name: str, program: pillion.Program) -> float:
     return float(10 * np.log10((exact**2).sum() / ((exact - found) ** 2).sum()))
 
 
-@pytest.mark.parametrize(("name", "gain"), [("residual", 20), ("mixed", 20), ("attention", 12)])
+@pytest.mark.parametrize(
+    ("name", "gain"), [("residual", 20), ("mixed", 20), ("attention", 12), ("pointwise", 12)]
+)
 def test_sixteen_bits_are_closer_to_float(name: str, gain: float) -> None:
     """Weights of 8 bits limit the attention."""
     narrow, wide = (decibels(name, compiled(name, **o)) for o in ({}, {"precision": "int16"}))
     assert wide > narrow + gain
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_executors_have_the_same_bytes(name: str) -> None:
-    program = compiled(name, precision="int16")
+@pytest.mark.parametrize(
+    ("name", "arithmetic"), [*((name, "cmsis-nn") for name in NETS), ("pointwise", "tflite")]
+)
+def test_executors_have_the_same_bytes(name: str, arithmetic: str) -> None:
+    program = compiled(name, precision="int16", arithmetic=arithmetic)
     for x in built(name)[1][:2]:
         exact = program.run(x.numpy(), on="reference")
         for executor in ("host", "mps2-an505"):
             np.testing.assert_array_equal(program.run(x.numpy(), on=executor), exact)
+
+
+def test_functions_with_jumps_stay_in_8_bits() -> None:
+    torch.manual_seed(3)
+    net, samples = Steps(), [torch.randn(3, 5, 11) * 3 for _ in range(8)]
+    program = pillion.compile(net, samples[0], calibrate=samples, target="cortex-m33", precision="int16")
+    tables = [op for op in program.graph.ops if isinstance(op, Lut)]
+    assert [op.y.dtype for op in tables] == [DType.INT16, DType.INT8]
+    places = [op for op in program.graph.ops if isinstance(op, (ArgMax, TopValues))]
+    assert [op.x.dtype for op in places] == [DType.INT16] * 2
+    exact = program.run(samples[0].numpy(), on="reference")
+    for executor in ("host", "mps2-an505"):
+        for found, wanted in zip(program.run(samples[0].numpy(), on=executor), exact, strict=True):
+            np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_name_widens_what_it_names_and_its_operands() -> None:

@@ -19,7 +19,20 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
-from pillion.ops import Add, Clamp, Conv2d, Linear, Lut, Mul, Requantize, Softmax, Sub
+from pillion.ops import (
+    Add,
+    Clamp,
+    Conv2d,
+    Linear,
+    Lut,
+    Mul,
+    ReduceMax,
+    ReduceMin,
+    Requantize,
+    ResizeBilinear,
+    Softmax,
+    Sub,
+)
 from pillion.ops.example_values import make_op, random_like
 from pillion.ops.softmax16 import OUTPUT_16
 from pillion.ops.unary_functions import Function
@@ -135,6 +148,16 @@ def test_random_chains_have_the_bytes_of_litert_and_are_read_back(seed: int) -> 
     for other in (graph, read(raw)):
         for wanted, found in zip(answers, other.reference(*inputs), strict=True):
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", [ReduceMax, ReduceMin, ResizeBilinear])
+def test_extrema_and_resizes_have_the_bytes_of_litert_and_are_read_back(kind: type[Op]) -> None:
+    examples = [op for op in kind.examples() if op.operands[0].dtype is DType.INT16]
+    for seed, op in enumerate(examples):
+        raw, inputs = emit(graph_of(op)), [random_like(op.operands[0], seed)]
+        (wanted,) = run_litert(raw, *inputs)
+        np.testing.assert_array_equal(op.reference(Arithmetic.TFLITE, *inputs), wanted)
+        np.testing.assert_array_equal(read(raw).reference(*inputs)[0], wanted)
 
 
 @pytest.mark.parametrize("code", ["RELU", "RELU6"])

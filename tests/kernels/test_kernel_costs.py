@@ -92,21 +92,10 @@ def test_the_cheaper_unit_runs_a_single_op(name: str) -> None:
 
 
 def test_every_kernel_of_whole_ops_has_costs() -> None:
-    """Kernels of LiteRT's arithmetic, one for short filters, and those that were not counted yet take those of others of their op."""
+    """Kernels of LiteRT's arithmetic, and one for short filters, take those of others of their op."""
     like_others = {"linear_tflite_mve", "linear_tflite_dsp", "depthwise_im2col_k16_mve"}
-    not_counted = {
-        *(
-            "batch_matmul_16_mve",
-            "softmax_16_mve",
-            "dequantize_16_mve",
-            "batch_matmul_16_dsp",
-            "dequantize_16_dsp",
-        ),
-        *("conv2d_1x1_4_mve", "conv2d_im2col_4_mve", "conv2d_pixel_4_mve", "linear_4_mve", "linear_4_dsp"),
-        *("conv2d_1x1_4_dsp", "conv2d_4_dsp", "conv2d_ring_4_dsp", "conv2d_thin_4_dsp"),
-    }
     for core, isa in (("cortex-m55", Isa.MVE), ("cortex-m33", Isa.DSP), ("cortex-m3", Isa.SCALAR)):
-        known = kernel_costs()[core].keys() | like_others | not_counted
+        known = kernel_costs()[core].keys() | like_others
         assert {k.name for k in KERNELS_OF[isa] if not k.is_tiled} <= known, core
     for kernel in (k for k in KERNELS_OF[Isa.MVE] if k.name in like_others):
         op = next(op for op in kernel.op.examples() if op.macs)

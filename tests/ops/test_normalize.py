@@ -30,7 +30,7 @@ def real(op: Normalize, x: Array) -> Any:
     y = np.divide(centred, np.sqrt(power), out=np.zeros_like(centred), where=power > 0).reshape(op.x.shape)
     y = y if op.weights is None else y * op.weights.constant
     y = y if op.bias is None else y + op.bias.constant
-    return np.clip(y / op.y.scale + op.y.zero_point, *op.bounds)
+    return np.clip(y / op.y.scale + op.y.zero_point, op.low, op.high)
 
 
 def answer(op: Normalize, x: Array) -> Any:

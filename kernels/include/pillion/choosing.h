@@ -39,7 +39,7 @@ typedef struct {
 } pillion_integer_arithmetic_s32_params;
 void pillion_integer_arithmetic_s32(const pillion_integer_arithmetic_s32_params *p, const int32_t *a, const int32_t *b, int32_t *y, void *scratch);
 
-/* y = condition ? a : b, of elements of 1 or 4 bytes, all three broadcast. Steps count elements. */
+/* y = condition ? a : b, of elements of 1, 2 or 4 bytes, all three broadcast. Steps count elements. */
 typedef struct {
     int32_t rows, count, element_bytes, condition_step, a_step, b_step, axes;
     const int32_t *extent, *condition_row_step, *a_row_step, *b_row_step; /* [axes] */

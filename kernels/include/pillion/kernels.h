@@ -111,6 +111,8 @@ typedef struct {
     const int32_t *columns; /* [out_w][3] */
 } pillion_resize_bilinear_s8_params;
 void pillion_resize_bilinear_s8(const pillion_resize_bilinear_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_resize_bilinear_s8_params pillion_resize_bilinear_s16_params;
+void pillion_resize_bilinear_s16(const pillion_resize_bilinear_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Some rows of the result, from the one with the number `first` on. Row n lies `start` + n * `step` parts of 1024 behind the first one
  * of the image, whose last one has the number `last`; x begins with the first row that is read. */
@@ -120,6 +122,9 @@ typedef struct {
 } pillion_resize_bilinear_rows_s8_params;
 void pillion_resize_bilinear_rows_s8(const pillion_resize_bilinear_rows_s8_params *p, const int8_t *x, uint32_t first, int8_t *y,
                                      void *scratch);
+typedef pillion_resize_bilinear_rows_s8_params pillion_resize_bilinear_rows_s16_params;
+void pillion_resize_bilinear_rows_s16(const pillion_resize_bilinear_rows_s16_params *p, const int16_t *x, uint32_t first,
+                                      int16_t *y, void *scratch);
 
 /* Two rows and two columns of the image, and the shares of both. Pixels side by side that lie between the same two columns are a
  * run. */
@@ -157,6 +162,8 @@ typedef struct {
     const float *ratio;
 } pillion_div_s8_params;
 void pillion_div_s8(const pillion_div_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
+typedef pillion_div_s8_params pillion_div_s16_params;
+void pillion_div_s16(const pillion_div_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y, void *scratch);
 
 /* The same in fixed point; the reciprocal of a number is that of its binary digits taken as 1 to 2. */
 typedef struct {
@@ -184,10 +191,14 @@ typedef struct {
     PILLION_REDUCTION_FIELDS
 } pillion_reduce_max_s8_params;
 void pillion_reduce_max_s8(const pillion_reduce_max_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_reduce_max_s8_params pillion_reduce_max_s16_params;
+void pillion_reduce_max_s16(const pillion_reduce_max_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* The smallest element. */
 typedef pillion_reduce_max_s8_params pillion_reduce_min_s8_params;
 void pillion_reduce_min_s8(const pillion_reduce_min_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_reduce_max_s8_params pillion_reduce_min_s16_params;
+void pillion_reduce_min_s16(const pillion_reduce_min_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* The same of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are compared with those in the scratch memory,
  * which the first call begins and the last one copies to y. */
@@ -378,6 +389,8 @@ typedef struct {
     float scale;
 } pillion_quantize_tflite_s8_params;
 void pillion_quantize_tflite_s8(const pillion_quantize_tflite_s8_params *p, const float *x, int8_t *y, void *scratch);
+typedef pillion_quantize_tflite_s8_params pillion_quantize_tflite_s16_params;
+void pillion_quantize_tflite_s16(const pillion_quantize_tflite_s16_params *p, const float *x, int16_t *y, void *scratch);
 
 /* int8 to float32: (x - in_zp) * scale */
 typedef struct {

@@ -132,4 +132,30 @@ typedef struct {
 } pillion_softmax_s16_params;
 void pillion_softmax_s16(const pillion_softmax_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* A function of one number by a table of each of its signs: entries for 0 to 63, and 64 for each octave of larger
+ * magnitudes, with lines between them, rounded half up. y may be x. */
+enum { PILLION_OCTAVE = 64, PILLION_SIDE = 641 };
+typedef struct {
+    int32_t count;
+    const int16_t *table; /* [1282]: of 0 to -32768, then of 0 to 32768 */
+} pillion_octave_lut_s16_params;
+void pillion_octave_lut_s16(const pillion_octave_lut_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* y = whether the relation (as in choosing.h) holds of (a - a_zp) * a_multiplier and the same of b. */
+typedef struct {
+    PILLION_BROADCAST_FIELDS
+    int32_t relation, a_zp, a_multiplier, b_zp, b_multiplier;
+} pillion_compare_s16_params;
+void pillion_compare_s16(const pillion_compare_s16_params *p, const int16_t *a, const int16_t *b, int8_t *y, void *scratch);
+
+/* As in choosing.h. */
+typedef pillion_arg_max_s8_params pillion_arg_max_s16_params;
+typedef pillion_arg_max_s8_params pillion_arg_min_s16_params;
+typedef pillion_top_values_s8_params pillion_top_values_s16_params;
+typedef pillion_top_values_s8_params pillion_top_places_s16_params;
+void pillion_arg_max_s16(const pillion_arg_max_s16_params *p, const int16_t *x, int32_t *y, void *scratch);
+void pillion_arg_min_s16(const pillion_arg_min_s16_params *p, const int16_t *x, int32_t *y, void *scratch);
+void pillion_top_values_s16(const pillion_top_values_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+void pillion_top_places_s16(const pillion_top_places_s16_params *p, const int16_t *x, int32_t *y, void *scratch);
+
 #endif

@@ -24,16 +24,4 @@ static inline int32_t pillion_sum(pillion_reduced r, int32_t in_zp, const int8_t
     return sum;
 }
 
-static inline int8_t pillion_extreme(pillion_reduced r, const int8_t *x, int32_t is_maximum) {
-    int32_t at[PILLION_MAX_AXES] = {0};
-    int8_t extreme = *x;
-    for (int32_t i = 0; i < r.count; i++) {
-        if (is_maximum ? *x > extreme : *x < extreme) {
-            extreme = *x;
-        }
-        x += pillion_walk(r.axes, r.extent, r.step, at);
-    }
-    return extreme;
-}
-
 #endif

@@ -7,10 +7,10 @@
 
 /* Of the elements that come behind the one at `before` (all of them, if that is -1), the place of the first. What is more
  * extreme comes first; of equal elements, the one that lies before. */
-static inline int32_t pillion_next_of_top(const int8_t *x, int32_t size, int32_t largest, int32_t before) {
+static inline int32_t pillion_next_of_top(const element *x, int32_t size, int32_t largest, int32_t before) {
     const int32_t sign = largest ? 1 : -1;
-    const int32_t bound = before < 0 ? 1000 : sign * x[before];
-    int32_t place = -1, best = -1000;
+    const int32_t bound = before < 0 ? 100000 : sign * x[before];
+    int32_t place = -1, best = -100000;
     for (int32_t i = 0; i < size; i++) {
         const int32_t level = sign * x[i];
         if (level > best && (level < bound || (level == bound && i > before))) {

@@ -17,7 +17,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_same_quant, result
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value
 from pillion.ops.elementwise import Binary
-from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, make_op, value
+from pillion.ops.example_values import BROADCASTS, RATIOS, ZERO_POINTS, in_16_bits, make_op, value
 from pillion.ops.reduce import reduced_shape, reduction_access
 from pillion.ops.rowwise import RowWise, Unary
 
@@ -56,9 +56,11 @@ Keys = NDArray[np.uint16]
 class Compare(Binary):
     """Compares two tensors element by element; the result is boolean.
 
-    Operands of different scales are compared exactly, as real numbers. Under `tflite` each operand is first
+    Operands of different scales are compared exactly, as real numbers; those of 16 bits by multipliers of 31 bits. Under `tflite` each operand is first
     scaled and rounded to 32 bits, as LiteRT does; scales must be below 1 there. Booleans and unscaled integers
     are compared directly."""
+
+    takes_int16 = True
 
     is_identity = False
 
@@ -68,8 +70,15 @@ class Compare(Binary):
         return TensorType(super().infer().shape, DType.BOOL)
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
-        if self.a.is_quantized:
+        if self.a.is_quantized and self.a.dtype is not DType.INT16:
             self.keys(arithmetic)
+
+    @property
+    def unit_multipliers(self) -> tuple[int, int]:
+        """The factors of 16-bit levels, less their zero points, that make the operands comparable."""
+        largest = max(self.a.scale, self.b.scale)
+        first, second = numerics.to_fixed_point([v.scale / largest for v in (self.a, self.b)], 30).tolist()
+        return first, second
 
     def keys(self, arithmetic: Arithmetic) -> tuple[Keys, Keys]:
         """Returns sort keys for all int8 levels of both operands."""
@@ -83,6 +92,11 @@ class Compare(Binary):
         if a.dtype == np.int8 and self.a.is_quantized:
             a_keys, b_keys = self.keys(arithmetic)
             a, b = a_keys[a.astype(np.int64) + 128], b_keys[b.astype(np.int64) + 128]
+        if a.dtype == np.int16 and self.a.is_quantized:
+            a, b = (
+                (x.astype(np.int64) - v.zero_point) * m
+                for x, v, m in zip((a, b), (self.a, self.b), self.unit_multipliers, strict=True)
+            )
         outcome = np.where(np.less(a, b), 1, np.where(np.equal(a, b), 2, 4))
         return np.asarray((outcome & self.relation.outcomes) != 0)
 
@@ -95,9 +109,11 @@ class Compare(Binary):
             a = value("a", a_shape, 0.0625, ZERO_POINTS[number % 4])
             b = value("b", b_shape, a.scale * ratio, ZERO_POINTS[(number + 1) % 4])
             yield make_op(cls, y, a=a, b=b, relation=relation)
+            yield make_op(cls, y, a=in_16_bits(a), b=in_16_bits(b), relation=relation)
         for number, relation in enumerate(relations):
             a, b = (value(name, (3, 7), 0.05, ZERO_POINTS[number % 4]) for name in "ab")
             yield make_op(cls, y, a=a, b=b, relation=relation)
+            yield make_op(cls, y, a=in_16_bits(a), b=in_16_bits(b), relation=relation)
             dtype = (DType.INT32, DType.BOOL)[number % 2]
             a, b = (Value(name, TensorType(shape, dtype)) for name, shape in (("a", (2, 5)), ("b", (5,))))
             yield make_op(cls, y, a=a, b=b, relation=relation)
@@ -136,6 +152,8 @@ def _litert_scaled_levels(q: PerTensor) -> list[int]:
 class Where(RowWise):
     """Selects `a` where the condition is true, else `b`."""
 
+    takes_int16 = True
+
     condition: Value = operand()
     a: Value = operand()
     b: Value = operand()
@@ -162,7 +180,7 @@ class Where(RowWise):
         require_dtype(self, self.condition, DType.BOOL)
         if len({v.dtype for v in self._values_of_same_type}) > 1:
             raise self.refuse("a and b have one type", f"{self.a.dtype.value} and {self.b.dtype.value}")
-        if self.y.dtype is DType.INT8:
+        if self.y.dtype in (DType.INT8, DType.INT16):
             require_same_quant(self, self.a, self.b, self.y)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
@@ -183,6 +201,8 @@ class Where(RowWise):
             yield make_op(
                 cls, value("y", (), 0.1, zero_point), condition=_boolean_example(condition), **operands
             )
+            wide = {name: in_16_bits(v) for name, v in operands.items()}
+            yield make_op(cls, in_16_bits(value("y", (), 0.1)), condition=_boolean_example(condition), **wide)
         branches = {name: Value(name, TensorType((3, 5), DType.INT32)) for name in "ab"}
         yield make_op(
             cls, Value("y", TensorType((), DType.INT32)), condition=_boolean_example((5,)), **branches
@@ -195,6 +215,8 @@ def _boolean_example(shape: Shape) -> Value:
 
 class ArgExtremum(Op):
     """The base class of argmax and argmin: int32 positions, the first of equal values."""
+
+    takes_int16 = True
 
     x: Value = operand()
     y: Value = result()
@@ -232,6 +254,7 @@ class ArgExtremum(Op):
             x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
             y = Value("y", TensorType((), DType.INT32))
             yield make_op(cls, y, x=x, axis=axis, keepdims=keepdims)
+            yield make_op(cls, y, x=in_16_bits(x), axis=axis, keepdims=keepdims)
 
 
 @op("arg_max")
@@ -250,6 +273,8 @@ class ArgMin(ArgExtremum):
 
 class TopK(Unary):
     """The base class of top-k along the last axis, in order; of equal values the one in front comes first."""
+
+    takes_int16 = True
 
     k: int = 1
     largest: bool = True
@@ -280,8 +305,9 @@ class TopK(Unary):
             (((2, 3, 5, 7), 3), ((1, 10), 5), ((3, 9), 9), ((300,), 1), ((2, 1), 1))
         ):
             x = value("x", shape, 0.1, ZERO_POINTS[number % 4])
-            y = cls.example_result(x)
-            yield make_op(cls, y, x=x, k=k, largest=number % 3 != 2)
+            for source in (x, in_16_bits(x)):
+                y = cls.example_result(source)
+                yield make_op(cls, y, x=source, k=k, largest=number % 3 != 2)
 
     @classmethod
     def example_result(cls, x: Value) -> Value:
@@ -299,7 +325,7 @@ class TopValues(TopK):
 
     def check(self) -> None:
         super().check()
-        if self.x.dtype is DType.INT8:
+        if self.x.dtype in (DType.INT8, DType.INT16):
             require_same_quant(self, self.x, self.y)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
@@ -307,7 +333,7 @@ class TopValues(TopK):
 
     @classmethod
     def example_result(cls, x: Value) -> Value:
-        return value("y", (), x.scale, x.zero_point)
+        return x.like("y", shape=())
 
 
 @op("top_places")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,17 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, op
-from pillion.ir.types import Array, PerTensor, Value, constant_value
+from pillion.ir.types import Array, DType, PerTensor, Value, constant_value
 from pillion.ops.elementwise import Binary
-from pillion.ops.example_values import BROADCASTS, ZERO_POINTS, constant_like, level_center, make_op, value
+from pillion.ops.example_values import (
+    BROADCASTS,
+    ZERO_POINTS,
+    constant_like,
+    in_16_bits,
+    level_center,
+    make_op,
+    value,
+)
 from pillion.ops.softmax import one_over_one_plus
 
 LARGEST_SHIFT = 22
@@ -25,8 +34,10 @@ class Div(Binary):
     """Divides a by b; the result is zero where b is zero.
 
     `cmsis-nn` divides in float32, multiplies by the float32 ratio of the scales, and rounds half away from
-    zero. `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT would shift
+    zero, also in 16 bits. `tflite` multiplies in fixed point by the reciprocal of b. Quotients so small that LiteRT would shift
     by more than 31 places, which C leaves undefined, are zero here."""
+
+    takes_int16 = True
 
     is_identity = False
 
@@ -39,6 +50,11 @@ class Div(Binary):
     def ratio(self) -> float:
         """The ratio of the scales, by which a quotient of integers is multiplied."""
         return self.explicit_ratio or self.a.scale / (self.b.scale * self.y.scale)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the operands have 16 bits."""
+        return self.a.dtype is DType.INT16
 
     @property
     def why_explicit(self) -> str:
@@ -62,22 +78,29 @@ class Div(Binary):
         return self.b.reach.bit_length() - 1 + 31 - self.multiplier.shift <= 31
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
-        _ = self.multiplier
+        if not self.is_wide:
+            _ = self.multiplier
 
     def check(self) -> None:
         super().check()
         if self.explicit_ratio and not 2.0**-126 <= self.explicit_ratio < 2.0**LARGEST_SHIFT:
             raise self.refuse(f"a ratio is positive and less than 2^{LARGEST_SHIFT}", self.explicit_ratio)
-        if all(v.is_quantized for v in (self.a, self.b, self.y)) and self.multiplier.shift > LARGEST_SHIFT:
+        if (
+            not self.is_wide
+            and all(v.is_quantized for v in (self.a, self.b, self.y))
+            and self.multiplier.shift > LARGEST_SHIFT
+        ):
             raise self.refuse(f"the ratio of the scales is less than 2^{LARGEST_SHIFT}", f"{self.ratio!r}")
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         a, b = (x.astype(np.int64) - v.zero_point for x, v in zip(operands, (self.a, self.b), strict=True))
         a, b = np.broadcast_arrays(a, b)
-        quotient = (
-            self._divide_in_fixed_point(a, b) if arithmetic.is_tflite else divide_in_float(a, b, self.ratio)
-        )
-        return numerics.clamp_to_int8(np.where(b == 0, 0, quotient) + self.y.zero_point, self.low, self.high)
+        if arithmetic.is_tflite and not self.is_wide:
+            quotient: NDArray[Any] = self._divide_in_fixed_point(a, b)
+        else:
+            quotient = divide_in_float(a, b, self.ratio)
+        levels = np.where(b == 0, 0, quotient) + self.y.zero_point
+        return np.clip(levels, self.low, self.high).astype(self.y.dtype.numpy)
 
     def _divide_in_fixed_point(self, a: Int64Array, b: Int64Array) -> Int64Array:
         numerator = np.where(b < 0, -a, a)
@@ -101,6 +124,9 @@ class Div(Binary):
                 zero_point = 0 if ratio > 1 else -128 if level_center(a) * level_center(b) > 0 else 127
                 y = value("y", (), a.scale / (b.scale * ratio), zero_point)
                 yield make_op(cls, y, a=a, b=b, **({"low": -100, "high": 90} if number == 1 else {}))
+            wide = map(in_16_bits, (y, a, value("b", b_shape, 0.05)))
+            y, a, b = wide
+            yield make_op(cls, y, a=a, b=b, low=-(2**15), high=(2**15 - 1, 5000)[number % 2])
 
 
 def divide_in_float(a: Int64Array, b: Int64Array, ratio: float) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, optional_operand
-from pillion.ir.types import Array, DType, Value, constant_value
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops import lut_interpolation, lut_tflite16
 from pillion.ops.example_values import ZERO_POINTS, make_op, value
 from pillion.ops.lut_interpolation import Reals
@@ -55,6 +55,10 @@ REAL: dict[Function, Callable[[Reals, Lut], Reals]] = {
     Function.SOFTPLUS: lambda x, _: np.logaddexp(0, x),
 }
 """Each function in double precision: its definition under `cmsis-nn`."""
+STEEP_NEAR_ZERO = (Function.LOG, Function.SQRT, Function.RSQRT, Function.RECIPROCAL)
+"""Functions whose table in 16 bits has entries per octave."""
+WIDE_ENTRIES = (lut_interpolation.ENTRIES, 2 * lut_interpolation.SIDE)
+"""Entries of tables in 16 bits."""
 
 
 @op("lut")
@@ -66,7 +70,7 @@ class Lut(Unary):
     the others.
 
     In 16 bits the table holds the results for every 256th level, and results between two entries are interpolated and
-    rounded half up. Under `tflite`, sigmoid, tanh and leaky relu of tensors with zero point 0 follow LiteRT's int16
+    rounded half up. Logarithms, roots and reciprocals of tensors with zero point 0 have 64 entries per octave instead. Under `tflite`, sigmoid, tanh and leaky relu of tensors with zero point 0 follow LiteRT's int16
     kernels, the first two if the result has steps of 2^-15."""
 
     takes_int16 = True
@@ -81,9 +85,14 @@ class Lut(Unary):
         if (self.function is Function.TABLE) != (self.table is not None):
             raise self.refuse("`table` goes with the function `table`, and only with it", self.function.value)
         is_wide = self.x.dtype is DType.INT16
-        count, dtype = (lut_interpolation.ENTRIES, DType.INT16) if is_wide else (256, DType.INT8)
-        if self.table is not None and (self.table.shape, self.table.dtype) != ((count,), dtype):
-            raise self.refuse(f"a table has {count} {dtype.value} entries", repr(self.table))
+        counts, dtype = (WIDE_ENTRIES, DType.INT16) if is_wide else ((256,), DType.INT8)
+        if self.table is not None and (
+            self.table.type.rank != 1 or self.table.shape[0] not in counts or self.table.dtype is not dtype
+        ):
+            words = " or ".join(map(str, counts))
+            raise self.refuse(f"a table has {words} {dtype.value} entries", repr(self.table))
+        if self.table is not None and self.has_octaves and self.x.zero_point:
+            raise self.refuse("a table by octaves is of an operand with zero point 0", self.x.zero_point)
 
     def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
         in_litert = in_litert_form(arithmetic, (self.x, self.y)) and lut_tflite16.has_function(self)
@@ -105,11 +114,20 @@ class Lut(Unary):
         return numerics.clamp_to_int8(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
 
     @property
+    def has_octaves(self) -> bool:
+        """Whether the table in 16 bits has entries per octave."""
+        if self.table is not None:
+            return self.table.type.elements == 2 * lut_interpolation.SIDE
+        return self.function in STEEP_NEAR_ZERO and not self.x.zero_point
+
+    @property
     def line_ends(self) -> NDArray[np.int16]:
-        """The table in 16 bits: the results for -32768, -32512, … 32768."""
+        """The table in 16 bits: the results for the levels of `entry_levels`."""
         if self.table is not None:
             return self.table.constant.astype(np.int16)
-        return lut_interpolation.tabulate(lambda x: REAL[self.function](x, self), self.x, self.y)
+        return lut_interpolation.tabulate(
+            lambda x: REAL[self.function](x, self), self.x, self.y, self.has_octaves
+        )
 
     @property
     def is_identity(self) -> bool:
@@ -156,4 +174,10 @@ class Lut(Unary):
                 ends = np.random.default_rng(7).integers(-(2**15), 2**15, lut_interpolation.ENTRIES)
                 options = {"table": constant_value("table", ends.astype(np.int16))}
             yield make_op(cls, y, x=wide, function=function, **options)
+            if function in (*STEEP_NEAR_ZERO, Function.TABLE):
+                symmetric = Value("x", TensorType(wide.shape, DType.INT16, PerTensor(wide.scale)))
+                if function is Function.TABLE:
+                    ends = np.random.default_rng(8).integers(-(2**15), 2**15, 2 * lut_interpolation.SIDE)
+                    options = {"table": constant_value("table", ends.astype(np.int16))}
+                yield make_op(cls, y, x=symmetric, function=function, **options)
         yield from (make_op(cls, y, **fields) for y, fields in lut_tflite16.examples())

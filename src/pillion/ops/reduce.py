@@ -78,6 +78,7 @@ class Reduction(Op):
                 y = result_for(middle, deviation, number)
                 y = x.like("y") if shared else value("y", (), y.scale / ratio, y.zero_point)
                 yield make_op(cls, y, x=x, axes=axes, keepdims=keepdims)
+            yield make_op(cls, in_16_bits(y), x=in_16_bits(x), axes=axes, keepdims=keepdims)
 
 
 class _SumReduction(Reduction):
@@ -142,7 +143,9 @@ class ReduceSum(_SumReduction):
 
     `tflite` scales the sum in double precision and rounds once, half away from zero, as LiteRT's optimized
     kernel does (its reference kernel takes int8 for uint8). `tflite-integer` multiplies in fixed point and
-    rounds once, half up."""
+    rounds once, half up. 16 bits are scaled as by `cmsis-nn`."""
+
+    takes_int16 = True
 
     @property
     def ratio(self) -> float:
@@ -155,27 +158,34 @@ class ReduceSum(_SumReduction):
         return numerics.encode_multiplier(self.ratio)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
-        yield numerics.INT8_STEPS * self.count, self.multiplier.shift
+        yield self.steps * self.count, self.multiplier.shift
+
+    @property
+    def steps(self) -> int:
+        """The largest difference of an element from its zero point."""
+        return self.x.reach if self.x.dtype is DType.INT16 else numerics.INT8_STEPS
 
     def check(self) -> None:
         super().check()
-        if self.x.dtype is DType.INT8 and numerics.INT8_STEPS * self.count > numerics.INT32_MAX:
+        if self.x.is_quantized and self.steps * self.count > numerics.INT32_MAX:
             raise self.refuse("sums fit 32 bits", f"{self.count} elements")
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         sums = self.sums(operands[0])
-        if arithmetic is Arithmetic.TFLITE:
-            scaled = numerics.round_half_away(sums * self.ratio).astype(np.int64)
-        elif arithmetic is Arithmetic.TFLITE_INTEGER:
-            scaled = numerics.multiply_single_rounding(sums, self.multiplier)
-        else:
+        if arithmetic is Arithmetic.CMSIS_NN or self.x.dtype is DType.INT16:
             scaled = numerics.requantize(sums, self.multiplier.mantissa, self.multiplier.shift)
-        return numerics.clamp_to_int8(scaled + self.y.zero_point, -128, 127)
+        elif arithmetic is Arithmetic.TFLITE:
+            scaled = numerics.round_half_away(sums * self.ratio).astype(np.int64)
+        else:
+            scaled = numerics.multiply_single_rounding(sums, self.multiplier)
+        return np.clip(scaled + self.y.zero_point, *self.y.dtype.bounds).astype(self.y.dtype.numpy)
 
 
 class ExtremumReduction(Reduction):
     """The base class of extrema over axes. They compare integers directly, so operand and result share their
     parameters."""
+
+    takes_int16 = True
 
     combine: ClassVar[Callable[..., Array]]
 
@@ -189,7 +199,7 @@ class ExtremumReduction(Reduction):
 
     def check(self) -> None:
         super().check()
-        if self.x.dtype is DType.INT8:
+        if self.x.dtype in (DType.INT8, DType.INT16):
             require_same_quant(self, self.x, self.y)
 
 

@@ -99,7 +99,7 @@ class Resize(Op):
             raise self.refuse("height and width are positive", f"{self.x.shape[1:3]} to {self.size}")
         if self.align_corners and self.half_pixel:
             raise self.refuse("align_corners and half_pixel exclude each other", self.attributes)
-        if self.x.dtype is DType.INT8:
+        if self.x.dtype in (DType.INT8, DType.INT16):
             require_same_quant(self, self.x, self.y)
 
     @classmethod
@@ -162,6 +162,8 @@ class ResizeBilinear(Resize):
     """Interpolates between four pixels, with 10-bit weights along each axis, rounded half away from zero.
     PyTorch's `align_corners=False` is `half_pixel`."""
 
+    takes_int16 = True
+
     def stretched(self, axis: int) -> AxisMap | str:
         step, start = self.source_step_and_start(axis - 1)
         is_far = self.x.shape[axis] >= MOST_ROWS
@@ -217,7 +219,8 @@ class ResizeBilinear(Resize):
         right = columns[:, 2].reshape(-1, 1)
         sums = mixed[:, :, columns[:, 0]] * (ONE - right) + mixed[:, :, columns[:, 1]] * right
         half = ONE * ONE // 2
-        return np.asarray(np.sign(sums) * ((np.abs(sums) + half) >> (2 * FRACTION_BITS)), np.int8)
+        rounded = np.sign(sums) * ((np.abs(sums) + half) >> (2 * FRACTION_BITS))
+        return np.asarray(rounded, self.y.dtype.numpy)
 
     @property
     def macs(self) -> int:

@@ -227,8 +227,8 @@ ROWS = (
     Row("LOG_SOFTMAX", ops.LogSoftmax),
     _reduction_row("MEAN", ops.Mean, INT8_OR_16),
     _reduction_row("SUM", ops.ReduceSum),
-    _reduction_row("REDUCE_MAX", ops.ReduceMax),
-    _reduction_row("REDUCE_MIN", ops.ReduceMin),
+    _reduction_row("REDUCE_MAX", ops.ReduceMax, INT8_OR_16),
+    _reduction_row("REDUCE_MIN", ops.ReduceMin, INT8_OR_16),
     _reduction_row("REDUCE_ANY", ops.ReduceMax, BOOL),
     _reduction_row("REDUCE_ALL", ops.ReduceMin, BOOL),
     Row(

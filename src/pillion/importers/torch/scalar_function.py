@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten
 
@@ -14,6 +15,8 @@ Step = tuple[str, tuple[Any, ...], tuple[tuple[str, Any], ...]]
 """Operator name, arguments and keyword arguments, in types that torch.fx can serialize."""
 
 
+SMOOTH = frozenset(["add", "sub", "mul", "rsub", "neg", "sigmoid", "tanh"])
+"""Operators of expressions that linear interpolation between even steps approximates."""
 RESULT, NUMBER = "result", "number"
 
 
@@ -53,6 +56,18 @@ def operator_of(name: str) -> Any:
 def name_of(target: Any) -> str:
     """Returns the name that `operator_of` resolves."""
     return evaluate_steps.__name__ if target is evaluate_steps else str(target).removeprefix("aten.")
+
+
+def operators_in(node: Node) -> set[str]:
+    """Returns the names of the operators of a call, without overloads."""
+    steps: Any = node.args[1] if node.target is evaluate_steps else [(name_of(node.target),)]
+    return {name.partition(".")[0] for name, *_ in steps}
+
+
+def is_smooth(node: Node) -> bool:
+    """Whether lines between even steps approximate a function well."""
+    names = operators_in(node)
+    return names <= SMOOTH if node.target is evaluate_steps else names <= {"sigmoid", "tanh"}
 
 
 def _resolve_argument(argument: Any, results: list[Tensor]) -> Any:

@@ -33,15 +33,28 @@ BYTES = (DType.INT8, DType.BOOL, DType.UINT8)
 
 def compare_params(op: Compare, arithmetic: Arithmetic) -> Params:
     """Returns the parameters of a comparison: of quantized values at a common scale, or of plain numbers."""
-    keys = () if op.a.dtype is DType.INT32 else zip(("a_key", "b_key"), op.keys(arithmetic), strict=True)
-    return {"relation": op.relation.outcomes, **dict(keys)}
+    relation = {"relation": op.relation.outcomes}
+    if op.a.dtype is DType.INT32:
+        return relation
+    if op.a.dtype is DType.INT16:
+        return relation | dict(zip(("a_multiplier", "b_multiplier"), op.unit_multipliers, strict=True))
+    return relation | dict(zip(("a_key", "b_key"), op.keys(arithmetic), strict=True))
+
+
+COMPARED = (DType.INT8, DType.INT16, DType.INT32, DType.BOOL)
+QUANTIZED = (DType.INT8, DType.INT16)
+
+
+def width_of(value: Value) -> str:
+    """Returns the ending of the routines of an element type."""
+    return f"s{8 * value.dtype.size_bytes}"
 
 
 def are_comparable(op: Compare) -> Verdict:
     """Checks the operands' element types and scales."""
-    requirement = "int8 with one scale, int32 or bool"
-    is_known = op.a.dtype is op.b.dtype and op.a.dtype in (DType.INT8, DType.INT32, DType.BOOL)
-    is_known = is_known and op.a.is_quantized is op.b.is_quantized is (op.a.dtype is DType.INT8)
+    requirement = "int8 or int16 with one scale, int32 or bool"
+    is_known = op.a.dtype is op.b.dtype and op.a.dtype in COMPARED
+    is_known = is_known and op.a.is_quantized is op.b.is_quantized is (op.a.dtype in QUANTIZED)
     return Verdict("operands", is_known, requirement, f"{op.a.dtype.value} and {op.b.dtype.value}")
 
 
@@ -154,6 +167,7 @@ IN_EIGHTS = (
     lambda op: is_within("results", op.y.type.elements, LEAST_RESULTS),
     lambda op: is_within("size", op.x.shape[op.axis], most=MOST_SIZE),
 )
+INT16_X = has_dtypes("x", DType.INT16)
 INT32_INDICES = has_dtypes("indices", DType.INT32)
 
 KERNELS: tuple[Kernel, ...] = (
@@ -167,7 +181,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     PORTABLE.kernel(
         Compare,
-        lambda op: "compare_s32" if op.a.dtype is DType.INT32 else "compare_s8",
+        lambda op: f"compare_{width_of(op.a)}",
         compare_params,
         requires=(are_comparable, few_walk_axes),
         in_place=in_place_compare,
@@ -189,6 +203,14 @@ KERNELS: tuple[Kernel, ...] = (
         library.kernel(op, f"{op.kind}_s8", axis_sizes, requires=requires)
         for op in (ArgMax, ArgMin)
         for library, requires in ((PORTABLE, (INT8_X,)), (MVE, IN_EIGHTS))
+    ),
+    *(
+        PORTABLE.kernel(op, f"{op.kind}_s16", axis_sizes, requires=(INT16_X,), name=f"{op.kind}_16")
+        for op in (ArgMax, ArgMin)
+    ),
+    *(
+        PORTABLE.kernel(op, f"{op.kind}_s16", top_params, requires=(INT16_X,), name=f"{op.kind}_16")
+        for op in (TopValues, TopPlaces)
     ),
     PORTABLE.kernel(TopValues, f"{TopValues.kind}_s8", top_params, requires=(check_all_int8,)),
     PORTABLE.kernel(TopPlaces, f"{TopPlaces.kind}_s8", top_params, requires=(INT8_X,)),

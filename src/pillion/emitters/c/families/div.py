@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import check_all_int8, short_circuit
+from pillion.emitters.c.kernel_conditions import INT16_ABY, check_all_int8, short_circuit
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.emitters.c.strides import as_int32_array, broadcast_steps, few_axes, merge_contiguous_axes
 from pillion.emitters.c.table_lookup import EVERY_INT8
@@ -32,7 +32,7 @@ def params(op: Div, arithmetic: Arithmetic) -> Params:
         "a_step": as_int32_array(a_step),
         "b_step": as_int32_array(b_step),
     }
-    if arithmetic.is_tflite:
+    if arithmetic.is_tflite and not op.is_wide:
         return {**walk, "reciprocals": as_int32_array(reciprocal_table())}
     return {**walk, "ratio": np.array([op.ratio], np.float32)}
 
@@ -111,6 +111,14 @@ KERNELS: tuple[Kernel, ...] = (
         params,
         requires=(check_all_int8, lambda op: few_axes(len(quotient_axes(op)[0]))),
         in_place="a b",
+    ),
+    PORTABLE.kernel(
+        Div,
+        "div_s16",
+        params,
+        requires=(INT16_ABY, lambda op: few_axes(len(quotient_axes(op)[0]))),
+        in_place="a b",
+        name="div_16",
     ),
     *(
         library.kernel(

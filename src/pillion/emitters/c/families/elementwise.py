@@ -51,6 +51,11 @@ def quantize_params(op: Quantize, arithmetic: Arithmetic) -> Params:
     return {"scale": op.y.scale} if arithmetic.is_tflite else {"reciprocal": scale_reciprocal(op)}
 
 
+def divides(op: Quantize, arithmetic: Arithmetic) -> Verdict:
+    """Checks whether the arithmetic is one of LiteRT's, which divides by the scale."""
+    return Verdict("arithmetic", arithmetic.is_tflite, "one of LiteRT's", arithmetic.value)
+
+
 def finite_reciprocal(op: Quantize) -> Verdict:
     """Checks whether the scale of a quantization has a finite reciprocal."""
     return Verdict("scale", bool(np.isfinite(scale_reciprocal(op))), "a finite reciprocal", repr(op.y.scale))
@@ -70,6 +75,21 @@ def one_scale(op: Dequantize) -> Verdict:
     """Checks whether a tensor has a single scale."""
     is_plain = isinstance(op.x.type.quant, PerTensor)
     return Verdict("scales", is_plain, "one for the tensor", "one" if is_plain else "one per channel")
+
+
+def table_of_lines(op: Lut) -> Params:
+    """Returns the table of a 16-bit function."""
+    return {"table": op.line_ends}
+
+
+def has_octaves(op: Lut) -> Verdict:
+    """Checks whether the table of a 16-bit function has entries per octave."""
+    return Verdict("table", op.has_octaves, "entries per octave", "entries at even steps")
+
+
+def has_even_steps(op: Lut) -> Verdict:
+    """Checks whether the table of a 16-bit function has entries at even steps."""
+    return Verdict("table", not op.has_octaves, "entries at even steps", "entries per octave")
 
 
 INT8_OR_BOOL_ABY = has_dtypes("a b y", DType.INT8, DType.BOOL)
@@ -107,12 +127,20 @@ KERNELS: tuple[Kernel, ...] = (
         library.kernel(
             Lut,
             "wide_lut",
-            lambda op: {"table": op.line_ends},
-            requires=(in_own_form,),
+            table_of_lines,
+            requires=(in_own_form, has_even_steps),
             in_place="x",
             name="wide_lut",
         )
         for library in (PORTABLE, MVE)
+    ),
+    PORTABLE.kernel(
+        Lut,
+        "octave_lut_s16",
+        table_of_lines,
+        requires=(in_own_form, has_octaves),
+        in_place="x",
+        name="octave_lut_16",
     ),
     *(
         library.kernel(
@@ -127,6 +155,14 @@ KERNELS: tuple[Kernel, ...] = (
             *((one, finite_reciprocal) for one in (PORTABLE, DSP)),
             (MVE, subnormals_quantize_to_zero),
         )
+    ),
+    PORTABLE.kernel(
+        Quantize,
+        "quantize_tflite_s16",
+        quantize_params,
+        requires=(has_dtypes("y", DType.INT16), divides),
+        in_place="",
+        name="quantize_tflite_16",
     ),
     *(
         library.kernel(Quantize, quantize_routine, quantize_params, requires=requires, in_place="x")

@@ -27,7 +27,6 @@ def params(op: Normalize) -> Params:
         "rows": math.prod(op.x.shape[: op.axis]),
         "positions": math.prod(op.x.shape[op.axis : -1]),
         **{"inner": op.x.shape[-1] // op.groups, "centred": int(op.centred)},
-        **dict(zip(("low", "high"), op.bounds, strict=True)),
         "each_channel": int(len(factors) > 1),
         **{"factors": factors.astype(np.int32), "offsets": offsets.astype(np.int32)},
     }

@@ -88,7 +88,7 @@ def few_reduction_axes(op: Reduction) -> tuple[Verdict, ...]:
     return few_axes(*(len(extent) for extent, _ in reduction_axes(op)))
 
 
-def mean_walks(op: Mean) -> tuple[WalkRows, WalkRows]:
+def mean_walks(op: MeanOrSum) -> tuple[WalkRows, WalkRows]:
     """Returns the walks over the kept axes and over the reduced ones. If the last axis is kept, it is the inner
     loop of the kept ones."""
     remaining, gone = (rows_of(extent, steps) for extent, steps in axes_and_steps(op))
@@ -98,8 +98,8 @@ def mean_walks(op: Mean) -> tuple[WalkRows, WalkRows]:
     return remaining, gone
 
 
-def mean_params(op: Mean) -> Params:
-    """Returns the parameters of a mean over any axes."""
+def mean_params(op: MeanOrSum) -> Params:
+    """Returns the parameters of a mean, or of a sum of 16 bits, over any axes."""
     remaining, gone = mean_walks(op)
     return {
         **{**remaining.params, **remaining.axes, "row_step": as_int32_array(remaining.row_step[0])},
@@ -114,7 +114,7 @@ def mean_offset(op: MeanOrSum) -> Params:
     return {"offset": op.count * op.x.zero_point}
 
 
-def mean_is_exact(op: Mean) -> Iterator[Verdict]:
+def mean_is_exact(op: MeanOrSum) -> Iterator[Verdict]:
     """Checks the range of the sums of a mean and the number of its axes."""
     largest = (op.x.reach if op.x.dtype is DType.INT16 else 255) * op.count
     requirement = "between 1 and 2^31 - 1 at most"
@@ -231,7 +231,16 @@ KERNELS: tuple[Kernel, ...] = (
         **partial_results(1),
     ),
     PORTABLE.kernel(Mean, "mean_s8", mean_params, requires=(INT8_XY, mean_is_exact)),
-    PORTABLE.kernel(Mean, "mean_s16", mean_params, requires=(INT16_XY, mean_is_exact), name="mean_16"),
+    *(
+        PORTABLE.kernel(op, "mean_s16", mean_params, requires=(INT16_XY, mean_is_exact), name=f"{op.kind}_16")
+        for op in MEANS
+    ),
+    *(
+        PORTABLE.kernel(
+            op, f"{op.kind}_s16", params, requires=(INT16_XY, few_reduction_axes), name=f"{op.kind}_16"
+        )
+        for op in EXTREMA
+    ),
     *(
         PORTABLE.kernel(op, reduction_routine, params, requires=(types, few_reduction_axes))
         for op, types in ((ReduceSum, INT8_XY), (ReduceMax, INT8_OR_BOOL), (ReduceMin, INT8_OR_BOOL))
@@ -261,13 +270,16 @@ KERNELS: tuple[Kernel, ...] = (
         for op in MEANS
     ),
     *(MVE.kernel(op, "reduce_sum_s8", block_sizes, requires=(IN_WORDS,), **LOADS) for op in MEANS),
-    MVE.kernel(
-        Mean,
-        "mean_s16",
-        block_sizes,
-        requires=(short_circuit(INT16_XY, has_adjacent_axes, mean_is_exact, shifted_right(0, 31)),),
-        name="mean_16",
-        **LOADS,
+    *(
+        MVE.kernel(
+            op,
+            "mean_s16",
+            block_sizes,
+            requires=(short_circuit(INT16_XY, has_adjacent_axes, mean_is_exact, shifted_right(0, 31)),),
+            name=f"{op.kind}_16",
+            **LOADS,
+        )
+        for op in MEANS
     ),
     *extremum_kernels(MVE, LANES, **LOADS),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import check_all_int8, has_dtypes, is_within
+from pillion.emitters.c.kernel_conditions import INT16_XY, check_all_int8, has_dtypes, is_within
 from pillion.emitters.c.kernel_library import MVE, PORTABLE
 from pillion.emitters.c.strides import as_int32_array
 from pillion.ir.numerics import Int64Array
@@ -45,8 +45,9 @@ def is_tile(op: Resize) -> bool:
 
 
 def resize_routine(op: Resize) -> str:
-    """Returns the routine of a resize or of a tile of it."""
-    return f"{op.kind}_rows_s8" if is_tile(op) else f"{op.kind}_s8"
+    """Returns the routine of a resize or of a tile of it. One that copies moves bytes."""
+    bits = 8 if isinstance(op, ResizeNearest) else 8 * op.x.dtype.size_bytes
+    return f"{op.kind}{'_rows' * is_tile(op)}_s{bits}"
 
 
 def interpolation_weights(second: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -84,6 +85,14 @@ RESIZES: tuple[tuple[type[Resize], Callable[[Any], Params]], ...] = (
 )
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(ResizeNearest, resize_routine, nearest_params, requires=EQUAL_TYPES, counts_rows=is_tile),
+    PORTABLE.kernel(
+        ResizeBilinear,
+        resize_routine,
+        resize_params,
+        requires=(INT16_XY,),
+        name="resize_bilinear_16",
+        counts_rows=is_tile,
+    ),
     *(
         PORTABLE.kernel(op, resize_routine, params, requires=(check_all_int8,), counts_rows=is_tile)
         for op, params in RESIZES

@@ -16,7 +16,7 @@ from pillion.importers.torch.fx_nodes import aten, constant_of, fake_result, sha
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, STACKED, LoopNodes, in_execution_order
 from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
-from pillion.importers.torch.scalar_function import evaluate_steps
+from pillion.importers.torch.scalar_function import is_smooth
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.types import DType
 from pillion.ops import Add
@@ -28,19 +28,6 @@ SMALLER = 1.2
 have 1.2 to 3.2 and gain 1 to 2 dB; freshly initialized layers 0.6 to 1.15 and gain nothing.)"""
 ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor)
 MOVES = (aten.reshape.default, aten.slice.Tensor, aten.permute.default)
-FUNCTIONS = (aten.sigmoid.default, aten.tanh.default)
-SMOOTH = frozenset(
-    [
-        "add.Tensor",
-        "sub.Tensor",
-        "mul.Tensor",
-        "rsub.Scalar",
-        "neg.default",
-        "sigmoid.default",
-        "tanh.default",
-    ]
-)
-"""Operators of expressions that linear interpolation between table entries approximates."""
 MOST_RATIO = 16.0
 """Maximum ratio of the product of both operand scales to the result's scale, all int8; beyond it, int16 products overflow 32 bits."""
 
@@ -269,14 +256,6 @@ class Int16Widening:
             )
             for user in users
         )
-
-
-def is_smooth(node: Node) -> bool:
-    """Whether linear interpolation between table entries approximates a function well."""
-    if node.target is evaluate_steps:
-        steps: Any = node.args[1]
-        return all(name in SMOOTH for name, _, _ in steps)
-    return node.target in FUNCTIONS
 
 
 def _has_tensors_only(node: Node) -> bool:

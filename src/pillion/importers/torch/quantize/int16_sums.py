@@ -16,12 +16,13 @@ from pillion.importers.torch.observers import observer_of, range_of
 from pillion.importers.torch.quantize.int16_tensors import widen_to_int16
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
 from pillion.importers.torch.quantize.shared_scales import NormParams
-from pillion.importers.torch.rewrite.norm_calls import normalize_axes
+from pillion.importers.torch.rewrite.norm_calls import normalize_axes, normalize_groups
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.types import DType
 from pillion.ops import Add
 from pillion.ops.normalize import MOST_ELEMENTS
 
+NORMS = (normalize_axes, normalize_groups)
 MOST_NOISE = 2e-4
 """Maximum int8 rounding noise relative to a row's variance (37 dB) before a sum becomes int16."""
 
@@ -56,7 +57,7 @@ def use_int16_sums(prepared: GraphModule, constraints: QuantizationConstraints) 
     if Add.kind in constraints.fixed or any(node.target in BEGINS for node in prepared.graph.nodes):
         return
     for total in _sums_too_coarse(prepared):
-        widen_to_int16(prepared, total, _accepts_int16)
+        widen_to_int16(prepared, total, accepts_int16)
     prepared.recompile()
 
 
@@ -66,7 +67,7 @@ def _sums_too_coarse(prepared: GraphModule) -> list[Node]:
     open_ends: list[tuple[Any, float]] = []
     for norm in prepared.graph.find_nodes(op="call_function", target=normalize_axes):
         observer = observer_of(prepared, norm.args[0])
-        if isinstance(observer, RowVarianceRange) and _accepts_int16(norm):
+        if isinstance(observer, RowVarianceRange) and accepts_int16(norm):
             open_ends.append((norm.args[0], observer.least))
     while open_ends:
         observed, least = open_ends.pop()
@@ -84,10 +85,12 @@ def _is_sum(node: Node) -> bool:
     return node.target is aten.add.Tensor
 
 
-def _accepts_int16(node: Node) -> bool:
+def accepts_int16(node: Node) -> bool:
     """Whether a call takes int16 operands: a norm of few enough elements, or a sum without clamp."""
-    if node.target is normalize_axes:
+    if node.target in NORMS:
         dims: Any = node.args[3]
         shape = node.meta["val"].shape
-        return math.prod(shape[d] for d in dims) <= MOST_ELEMENTS[DType.INT16]
+        is_grouped = node.target is normalize_groups
+        count = math.prod(shape[1:]) // dims if is_grouped else math.prod(shape[d] for d in dims)
+        return count <= MOST_ELEMENTS[DType.INT16]
     return _is_sum(node) and not any(user.target in CLAMPS for user in node.users)

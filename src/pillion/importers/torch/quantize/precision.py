@@ -19,9 +19,11 @@ from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import CLAMPS, constant_nodes, module_of
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
-from pillion.importers.torch.quantize.int16_states import ARITHMETIC, is_smooth
+from pillion.importers.torch.quantize.int16_states import ARITHMETIC
+from pillion.importers.torch.quantize.int16_sums import NORMS, accepts_int16
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS
 from pillion.importers.torch.rows.quantization import RULES, function_of, rule_of
+from pillion.importers.torch.scalar_function import operators_in
 from pillion.importers.torch.train.trained_ranges import (
     SMALLEST_SCALE,
     NanTolerantFakeQuantize,
@@ -32,8 +34,30 @@ from pillion.ops import ALL_OPS, Function, Softmax
 from pillion.ops.softmax16 import OUTPUT_16
 
 OPS = {op.kind: op for op in ALL_OPS}
-COARSE_TABLES = frozenset({Function.LOG, Function.SQRT, Function.RSQRT, Function.RECIPROCAL, Function.TABLE})
-"""Functions that a table with an entry for every 256th level does not approximate well."""
+JUMPS = frozenset(
+    [
+        "ceil",
+        "eq",
+        "floor",
+        "fmod",
+        "frac",
+        "ge",
+        "gt",
+        "hardshrink",
+        "le",
+        "lt",
+        "ne",
+        "remainder",
+        "round",
+        "sgn",
+        "sign",
+        "tan",
+        "threshold",
+        "trunc",
+        "where",
+    ]
+)
+"""Operators that jump: lines between the entries of a table would round off the steps."""
 ROOM = 2.0
 """The range of a tensor of 16 bits over that of 8: other samples reach farther than those that calibrate, and steps
 are fine enough."""
@@ -116,11 +140,12 @@ def _has_form(node: Node) -> bool:
     """Whether the compiler has a 16-bit form of a call."""
     if node.target in CLAMPS or node.target in DROPOUTS:
         return True
+    if node.target in NORMS:
+        return accepts_int16(node)
     op = OPS.get(_kind(node))  # loops have no op of their own
     if op is None or not op.takes_int16:
         return False
-    function = function_of(node)
-    return function is None or function not in COARSE_TABLES or is_smooth(node)
+    return function_of(node) is not Function.TABLE or JUMPS.isdisjoint(operators_in(node))
 
 
 def use_int16_tensors(prepared: GraphModule, patterns: Sequence[str]) -> None:

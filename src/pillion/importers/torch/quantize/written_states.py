@@ -16,9 +16,10 @@ from pillion.importers.torch.fx_nodes import constant_of
 from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
 from pillion.importers.torch.observers import calls_of_observers, observer_of, set_range
 from pillion.importers.torch.quantize.function_ranges import FunctionRange
-from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Int16Widening, is_smooth, step_of
+from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Int16Widening, step_of
 from pillion.importers.torch.rewrite.clamp_masks import MOVES as ALL_MOVES
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
+from pillion.importers.torch.scalar_function import is_smooth
 from pillion.importers.torch.train.trained_ranges import MinMaxRangeObserver
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Add

@@ -14,11 +14,12 @@ from pillion.importers.torch.fx_nodes import operator_name, torch_operators
 from pillion.importers.torch.layout import Builder, LayoutValue
 from pillion.importers.torch.rows.quantization import lut, rule_of_op
 from pillion.importers.torch.rows.table import aten, lowers, unsupported_call_error
-from pillion.importers.torch.scalar_function import evaluate_steps
+from pillion.importers.torch.scalar_function import evaluate_steps, is_smooth
 from pillion.ir import numerics
+from pillion.ir.numerics import Int64Array
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops import Clamp, Dequantize, Function, Lut
-from pillion.ops.lut_interpolation import Reals, tabulate
+from pillion.ops.lut_interpolation import Reals, entry_levels, tabulate
 
 TABULATED = (
     *torch_operators(
@@ -119,9 +120,13 @@ def tabulated(b: Builder, x: LayoutValue, *_: Any, **__: Any) -> LayoutValue:
 def _int16_table_result(b: Builder, x: Value, output: PerTensor) -> Value:
     """The function's int16 result, from an interpolated table."""
     y = Value("y", TensorType(x.shape, DType.INT16, output))
-    table = constant_value(
-        b.names.fresh(f"{b.hint}_table"), tabulate(lambda reals: _function_values(b.node, reals), x, y)
-    )
+    by_octaves = not x.zero_point and not is_smooth(b.node)
+    levels = entry_levels(by_octaves) - x.zero_point
+
+    def defined(reals: Reals) -> Reals:
+        return _replace_nan_entries(_function_values(b.node, reals), levels)
+
+    table = constant_value(b.names.fresh(f"{b.hint}_table"), tabulate(defined, x, y, by_octaves))
     return b.emit(Lut, x=x, table=table, dtype=DType.INT16, quant=output, name=f"{b.hint}_i16")
 
 
@@ -140,19 +145,18 @@ def output_quant(node: Any) -> PerTensor | None:
 
 
 def _int8_table_entries(node: Any, x: Value, output: PerTensor) -> np.ndarray[Any, np.dtype[np.int8]]:
-    reals = (np.arange(-128, 128) - x.zero_point) * np.float64(x.scale)
-    values = _replace_nan_entries(_function_values(node, reals), x.zero_point)
+    levels: Int64Array = np.arange(-128, 128) - x.zero_point
+    values = _replace_nan_entries(_function_values(node, levels * np.float64(x.scale)), levels)
     with np.errstate(all="ignore"):
-        levels = numerics.round_half_away(values / output.scale + output.zero_point)
-    return numerics.clamp_to_int8(np.nan_to_num(levels, nan=-128, posinf=127, neginf=-128), -128, 127)
+        rounded = numerics.round_half_away(values / output.scale + output.zero_point)
+    return numerics.clamp_to_int8(np.nan_to_num(rounded, nan=-128, posinf=127, neginf=-128), -128, 127)
 
 
-def _replace_nan_entries(values: np.ndarray[Any, Any], zero_point: int) -> np.ndarray[Any, Any]:
-    """Replaces NaN by the value of the nearest defined entry; of two equally near, the one towards zero."""
+def _replace_nan_entries(values: np.ndarray[Any, Any], levels: Int64Array) -> np.ndarray[Any, Any]:
+    """Replaces NaN by the value at the nearest level with a defined one; of two equally near, the one towards zero."""
     known = np.flatnonzero(~np.isnan(values))
     if not len(known):
         return np.zeros_like(values)
-    positions = np.arange(len(values))
-    distance = np.abs(positions[:, None] - known)
-    towards_zero = np.abs(known - (zero_point + 128)) / (2 * len(values))
+    distance = np.abs(levels[:, None] - levels[known])
+    towards_zero = np.abs(levels[known]) / (4 * np.abs(levels).max())
     return values[known[np.argmin(distance + towards_zero, axis=1)]]
