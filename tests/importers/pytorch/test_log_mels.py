@@ -134,10 +134,10 @@ class Spotter(nn.Module):
 def test_streams_begin_at_the_samples(target: str, board: str) -> None:
     """Frames that overlap are made of new samples and of those that a run keeps for the next one."""
     torch.manual_seed(0)
-    x = sound(1)[:, : 160 * 9 + 256]
+    model, x = Spotter().eval(), sound(1)[:, : 160 * 9 + 256]
     options = {"target": target, "calibrate": [(x,)], "io_dtype": "int16"}
-    whole = pillion.compile(Spotter().eval(), (x,), **options)
-    program = pillion.compile(Spotter().eval(), (x,), **options, stream="x:1", hop=160)
+    whole = pillion.compile(model, (x,), **options)
+    program = pillion.compile(model, (x,), **options, stream="x:1", hop=160)
     streaming = program.streaming
     assert streaming is not None
     held = signals(whole.graph, streaming, 16)
