@@ -144,7 +144,10 @@ SEPARABLE: dict[str, set[str]] = {
         "devices.ethos_u.payload",
     },
     "importers.tflite_float": {"compiler", "cli.named_program"},
-    "importers.torch.rewrite.spectra": {"importers.torch.rewrite.lower_complex"},
+    "importers.torch.rewrite.spectra": {
+        "importers.torch.rewrite.fuse_log_mels",
+        "importers.torch.rewrite.lower_complex",
+    },
 }
 """Parts that could be packages of their own → the modules outside them that import them."""
 

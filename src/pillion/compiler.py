@@ -186,9 +186,11 @@ def compile_with(
     opened = opened_tflite(model)
     source = opened.raw if opened is not None else None
     quantizing: dict[str, Any] = {
-        "constraints": chip.quantization
-        if arithmetic in (None, "cmsis-nn")
-        else chip.quantization | AS_IN_LITERT,
+        "constraints": (
+            replace(chip.quantization, int16_inputs=options.io.dtype == "int16")
+            if arithmetic in (None, "cmsis-nn")
+            else chip.quantization | AS_IN_LITERT
+        ),
         "calibrate": quantize.calibrate,
         "progress": progress if callable(progress) else None,
         "tuning": quantize,

@@ -15,7 +15,7 @@ from fuzz.grow import CHANNELS, SIZES, ZERO_POINTS, Accepts, Grower, Unfit
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization
-from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Shape, Value, constant_value
+from pillion.ir.types import DType, PerChannel, PerTensor, Quant, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     ALL_OPS,
     Add,
@@ -29,6 +29,7 @@ from pillion.ops import (
     Div,
     Function,
     Linear,
+    LogMel,
     Lut,
     Magnitude,
     MaxPool2d,
@@ -223,6 +224,25 @@ def magnitude(grower: Grower, cls: type[Magnitude]) -> Value:
     return grower.put(cls, DType.INT8, quant, a=a, b=b, thresholds=thresholds, **fields)
 
 
+def log_mel(grower: Grower, cls: type[LogMel]) -> Value:
+    """Of signals of their own: random windows, and filters of which some have no weights."""
+    points, bands = grower.choices.pick((64, 128)), grower.choices.integer(1, 9)
+    found = attributes(cls, grower.choices, ())
+    count = grower.choices.integer(1, points)
+    shape = (grower.choices.pick((1, 2)), count + found["hop"] * grower.choices.integer(0, 2), 1)
+    x = grower.source(Value(grower.name("sound"), TensorType(shape, DType.INT16, PerTensor(2.0**-15))))
+    rng = np.random.default_rng(grower.choices.integer(0, 999))
+    filters = np.maximum(rng.random((points // 2 + 1, bands)) - 0.7, 0).astype(np.float32)
+    window = (rng.random(count) + 0.01).astype(np.float32)
+    constants = {
+        name: constant_value(grower.name(name), held)
+        for name, held in (("window", window), ("filters", filters))
+    }
+    dtype = grower.choices.pick((DType.INT8, DType.INT16))
+    quant = PerTensor(0.1, grower.choices.pick(ZERO_POINTS)) if dtype is DType.INT8 else PerTensor(0.001)
+    return grower.put(cls, dtype, quant, x=x, **constants, **found)
+
+
 def product(grower: Grower, cls: type[BatchMatmul]) -> Value:
     a = grower.held(3)
     found = attributes(cls, grower.choices, a.shape)
@@ -338,6 +358,7 @@ SPECIAL: dict[type[Op], Recipe] = {
     Prelu: sloped,
     Normalize: normalize_axes,
     Magnitude: magnitude,
+    LogMel: log_mel,
     Concat: joined,
     Slice: slice_of,
     Reshape: reshape,

@@ -408,6 +408,11 @@ void pillion_normalize_s8_mve(const pillion_normalize_s8_mve_params *p, const in
 typedef pillion_normalize_s8_params pillion_normalize_s16_mve_params;
 void pillion_normalize_s16_mve(const pillion_normalize_s16_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
 
+/* As pillion_log_mel; twiddles are words of 2^15 times as much: of the first stage [points / 4 / 4][3][2][4], of the others
+ * [points / 4][3][2]. */
+typedef pillion_log_mel_params pillion_log_mel_mve_params;
+void pillion_log_mel_mve(const pillion_log_mel_mve_params *p, const int16_t *x, void *y, void *scratch);
+
 /* Sums in 16 bits, as pillion_wide_add; rows as in add_s8. a is the wider operand. Both multipliers and the offset are in halves, the
  * lower ones signed; a sum has at most 48 bits. y may be an operand of the same element type. */
 typedef struct {

@@ -20,6 +20,8 @@ class QuantizationConstraints:
     """Kinds whose weights have one scale instead of one per channel."""
     functions_by_name: bool = False
     """Whether the device supports named functions only, not lookup tables."""
+    int16_inputs: bool = False
+    """Whether signals may enter in 16 bits, because the user asks for them and all formats of the program have them."""
     copies_of_convolutions: bool = False
     """Whether convolutions in an unrolled loop stay unrolled, because the device supports them but no loops."""
     target: str = field(default="", compare=False)
@@ -32,6 +34,7 @@ class QuantizationConstraints:
             self.fixed | other.fixed,
             self.per_tensor_weights | other.per_tensor_weights,
             self.functions_by_name or other.functions_by_name,
+            self.int16_inputs or other.int16_inputs,
             self.copies_of_convolutions or other.copies_of_convolutions,
             " and ".join(dict.fromkeys(filter(None, (self.target, other.target)))),
         )

@@ -20,6 +20,7 @@ from pillion.ops.indexing import Cast, Gather
 from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.linear import Linear
+from pillion.ops.log_mel import LogMel
 from pillion.ops.log_softmax import LogSoftmax
 from pillion.ops.lstm import LstmCell, LstmOutput
 from pillion.ops.lut import Lut
@@ -48,7 +49,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     *(AvgPool2d, AvgPool2dUp, MaxPool2d),
     *(Mean, ReduceSum, ReduceMax, ReduceMin),
     *(ResizeNearest, ResizeBilinear, ResizeBilinearFloat),
-    *(Softmax, LogSoftmax, L2Normalize, Normalize),
+    *(Softmax, LogSoftmax, L2Normalize, Normalize, LogMel),
     *(Concat, Slice, Pad, Reshape, Transpose, Flip),
     *(Gather, EmbeddingBag, Compare, IntegerArithmetic),
     *(Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast),
@@ -76,7 +77,7 @@ def parse(source: str) -> Graph:
 __all__ = ["ALL_OPS", "KINDS", "Add", "ArgMax", "ArgMin", "AvgPool2d", "AvgPool2dUp", "BatchMatmul"]
 __all__ += ["Calculation", "Cast", "Clamp", "Compare", "Concat", "Conv2d", "DepthwiseConv2d", "Dequantize"]
 __all__ += ["Detections", "Div", "EmbeddingBag", "Flip", "Function", "Gather", "IntegerArithmetic"]
-__all__ += ["L2Normalize", "Linear", "LogSoftmax", "LstmCell", "LstmOutput", "Lut", "Magnitude"]
+__all__ += ["L2Normalize", "Linear", "LogMel", "LogSoftmax", "LstmCell", "LstmOutput", "Lut", "Magnitude"]
 __all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "Normalize", "Op", "Pad", "Prelu", "Quantize"]
 __all__ += ["ReduceMax", "ReduceMin", "ReduceSum", "Region", "Relation", "Requantize", "Reshape"]
 __all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "Scan", "Segment", "Slice", "Softmax"]

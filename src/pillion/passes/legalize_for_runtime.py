@@ -65,5 +65,5 @@ def refuse_16_bit_ops(graph: Graph, is_litert: bool = False) -> None:
             rule="layers of .pte files are int8; those of .tflite files have 16 bits as far as LiteRT has, with --arithmetic "
             "tflite; C projects and program images have 16 bits",
             here=f"`{op.name}` of `{graph.name}`" + (f"  ({op.source})" if op.source else ""),
-            help="-o FOLDER, -o NAME.plm, --kernels pillion for a .pte, or leave --precision and --int16 out",
+            help="-o FOLDER, -o NAME.plm, --kernels pillion for a .pte, or leave --precision, --int16 and --io-dtype int16 out",
         )

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pillion.emitters.c.families.movement import copies
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.strides import broadcast_steps, merge_contiguous_axes
@@ -35,6 +37,7 @@ from pillion.ops import (
     Gather,
     IntegerArithmetic,
     Linear,
+    LogMel,
     LogSoftmax,
     LstmCell,
     LstmOutput,
@@ -288,6 +291,18 @@ def _detected(op: Detections) -> Features:
     }
 
 
+def _log_mel(op: LogMel) -> Features:
+    rows = op.x.shape[0] * op.frames
+    points = rows * op.points
+    return {
+        "frames": rows,
+        "samples": rows * op.window.shape[0],
+        "points": points,
+        "butterflies": points * (op.points.bit_length() - 1),
+        "weights": rows * int(np.count_nonzero(op.filter_levels)),
+    }
+
+
 SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     ((Transpose, Slice, Flip, Concat, Pad), _copied),
     (Gather, _gathered),
@@ -307,4 +322,5 @@ SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     (Resize, _resized),
     ((TopValues, TopPlaces), _top),
     (Detections, _detected),
+    (LogMel, _log_mel),
 )

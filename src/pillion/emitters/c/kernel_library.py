@@ -26,7 +26,16 @@ from pillion.ir.op import Op, operand_fields
 from pillion.ir.types import Value
 
 OpClass = TypeVar("OpClass", bound=Op)
-PACKED = {"weights", "bias", "input_weights", "recurrent_weights", "anchors", "thresholds"}
+PACKED = {
+    "weights",
+    "bias",
+    "input_weights",
+    "recurrent_weights",
+    "anchors",
+    "thresholds",
+    "window",
+    "filters",
+}
 """Operands that params hold in packed form; all others are arguments of kernels."""
 Calls = Callable[[OpClass, Arithmetic], tuple[Call, ...]]
 

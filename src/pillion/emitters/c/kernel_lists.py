@@ -16,6 +16,7 @@ FAMILIES = {
             "sums_and_products",
             "compare_select",
             "div",
+            "log_mel",
             "matmul",
             "movement",
             "normalize",

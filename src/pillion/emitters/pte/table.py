@@ -75,6 +75,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ops.SquaredDifference: None,
     # Decomposed by `passes.compose_magnitudes`.
     ops.Magnitude: None,
+    # Of 16-bit operands: refused by `passes.legalize_for_runtime`.
+    ops.LogMel: None,
     # Selections and lookups by index: no kernel of the runtime.
     **dict.fromkeys(
         (

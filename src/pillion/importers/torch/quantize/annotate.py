@@ -35,6 +35,7 @@ from pillion.importers.torch.fx_nodes import (
     source_line,
     torch_operators,
 )
+from pillion.importers.torch.log_mel import log_mel
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, loop_of
 from pillion.importers.torch.quantize.concat_ranges import is_read_by_others
 from pillion.importers.torch.quantize.shared_scales import NormParams, Sharing, Site
@@ -286,6 +287,7 @@ def _share_with_producers(node: Node, operands: list[Node], sharing: Sharing, *,
         if source in sharing and not (symmetric and fixed):
             sharing.join(source, edge)
         sharing.group(edge).symmetric |= symmetric
+        sharing.group(edge).samples |= node.target is log_mel
         last = len(shape_of(node)) - 1
         sharing.group(edge).scores |= node.target in SOFTMAXES and node.args[1] in (-1, last)
         if node.target is normalize_axes and operand is node.args[0]:
@@ -384,6 +386,8 @@ class Annotator:
         if group.fixed is not None:
             is_fixed = group.demanded or not self.specs.counted
             return (self.specs.fixed if is_fixed else self.specs.function)(*group.fixed)
+        if group.samples:
+            return self.specs.samples
         if group.shares:
             return self.specs.shares
         if group.norm is not None and not group.symmetric and self.specs.counted:

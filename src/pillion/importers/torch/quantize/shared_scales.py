@@ -35,6 +35,8 @@ class ScaleGroup:
     """Whether a softmax along the last axis reads the values."""
     norm: NormParams | None = None
     """The norm that reads the values."""
+    samples: bool = False
+    """Whether the values are samples of 16 bits."""
 
 
 @dataclass
@@ -73,5 +75,5 @@ class Sharing:
         if a != b:
             self._parents[b] = a
             joined = self._groups.pop(b)
-            for name in ("demanded", "symmetric", "shares", "scores", "norm"):
+            for name in ("demanded", "symmetric", "shares", "scores", "norm", "samples"):
                 setattr(self._groups[a], name, getattr(self._groups[a], name) or getattr(joined, name))

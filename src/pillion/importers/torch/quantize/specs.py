@@ -13,6 +13,7 @@ from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, Qu
 from pillion.importers.torch.quantize.function_ranges import FunctionRange
 from pillion.importers.torch.quantize.int16_sums import RowVarianceRange
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
+from pillion.importers.torch.quantize.sample_range import SampleRange
 from pillion.importers.torch.quantize.shared_scales import NormParams
 from pillion.importers.torch.quantize.softmax_inputs import RowMaximumRange
 from pillion.importers.torch.train.trained_ranges import (
@@ -26,6 +27,7 @@ from pillion.importers.torch.train.trained_ranges import (
     SharedBatchRangeObserver,
     SoftmaxRangeObserver,
 )
+from pillion.ir.types import DType
 
 AT_ONCE = 1.0
 """Averaging constant of weights: the current range replaces the old one."""
@@ -54,6 +56,18 @@ class Specs:
         """Softmax outputs: zero point -128, never clipped at the top."""
         observer = self._observer(SoftmaxRangeObserver, BatchSoftmaxRangeObserver)
         return _int8_spec(observer, torch.per_tensor_affine, -128)
+
+    @cached_property
+    def samples(self) -> QuantizationSpec:
+        """Samples of sound: 16 bits, zero point 0."""
+        low, high = DType.INT16.bounds
+        return QuantizationSpec(
+            dtype=torch.int16,
+            observer_or_fake_quant_ctr=SampleRange.with_args(quant_min=low, quant_max=high),
+            quant_min=low,
+            quant_max=high,
+            qscheme=torch.per_tensor_symmetric,
+        )
 
     def before(self, norm: NormParams) -> QuantizationSpec:
         """Returns the format of a norm's operand: activations, with row variances observed."""

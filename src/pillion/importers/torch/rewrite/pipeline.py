@@ -27,6 +27,7 @@ from pillion.importers.torch.rewrite.decompose import decompose, decompose_late
 from pillion.importers.torch.rewrite.fold_stores import fold_constant_stores, lower_fill_like
 from pillion.importers.torch.rewrite.forward_slices import forward_slices
 from pillion.importers.torch.rewrite.functionalize import functionalize, remove_identities
+from pillion.importers.torch.rewrite.fuse_log_mels import fuse_log_mels
 from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_expressions
 from pillion.importers.torch.rewrite.inline_subgraphs import inline_subgraphs
 from pillion.importers.torch.rewrite.layer_biases import canonicalize_layer_constants
@@ -65,6 +66,7 @@ def rewrite_for_quantization(
         decompose(module)
     if calls(module.graph, [aten.copy.default]):  # through views that were decomposed
         decompose(module)
+    fuse_log_mels(module, constraints, training=training)
     if has_complex_numbers(module):
         fold_constants(module, training=training)
         replace_synonyms(module)

@@ -146,7 +146,7 @@ def _redirect_part_readers(node: Node, parts: slice, y: Node) -> Node:
 def _lower_stft(pairs: ComplexPairs, node: Node) -> Node | None:
     """Lowers `stft` to a convolution with windowed waves."""
     x: Any = node.args[0]
-    size, hop, window = _frame_params(node)
+    size, hop, window = frame_params(node)
     if window is None:
         return None
     matrix = (
@@ -168,7 +168,7 @@ def _lower_stft(pairs: ComplexPairs, node: Node) -> Node | None:
 def _lower_istft(pairs: ComplexPairs, node: Node) -> Node | None:
     """Lowers `istft` to a transposed convolution, divided by the overlap-added window."""
     x = pairs.of(node.args[0], node)
-    size, hop, window = _frame_params(node)
+    size, hop, window = frame_params(node)
     *lead, count, frames, _ = shape_of(x)
     if window is None or count != size // 2 + 1:
         return None
@@ -192,7 +192,7 @@ def _lower_istft(pairs: ComplexPairs, node: Node) -> Node | None:
     return call(node, aten.reshape.default, y, [*lead, end - begin])
 
 
-def _frame_params(node: Node) -> tuple[int, int, Tensor | None]:
+def frame_params(node: Node) -> tuple[int, int, Tensor | None]:
     """Size, hop and window of frames; None for a computed window."""
     size = int(named_argument(node, "n_fft"))
     hop = int(named_argument(node, "hop_length") or size // 4)

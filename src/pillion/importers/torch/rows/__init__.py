@@ -12,6 +12,7 @@ from pillion.importers.torch.rows import (  # noqa: F401  # they enter themselve
     compare_select,
     convolutions,
     elementwise,
+    log_mel,
     loops,
     magnitude,
     matmul,

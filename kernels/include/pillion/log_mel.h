@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Logarithms of mel spectra: the parts that all kernels share. Definition: ops/log_mel.py and ops/fixed_fft.py. Complex
+ * numbers are pairs of words. Before including this, a kernel defines PILLION_LOW(x, w) and PILLION_HIGH(x, w), the product
+ * of x and the lower or upper half of w, / 2^16, PILLION_ADD_HIGH(sum, x, w) and PILLION_SQUARES(re, im), the sum of both
+ * squares / 2^32, each rounded. */
+#ifndef PILLION_LOG_MEL_H
+#define PILLION_LOG_MEL_H
+
+#include "pillion/kernels.h"
+#include "pillion/requantize.h"
+
+typedef struct {
+    int32_t re, im;
+} pillion_complex;
+
+/* Zeros above the highest 1 of x > 0. */
+PILLION_INLINE int32_t pillion_leading_zeros(uint32_t x) {
+    int32_t zeros = 0;
+#if defined(__GNUC__)
+    zeros = __builtin_clz(x);
+#else
+    for (; !(x >> (31 - zeros)); zeros++) {
+    }
+#endif
+    return zeros;
+}
+
+/* Adds the bits in which x differs from its lower neighbour; the highest one says how far x may move left. */
+PILLION_INLINE uint32_t pillion_see(uint32_t seen, int32_t x) {
+    return seen | ((uint32_t)x ^ (uint32_t)x << 1);
+}
+
+/* How far numbers of 32 bits may move left, from what was seen of them. */
+PILLION_INLINE int32_t pillion_headroom(uint32_t seen) {
+    return pillion_leading_zeros(seen | 1);
+}
+
+/* The same of pairs of 16 bits, from words. */
+PILLION_INLINE int32_t pillion_headroom_of_pairs(uint32_t seen) {
+    return pillion_leading_zeros(((seen >> 16 | seen) & 0xFFFE) << 16 | 0x10000);
+}
+
+/* One stage of the FFT: y[stride * (4p + k) + q] = twiddle(k * p) * DFT of the four x[stride * (p + i * points / 4) + q]. */
+PILLION_APART const int32_t *pillion_radix4_stage(const pillion_complex *x, pillion_complex *y, int32_t points,
+                                                   int32_t stride, const int32_t *twiddles) {
+    const int32_t quarter = points / 4 * stride;
+    for (int32_t p = 0; p < points / 4; p++, twiddles += 3, y += 3 * stride) {
+        const int32_t w1 = twiddles[0], w2 = twiddles[1], w3 = twiddles[2];
+        for (int32_t q = 0; q < stride; q++, x++, y++) {
+            const pillion_complex a = x[0], b = x[quarter], c = x[2 * quarter], d = x[3 * quarter];
+            const int32_t sum_re = a.re + c.re, sum_im = a.im + c.im, less_re = a.re - c.re, less_im = a.im - c.im;
+            const int32_t other_re = b.re + d.re, other_im = b.im + d.im, turn_re = d.im - b.im, turn_im = b.re - d.re;
+            const int32_t re1 = less_re - turn_re, im1 = less_im - turn_im;
+            const int32_t re2 = sum_re - other_re, im2 = sum_im - other_im;
+            const int32_t re3 = less_re + turn_re, im3 = less_im + turn_im;
+            const pillion_complex y0 = {(sum_re + other_re) >> 2, (sum_im + other_im) >> 2};
+            const pillion_complex y1 = {PILLION_ADD_HIGH(PILLION_LOW(re1, w1), im1, w1), PILLION_LOW(im1, w1) - PILLION_HIGH(re1, w1)};
+            const pillion_complex y2 = {PILLION_ADD_HIGH(PILLION_LOW(re2, w2), im2, w2), PILLION_LOW(im2, w2) - PILLION_HIGH(re2, w2)};
+            const pillion_complex y3 = {PILLION_ADD_HIGH(PILLION_LOW(re3, w3), im3, w3), PILLION_LOW(im3, w3) - PILLION_HIGH(re3, w3)};
+            y[0] = y0;
+            y[stride] = y1;
+            y[2 * stride] = y2;
+            y[3 * stride] = y3;
+        }
+    }
+    return twiddles;
+}
+
+/* The last stage if the number of points is no power of four. */
+PILLION_APART void pillion_radix2_stage(const pillion_complex *x, pillion_complex *y, int32_t stride) {
+    for (int32_t q = 0; q < stride; q++) {
+        const pillion_complex a = x[q], b = x[q + stride];
+        y[q].re = (a.re + b.re) >> 1;
+        y[q].im = (a.im + b.im) >> 1;
+        y[q + stride].re = (a.re - b.re) >> 1;
+        y[q + stride].im = (a.im - b.im) >> 1;
+    }
+}
+
+/* Makes of the spectrum z of pairs, in place, that of the samples; the last one, which is real, becomes the imaginary part of
+ * the first one. Returns the differences between neighbouring bits. */
+PILLION_APART uint32_t pillion_split(pillion_complex *z, int32_t half, const int32_t *twiddles) {
+    const int32_t first = z[0].re, last = z[0].im;
+    uint32_t seen = 0;
+    z[0].re = first + last;
+    z[0].im = first - last;
+    seen = pillion_see(seen, z[0].re);
+    seen = pillion_see(seen, z[0].im);
+    seen = pillion_see(seen, z[half / 2].re);
+    seen = pillion_see(seen, z[half / 2].im);
+    pillion_complex *left = z + 1, *right = z + half - 1;
+    for (; left < right; left++, right--) {
+        const pillion_complex a = *left, b = *right;
+        const int32_t w = *twiddles++, odd_re = a.re - b.re, odd_im = a.im + b.im;
+        const int32_t turned_re = PILLION_LOW(odd_im, w) - PILLION_HIGH(odd_re, w);
+        const int32_t turned_im = PILLION_ADD_HIGH(PILLION_LOW(odd_re, w), odd_im, w);
+        const int32_t even_re = (a.re + b.re) >> 1, even_im = (a.im - b.im) >> 1;
+        const pillion_complex lower = {even_re + turned_re, even_im - turned_im};
+        const pillion_complex upper = {even_re - turned_re, even_im + turned_im};
+        seen = pillion_see(seen, lower.re);
+        seen = pillion_see(seen, lower.im);
+        seen = pillion_see(seen, upper.re);
+        seen = pillion_see(seen, upper.im);
+        *left = lower;
+        *right = upper;
+    }
+    return seen;
+}
+
+/* How far the samples of a frame may move left. */
+PILLION_APART int32_t pillion_frame_headroom(const int16_t *x, int32_t count) {
+    uint32_t seen = 0;
+    for (int32_t i = 0; i < count; i++) {
+        seen = pillion_see(seen, x[i]);
+    }
+    return pillion_headroom_of_pairs(seen & 0xFFFF);
+}
+
+/* Products with the window, shifted up, and zeros behind them. */
+PILLION_APART void pillion_window(const pillion_log_mel_params *p, const int16_t *x, int32_t up, int32_t *y) {
+    int32_t i = 0;
+    for (; i < p->count; i++) {
+        y[i] = (int32_t)((uint32_t)(x[i] * p->window[i]) << up);
+    }
+    for (; i < p->points; i++) {
+        y[i] = 0;
+    }
+}
+
+/* Powers of the half + 1 numbers of a spectrum. */
+PILLION_APART void pillion_power(const pillion_complex *x, int32_t half, int32_t more, uint32_t *y) {
+    y[half] = PILLION_SQUARES((int32_t)((uint32_t)x[0].im << more), 0);
+    y[0] = PILLION_SQUARES((int32_t)((uint32_t)x[0].re << more), 0);
+    for (int32_t k = 1; k < half; k++) {
+        y[k] = PILLION_SQUARES((int32_t)((uint32_t)x[k].re << more), (int32_t)((uint32_t)x[k].im << more));
+    }
+}
+
+PILLION_INLINE uint64_t pillion_weighted_sum(const uint32_t *power, const uint16_t *weights, int32_t count) {
+    uint64_t sum = 0;
+    for (; count > 0; count--) {
+        sum += (uint64_t)*power++ * *weights++;
+    }
+    return sum;
+}
+
+/* mantissa * 2^exponent */
+PILLION_INLINE uint64_t pillion_in_units(int32_t mantissa, int32_t exponent) {
+    const uint64_t whole = (uint64_t)(uint32_t)mantissa;
+    return exponent > 0 ? whole << exponent : exponent < -63 ? 0 : whole >> -exponent;
+}
+
+/* The logarithm to base 2 of a number, with 16 fraction bits. */
+PILLION_INLINE int32_t pillion_log2(uint64_t x, const int32_t *table) {
+    uint32_t high = (uint32_t)(x >> 32), low = (uint32_t)x;
+    int32_t whole = 63;
+    if (!high) {
+        high = low ? low : 1;
+        low = 0;
+        whole = 31;
+    }
+    const int32_t zeros = pillion_leading_zeros(high);
+    const uint32_t mantissa = high << zeros | low >> 1 >> (31 - zeros);
+    const int32_t *entry = table + (mantissa >> 26 & 31);
+    const int32_t part = (int32_t)(mantissa >> 10 & 0xFFFF);
+    return (whole - zeros) * 65536 + entry[0] + (((entry[1] - entry[0]) * part) >> 16);
+}
+
+PILLION_INLINE int32_t pillion_less(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+#endif

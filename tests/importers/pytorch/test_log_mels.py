@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spectra with logarithms as people write them, with samples of 16 bits: each becomes one op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import pillion
+from ops.test_log_mel import mel_filters
+from pillion.ops import LogMel
+from streams.stream_checks import require_windows, signals, steps
+
+SAMPLES = 2000
+Features = Callable[["Sound", Tensor], Tensor]
+
+
+class Sound(nn.Module):
+    def __init__(self, features: Features, points: int = 256, size: int = 200) -> None:
+        super().__init__()
+        self.features, self.points, self.size = features, points, size
+        self.register_buffer("window", torch.hann_window(size))
+        self.register_buffer("filters", torch.tensor(mel_filters(points, 20)))
+
+    def spectrum(self, x: Tensor, center: bool = False) -> Tensor:
+        return torch.stft(x, self.points, 160, self.size, self.window, center=center, return_complex=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.features(self, x)
+
+
+def by_products(m: Sound, x: Tensor) -> Tensor:
+    power = m.spectrum(x).abs() ** 2
+    return torch.log(torch.matmul(power.transpose(-1, -2), m.filters).transpose(-1, -2) + 1e-6)
+
+
+def in_decibels(m: Sound, x: Tensor) -> Tensor:
+    """As torchaudio has them: frames around their middle, and the least power of AmplitudeToDB."""
+    mel = torch.matmul(m.filters.t(), m.spectrum(x, center=True).abs().pow(2.0))
+    return 10.0 * torch.log10(torch.clamp(mel, min=1e-10)) - 3.0
+
+
+def by_parts(m: Sound, x: Tensor) -> Tensor:
+    spectrum = m.spectrum(x)
+    return (spectrum.real.square() + spectrum.imag.square() + 1e-8).log2() / 2
+
+
+def by_frames(m: Sound, x: Tensor) -> Tensor:
+    frames = x.unfold(-1, m.size, 160) * m.window
+    return torch.log1p(torch.fft.rfft(frames, m.points).abs().square() @ m.filters)
+
+
+WAYS = (by_products, in_decibels, by_parts, by_frames)
+
+
+def sound(batch: int = 2) -> Tensor:
+    rng = np.random.default_rng(0)
+    loudness = np.linspace(0.001, 0.3, SAMPLES)
+    levels = np.round(np.clip(rng.normal(0, 1, (batch, SAMPLES)) * loudness, -1, 1 - 2**-15) * 2**15)
+    return torch.tensor(levels / 2**15, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("features", WAYS)
+def test_spectra_are_one_op_of_16_bit_samples(features: Features) -> None:
+    module, x = Sound(features).eval(), sound()
+    program = pillion.compile(module, (x,), target="cortex-m55", calibrate=[(x,)], io_dtype="int16")
+    assert [type(op) for op in program.graph.ops].count(LogMel) == 1
+    assert {op.kind for op in program.graph.ops} <= {
+        "log_mel",
+        "reshape",
+        "transpose",
+        "slice",
+        "flip",
+        "concat",
+    }
+    levels = np.round(x.numpy() * 2**15).astype(np.int16)
+    (found,) = program.run(levels, on="host")
+    (output,) = program.graph.outputs
+    wanted = module(x).numpy()
+    error = (found - float(output.zero_point)) * output.scale - wanted
+    assert 10 * math.log10((wanted**2).sum() / (error**2).sum()) > 37
+    assert (found == program.run(levels, on="reference")[0]).all()
+
+
+def amplitudes(m: Sound, x: Tensor) -> Tensor:
+    return torch.log(m.spectrum(x).abs().transpose(-1, -2) @ m.filters + 1e-6)
+
+
+def read_twice(m: Sound, x: Tensor) -> Tensor:
+    return by_products(m, x).sum(-1) + x[:, :20]
+
+
+def with_negative_filters(m: Sound, x: Tensor) -> Tensor:
+    return torch.log((m.spectrum(x).abs() ** 2).transpose(-1, -2) @ (m.filters - 0.01) + 100)
+
+
+@pytest.mark.parametrize("features", [amplitudes, read_twice, with_negative_filters])
+def test_other_spectra_stay_products_of_8_bits(features: Features) -> None:
+    x = sound()
+    program = pillion.compile(
+        Sound(features).eval(), (x,), target="cortex-m55", calibrate=[(x,)], io_dtype="int16"
+    )
+    kinds = [op.kind for op in program.graph.ops]
+    assert "log_mel" not in kinds
+    assert "conv2d" in kinds
+
+
+def test_samples_may_be_the_integers_of_a_recording() -> None:
+    x = sound() * 2**15
+    program = pillion.compile(
+        Sound(by_products).eval(), (x,), target="cortex-m33", calibrate=[(x,)], io_dtype="int16"
+    )
+    (value,) = program.graph.inputs
+    assert (value.dtype.value, value.scale) == ("int16", 1.0)
+
+
+class Spotter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sound = Sound(by_products)
+        self.conv, self.head = nn.Conv1d(20, 6, 3), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.relu(self.conv(self.sound(x))).mean(-1))
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
+def test_streams_begin_at_the_samples(target: str, board: str) -> None:
+    """Frames that overlap are made of new samples and of those that a run keeps for the next one."""
+    torch.manual_seed(0)
+    model, x = Spotter().eval(), sound(1)[:, : 160 * 9 + 256]
+    options = {"target": target, "calibrate": [(x,)], "io_dtype": "int16"}
+    whole = pillion.compile(model, (x,), **options)
+    program = pillion.compile(model, (x,), **options, stream="x:1", hop=160)
+    streaming = program.streaming
+    assert streaming is not None
+    held = signals(whole.graph, streaming, 16)
+    given = list(steps(whole.graph, streaming, held, 16))
+    for on in ("host", board):
+        assert require_windows(whole.graph, streaming, program.stream(on).run(given), held) >= 5
