@@ -125,7 +125,9 @@ def test_each_failure_has_its_message() -> None:
     fails(SimulatedBoard(hello=bytes(40)), "another version", "version 0")
     fails(SimulatedBoard(hello=b"\x01"), "makes no sense")
     fails(SimulatedBoard(hello=b"\x01" + bytes(39) + b"a\0b\0c\0"), "makes no sense")
-    fails(SimulatedBoard(hello=b"\x01" + bytes(39) + b"\xff\0\0\0"), "makes no sense")
+    for text in (b"\xff\0\0\0", b"\x1b[2J\0b\0c\0", b"a\0b"):
+        hello = b"\x01\0\x40\0" + bytes(16) + b"\x01\0\0\0" * 5 + text
+        fails(SimulatedBoard(hello=hello), "makes no sense", "of HELLO")
 
 
 def test_a_board_that_starts_while_it_is_greeted_is_no_failure() -> None:

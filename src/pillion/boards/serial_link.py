@@ -168,7 +168,8 @@ class BoardLink:
             )
         try:
             _, emulated, frame_bytes, digest, *_ = numbers = _HELLO.unpack_from(raw)
-            chip, compiler, flags = raw[_HELLO.size :].decode("ascii").split("\0")[:3]
+            texts = raw[_HELLO.size :].decode("ascii").split("\0")[:3]
+            chip, compiler, flags = (text for text in texts if text.isprintable())
         except (struct.error, UnicodeDecodeError, ValueError) as error:
             raise self._malformed(f"{type(error).__name__} in {len(raw)} bytes of HELLO") from None
         clock, counter, inputs, outputs, ops = numbers[4:]

@@ -100,7 +100,8 @@ def run(
 
     on_line = is_board_place(on)
     if not on_line:
-        require_one_of("--on", on, tuple(dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS))))
+        places = dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS, "serial:PORT"))
+        require_one_of("--on", on, tuple(places))
     if (profile or timing.clock) and on not in BOARDS and not on_line:
         raise PillionError(
             f"{'--profile' if profile else '--clock'} counts instructions on a board",

@@ -329,5 +329,7 @@ def _estimate_without_counts(
     own = (core, program.graph.arithmetic, memories, clock.hertz)
     ops = tuple(_op_time(run.op, "cpu", estimated_cycles(run.op, *own) * run.times, clock) for run in cpu)
     basis = f"{ESTIMATED} of each kernel, nothing was run: {why}"
+    if conditions.measured:
+        basis += "; measurements correct counted instructions alone"
     estimate = TimeEstimate(core.name, conditions.clock, memories, basis, ops)
     return _add_npu_times(estimate, program, conditions)
