@@ -57,6 +57,18 @@ def int8_activations(op: Op) -> Found:
     return ", ".join(dtypes), dtypes == ["int8"]
 
 
+@limit("int8, or int16 with zero point 0")
+def int8_or_int16_activations(op: Op) -> Found:
+    """All tensors but weights and biases have the same width."""
+    weights = getattr(op, "weights", None)
+    values = (*(v for v in op.operands if v.dtype is not DType.INT32 and v is not weights), *op.results)
+    dtypes = sorted({v.dtype.value for v in values})
+    is_int8 = weights is None or weights.dtype is DType.INT8
+    is_symmetric = all(v.zero_point == 0 for v in values if v.dtype is DType.INT16)
+    shown = sorted({*dtypes, *(() if weights is None else (weights.dtype.value,))})
+    return ", ".join(shown), is_int8 and is_symmetric and dtypes in (["int8"], ["int16"])
+
+
 @limit("the same scale and zero point for operands and result")
 def same_quantization(op: Op) -> Found:
     """No tensor has a scale or zero point of its own."""

@@ -52,6 +52,8 @@ RESIZES = (ResizeNearest, ResizeBilinear)
 EXTREMES = (ReduceMax, ReduceMin)
 PAIRS = (Add, Sub, Mul, Minimum, Maximum)
 SAME = (*POOLS, *EXTREMES, *RESIZES, Minimum, Maximum, Concat, Slice, Pad, Reshape, Transpose)
+SIXTEEN_BITS = (*CONVOLUTIONS, Linear, *POOLS, *PAIRS, Concat, Pad, Reshape, Slice, Transpose)
+"""Ops that U55 and U65 compute in 16 bits, as LiteRT does, in command streams that are executed here."""
 SUPPORTED: tuple[type[Op], ...] = (
     *(*WEIGHTED, BatchMatmul, Add, Sub, Mul, Lut, Prelu, Clamp, Softmax, Mean, ReduceSum, Requantize),
     *SAME,
@@ -65,7 +67,7 @@ def rules(family: Family) -> tuple[NpuRule, ...]:
 
 
 TENSORS: tuple[RuleRow, ...] = (
-    (SUPPORTED, "dtype", predicates.int8_activations, VELA),
+    (tuple(op for op in SUPPORTED if op not in SIXTEEN_BITS), "dtype", predicates.int8_activations, VELA),
     (SUPPORTED, "shape", limits.supported_shapes, VELA),
     (SAME, "parameters", predicates.same_quantization, VELA),
     (PAIRS, "broadcast", limits.supported_broadcast, STREAM),
@@ -76,6 +78,7 @@ TENSORS: tuple[RuleRow, ...] = (
     (TransposeConv2d, "output_padding", predicates.require_zeros("output_padding", "0"), VELA),
 )
 U55: tuple[RuleRow, ...] = (
+    (SIXTEEN_BITS, "dtype", predicates.int8_or_int16_activations, STREAM),
     (CONVOLUTIONS, "stride", limits.supported_strides, VELA),
     (TransposeConv2d, "stride", limits.transposed_stride, VELA),
     (RESIZES, "factor", limits.resize_factor, VELA),
@@ -83,6 +86,7 @@ U55: tuple[RuleRow, ...] = (
     (RESIZES, "images", limits.resized_images, TRIED),
 )
 U85: tuple[RuleRow, ...] = (
+    (SIXTEEN_BITS, "dtype", predicates.int8_activations, VELA),
     (CONVOLUTIONS, "stride", limits_u85.supported_strides, STREAM),
     (TransposeConv2d, "stride", limits_u85.transposed_stride, TRIED),
     (ResizeNearest, "factor", limits_u85.nearest_factor, VELA),

@@ -32,8 +32,6 @@ from pillion.devices.ethos_u.stream.operations import (
 from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require_modelled, require_valid
 from pillion.devices.ethos_u.stream.weight_stream import scales_of, weights_of
 from pillion.ir.numerics import (
-    INT32_MAX,
-    INT32_MIN,
     Int64Array,
     divide_half_away,
     shift_right,
@@ -145,7 +143,7 @@ def _convolve(op: Convolve, memory: StreamMemory) -> Int64Array | None:
     if (sums := _continued_sums(op, total, memory)) is None:
         return None
     sums = sums + bias
-    _require_32_bits(sums)
+    _require_bits(sums, 40 if op.x.dtype is DType.INT16 else 32)
     if op.scale is not None:
         numbers, shifts = np.int64(op.scale.number), np.int64(op.scale.shift)
     return scale_and_round(sums, numbers, shifts, op.rounding)
@@ -166,11 +164,12 @@ def _continued_sums(
     return None if op.sums.hidden else sums
 
 
-def _require_32_bits(sums: Int64Array) -> None:
-    """Raises if a sum exceeds 32 bits: the NPU's result is then unknown."""
+def _require_bits(sums: Int64Array, bits: int) -> None:
+    """Raises if a sum exceeds the accumulators: the NPU's result is then unknown."""
+    limit = 1 << (bits - 1)
     require_modelled(
-        sums.min() >= INT32_MIN and sums.max() <= INT32_MAX,
-        "sums beyond 32 bits",
+        sums.min() >= -limit and sums.max() < limit,
+        f"sums beyond {bits} bits",
         f"{sums.min()} to {sums.max()}",
     )
 
@@ -221,7 +220,7 @@ def _compute_matrix_product(op: MatrixProduct, memory: StreamMemory) -> Int64Arr
     x, second = (_load_operand(operand, memory).astype(np.float64) for operand in (op.x, op.second))
     if (sums := _continued_sums(op, x @ second[0].T, memory)) is None:
         return None
-    _require_32_bits(sums)
+    _require_bits(sums, 32)
     return scale_and_round(sums, op.scale.number, op.scale.shift, op.rounding)
 
 

@@ -276,7 +276,7 @@ class Decoder(Registers):
         """Checks the order of the parts of the internal memory; their sizes do not change results."""
         value = self.value
         width = self.fields("ACC_FORMAT")["width"]
-        require_modelled(not width, "sums of another width than 32 bits", width)
+        require_modelled(width in (0, 1), "sums of another width than 32 or 40 bits", width)
         order = [2, value("IFM_IB_END"), value("AB_START"), self.accelerator.banks]
         if second:
             order.insert(1, value("IFM2_IB_START"))
