@@ -23,6 +23,7 @@ from pillion.ops import (
     Add,
     Clamp,
     Conv2d,
+    Flip,
     Linear,
     Lut,
     Mul,
@@ -32,8 +33,9 @@ from pillion.ops import (
     ResizeBilinear,
     Softmax,
     Sub,
+    Where,
 )
-from pillion.ops.example_values import make_op, random_like
+from pillion.ops.example_values import in_16_bits, make_op, random_like
 from pillion.ops.softmax16 import OUTPUT_16
 from pillion.ops.unary_functions import Function
 from pillion.schemas import tflite
@@ -150,11 +152,13 @@ def test_random_chains_have_the_bytes_of_litert_and_are_read_back(seed: int) -> 
             np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("kind", [ReduceMax, ReduceMin, ResizeBilinear])
-def test_extrema_and_resizes_have_the_bytes_of_litert_and_are_read_back(kind: type[Op]) -> None:
-    examples = [op for op in kind.examples() if op.operands[0].dtype is DType.INT16]
-    for seed, op in enumerate(examples):
-        raw, inputs = emit(graph_of(op)), [random_like(op.operands[0], seed)]
+@pytest.mark.parametrize("kind", [Flip, ReduceMax, ReduceMin, ResizeBilinear, Where])
+def test_extrema_moves_and_resizes_have_the_bytes_of_litert_and_are_read_back(kind: type[Op]) -> None:
+    made = list(kind.examples())
+    if kind is Flip:
+        made = [op.substitute({v: in_16_bits(v) for v in (*op.operands, *op.results)}) for op in made]
+    for seed, op in enumerate(op for op in made if op.results[0].dtype is DType.INT16):
+        raw, inputs = emit(graph_of(op)), [random_like(v, seed) for v in op.operands]
         (wanted,) = run_litert(raw, *inputs)
         np.testing.assert_array_equal(op.reference(Arithmetic.TFLITE, *inputs), wanted)
         np.testing.assert_array_equal(read(raw).reference(*inputs)[0], wanted)

@@ -36,7 +36,7 @@ def select(call: ReadOperator) -> list[Op]:
     condition, a, b, y = call.operand(0), call.operand(1), call.operand(2), call.result
     require_one_of(call, condition, DType.BOOL)
     for value in (a, b):
-        require_one_of(call, value, DType.INT8, DType.INT32, DType.BOOL)
+        require_one_of(call, value, DType.INT8, DType.INT16, DType.INT32, DType.BOOL)
     chain = OpChain(call)
     if call.code == "SELECT" and condition.type.rank == 1 and a.type.rank > 1:
         column = (*condition.shape, *(1,) * (a.type.rank - 1))

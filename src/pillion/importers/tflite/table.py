@@ -95,6 +95,9 @@ OF_16_BITS = (
     *(
         "RESIZE_BILINEAR",
         "RESIZE_NEAREST_NEIGHBOR",
+        "REVERSE_V2",
+        "SELECT",
+        "SELECT_V2",
         "SLICE",
         "SOFTMAX",
         "SPLIT",
