@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Logarithms of mel spectra: twiddles multiply words by halfwords. */
+ * Logarithms of mel spectra: twiddles multiply words by halfwords.
+ *
+ * Registers of a butterfly: r0 x, r1 y, r2 the bytes between operands, r3 those between results, r4 twiddles; operands a in r5 r6,
+ * b in r7 r8, c in r9 r10, d in r11 r12. Of their sums and differences the first result lies in r8 r6; the others, before their
+ * twiddles, in r6 r7, lr r5 and r9 r10, and after them in r11 r12. */
 #include "dot.h"
 
 #if PILLION_HAS_DSP
@@ -70,7 +74,7 @@ static __attribute__((noinline)) void window(const pillion_log_mel_params *p, co
                 "lsl %[even], %[even], %[up]\n\t"
                 "lsl %[odd], %[odd], %[up]\n\t"
                 "strd %[even], %[odd], [%[y]], #8\n\t"
-                : [x] "+r"(x), [w] "+r"(w), [y] "+r"(y), [even] "=&r"(even), [odd] "=&r"(odd)
+                : [x] "+&r"(x), [w] "+&r"(w), [y] "+&r"(y), [even] "=&r"(even), [odd] "=&r"(odd)
                 : [up] "r"(up)
                 : "r12", "memory");
         }
@@ -83,9 +87,6 @@ static __attribute__((noinline)) void window(const pillion_log_mel_params *p, co
     }
 }
 
-/* x: r0, y: r1, bytes between operands: r2, between results: r3, twiddles: r4. Operands are a: r5 r6, b: r7 r8, c: r9 r10,
- * d: r11 r12. The sums and differences of a and c, b and d; the first result in r8 r6, those before their twiddles in r6 r7,
- * lr r5 and r9 r10. */
 #define BUTTERFLY(store)                      \
     "ldrd r5, r6, [r0]\n\tadd r0, r0, r2\n\t" \
     "ldrd r7, r8, [r0]\n\tadd r0, r0, r2\n\t" \
@@ -128,7 +129,7 @@ static const int32_t *first_stage(const pillion_complex *from, pillion_complex *
         TURN("ldr r8, [r4], #4\n\t", "lr", "r5") "strd r11, r12, [r1], #8\n\t"
         TURN("ldr r8, [r4], #4\n\t", "r9", "r10") "strd r11, r12, [r1], #8\n\t"
         "cmp r0, r3\n\tbne 1b\n\t"
-        : "+r"(x), "+r"(y), "+r"(w)
+        : "+&r"(x), "+&r"(y), "+&r"(w)
         : "r"(step), "r"(end)
         : CLOBBERED);
     return w;
@@ -147,7 +148,7 @@ static void last_stage(const pillion_complex *from, pillion_complex *to, int32_t
         QUARTERS("lr", "r5") "strd r11, r12, " FAR
         QUARTERS("r9", "r10") "strd r11, r12, " BACK
         "cmp r0, r4\n\tbne 1b\n\t"
-        : "+r"(x), "+r"(y)
+        : "+&r"(x), "+&r"(y)
         : "r"(step), "r"(apart), "r"(end)
         : CLOBBERED);
 }
@@ -168,7 +169,7 @@ static void rounds(const pillion_complex *from, pillion_complex *to, int32_t qua
         TURN("ldr r8, [r4, #4]\n\t", "lr", "r5") "strd r11, r12, " FAR
         TURN("ldr r8, [r4, #8]\n\t", "r9", "r10") "strd r11, r12, " BACK
         "ldr lr, [r4, #12]\n\tcmp r0, lr\n\tbne 1b\n\t"
-        : "+r"(x), "+r"(y)
+        : "+&r"(x), "+&r"(y)
         : "r"(step), "r"(apart), "r"(w)
         : CLOBBERED);
 }
