@@ -95,7 +95,7 @@ Input = Union["torch.Tensor", Array]
 Inputs = Input | Sequence[Input]
 """One tensor per argument of `forward`; a single tensor needs no tuple."""
 Model = Union["torch.nn.Module", "torch.export.ExportedProgram", str, "os.PathLike[str]"]
-"""A module, an exported program, a zoo name, `net.py:Net`, or the path of a .pt2, .tflite or .pte file."""
+"""A module, an exported program, a zoo name, `net.py:Net`, or the path of a .pt2, .onnx, .tflite or .pte file."""
 AS_IN_LITERT = QuantizationConstraints(fixed=frozenset({"softmax", "lut", "add"}))
 """The parameters that LiteRT's kernels fix."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of model names: zoo name, `file.py:factory`, .pt2, .tflite or .pte. Nothing is imported or executed."""
+"""Checks of model names: zoo name, `file.py:factory`, .pt2, .onnx, .tflite or .pte. Nothing is imported or executed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,20 @@ def int8_suffixes() -> tuple[str, ...]:
 
 def file_suffixes() -> tuple[str, ...]:
     """Returns the suffixes of model files; a .py file is a model with `:factory` behind it."""
-    return (".pt2", *int8_suffixes())
+    return (".pt2", ".onnx", *int8_suffixes())
 
 
-_KERAS = "tf.lite.TFLiteConverter of TensorFlow makes a .tflite of it, in int8 or in float, which is read"
+_KERAS = """python -c "import sys, tensorflow as tf
+model = tf.keras.models.load_model(sys.argv[1])
+open(sys.argv[2], 'wb').write(tf.lite.TFLiteConverter.from_keras_model(model).convert())" {model} {stem}.tflite
+and compile {stem}.tflite with --quantize --calibrate DATA"""
+_SAVED_MODEL = """python -c "import sys, tensorflow as tf
+open(sys.argv[2], 'wb').write(tf.lite.TFLiteConverter.from_saved_model(sys.argv[1]).convert())" {model} {stem}.tflite
+and compile {stem}.tflite with --quantize --calibrate DATA"""
 OTHER_FORMS = {
-    ".onnx": "ONNX is not read: name the PyTorch module that it was exported from, net.py:Net",
     ".plm": "images hold no graph: name the model; `pillion show`, `run`, `verify` and `report` take images",
-    **dict.fromkeys((".h5", ".keras", ".pb"), _KERAS),
+    **dict.fromkeys((".h5", ".keras"), _KERAS),
+    ".pb": _SAVED_MODEL,
 }
 """Advice for model formats that Pillion does not read, by suffix."""
 
@@ -59,9 +65,10 @@ def is_int8_file(model: object) -> bool:
     return isinstance(model, (str, os.PathLike)) and suffix_of(os.fspath(model)) in int8_suffixes()
 
 
-def is_converted_pt2(model: str) -> bool:
-    """Whether the model is a .pt2 whose program torch's pt2e flow has quantized already."""
-    return suffix_of(model) == ".pt2" and CONVERSIONS in Path(model).read_bytes()
+def is_converted_file(model: str) -> bool:
+    """Whether the model is a .pt2 or .onnx whose program has quantize nodes already."""
+    words = {".pt2": CONVERSIONS, ".onnx": b"QuantizeLinear"}.get(suffix_of(model))
+    return words is not None and words in Path(model).read_bytes()
 
 
 def refuse_useless_options(model: str, options: Mapping[str, object]) -> None:
@@ -99,7 +106,20 @@ def _model_name_help(spec: str, is_file: bool) -> str:
         return f"-m {known.name}"
     if is_file:
         return f"name the class or function that makes the model: {Path(spec.rstrip(':')).name}:Net"
-    return OTHER_FORMS.get(suffix_of(spec), "write a function that loads it: file.py:factory")
+    path = Path(spec)
+    if (path / "saved_model.pb").is_file():
+        return _converter_command(_SAVED_MODEL, path)
+    if suffix_of(spec) == ".pb":
+        return _converter_command(_SAVED_MODEL, path.parent)
+    if suffix_of(spec) in OTHER_FORMS:
+        return _converter_command(OTHER_FORMS[suffix_of(spec)], path)
+    return "write a function that loads it: file.py:factory"
+
+
+def _converter_command(command: str, path: Path) -> str:
+    """Returns a command with a model's path and the stem of its .tflite."""
+    name = path.stem or "model"
+    return command.replace("{model}", quote(f"{path}")).replace("{stem}.tflite", quote(f"{name}.tflite"))
 
 
 def _only_weights_error(spec: str) -> PillionError:

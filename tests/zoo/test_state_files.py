@@ -167,7 +167,7 @@ def test_files_of_other_kinds_are_told_what_to_do(tmp_path: Path) -> None:
     assert refusal(tmp_path / "broken.pt").here == "it does not begin as such a file does"
 
 
-@pytest.mark.parametrize(("name", "words"), [("m.onnx", "ONNX is not read"), ("m.h5", "makes a .tflite")])
+@pytest.mark.parametrize(("name", "words"), [("m.h5", "from_keras_model")])
 def test_models_of_other_frameworks_are_told_what_to_do(name: str, words: str) -> None:
     with pytest.raises(PillionError, match="does not name a model") as caught:
         check_named(name)

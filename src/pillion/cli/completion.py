@@ -14,7 +14,7 @@ from pillion.registry import REGISTRY
 Complete = Callable[[str], list[str]]
 """Maps the typed text to the values that begin with it."""
 
-MODEL_SUFFIXES = (".py", ".pt2", ".tflite", ".lite", ".pte")
+MODEL_SUFFIXES = (".py", ".pt2", ".onnx", ".tflite", ".lite", ".pte")
 
 
 def _values_with_prefix(typed: str, values: Iterable[str]) -> list[str]:

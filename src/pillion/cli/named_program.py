@@ -94,7 +94,7 @@ class NamedProgramOptions:
         silence_loggers()
         source = self.request.options.loading
         more: dict[str, Any] = {"trust_pickle": source.trust_pickle}
-        if suffix_of(spec) != ".pt2":
+        if suffix_of(spec) not in (".pt2", ".onnx"):
             more["weights"] = source.weights
             if not split_spec(spec)[1]:
                 more["input_size"] = source.size

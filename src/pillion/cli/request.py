@@ -27,7 +27,7 @@ from pillion.host_io.user_code import split_spec
 from pillion.model_names import (
     check_named,
     file_suffixes,
-    is_converted_pt2,
+    is_converted_file,
     is_int8_file,
     refuse_useless_options,
 )
@@ -197,7 +197,7 @@ def require_target(model: str, target: str | None) -> None:
 def _require_quantize(request: Request) -> None:
     """Raises if a float model comes without --quantize; warns if it comes without calibration data."""
     silence_loggers()
-    if is_converted_pt2(request.model):
+    if is_converted_file(request.model):
         return
     if not request.quantize:
         if _gives_converted(request.model):
@@ -304,7 +304,7 @@ def require_compiled_program(program: Path) -> None:
 
             read_manifest(program)  # raises
         return
-    model = f"{program}" if form in (".py", ".pt2", ".tflite") else "MODEL"
+    model = f"{program}" if form in (".py", ".pt2", ".onnx", ".tflite") else "MODEL"
     model += ":Net" if form == ".py" and file == program else ""
     quantize = "" if form == ".tflite" else " --quantize"
     folder = quote(f"{file.stem}/")

@@ -85,7 +85,7 @@ def _check_compile_and_write(untrained: Program, output: Path, force: bool) -> N
 
 
 def _require_trainable_model(model: str) -> str:
-    if suffix_of(model) in (".pt2", ".tflite", ".pte"):
+    if suffix_of(model) in (".pt2", ".onnx", ".tflite", ".pte"):
         raise PillionError(
             f"{model} cannot be trained",
             rule="a model of the zoo, or file.py:factory",

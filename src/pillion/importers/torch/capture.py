@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures a model that a user names (zoo model, `file.py:factory`, `.pt2`) as an exported program."""
+"""Captures a model that a user names (zoo model, `file.py:factory`, `.pt2`, `.onnx`) as an exported program."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from pillion.host_io.user_code import (
     split_spec,
 )
 from pillion.importers.torch.export import check_static, export, quiet_torch, user_input_nodes
+from pillion.importers.torch.onnx import load_onnx
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.tensor_sizes import check_tensors
 from pillion.importers.torch.user_inputs import as_inputs
@@ -47,7 +48,7 @@ EXAMPLE_INPUTS = "example_inputs"
 
 @dataclass(frozen=True)
 class CapturedSource:
-    """A captured model. `module` is None for a .pt2, which has no Python module."""
+    """A captured model. `module` is None for files, which have no Python module."""
 
     module: nn.Module | None
     exported: ExportedProgram
@@ -62,10 +63,14 @@ def load_model(
     weights: str | Path | None = None,
     trust_pickle: bool = False,
 ) -> CapturedSource:
-    """Loads the model that `-m` names: a zoo model, `file.py:factory` or a `.pt2`, with optional weights from an
+    """Loads the model that `-m` names: a zoo model, `file.py:factory`, a `.pt2` or an `.onnx`, with optional weights from an
     .npz. `trust_pickle` lets torch execute pickled objects of a `.pt2`."""
     if suffix_of(spec) == ".pt2":
         return _load_pt2(Path(spec), input_size, weights, trust_pickle)
+    if suffix_of(spec) == ".onnx":
+        _refuse_size_and_weights(spec, input_size, weights)
+        module, inputs = load_onnx(Path(spec))
+        return CapturedSource(None, export(module, inputs), inputs, Path(spec).stem)
     module, inputs, name = build_model(spec, input_size=input_size, weights=weights)
     return CapturedSource(module, export(module, inputs), inputs, name)
 
@@ -97,16 +102,21 @@ def build_model(
     return module, inputs, name
 
 
-def _load_pt2(
-    path: Path, input_size: InputSize, weights: str | Path | None, trust_pickle: bool
-) -> CapturedSource:
+def _refuse_size_and_weights(path: str | Path, input_size: InputSize, weights: str | Path | None) -> None:
+    """Raises if options ask for what an exported file has inside."""
     if input_size is not None or weights is not None:
         raise PillionError(
             f"{path} has its input size and weights inside",
             rule="--input-size goes with models of the zoo, --weights with them and with file.py:factory",
-            here=f"{'--weights' if weights is not None else '--input-size'} with a .pt2",
+            here=f"{'--weights' if weights is not None else '--input-size'} with a {suffix_of(path)}",
             help="export the module with these weights and inputs of this size",
         )
+
+
+def _load_pt2(
+    path: Path, input_size: InputSize, weights: str | Path | None, trust_pickle: bool
+) -> CapturedSource:
+    _refuse_size_and_weights(path, input_size, weights)
     with quiet_torch():
         exported = load_pt2(path, trust_pickle=trust_pickle)
     check_static(exported)
