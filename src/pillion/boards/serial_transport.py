@@ -86,7 +86,10 @@ class SerialTransport:
     def write(self, data: bytes) -> None:
         """Sends all bytes."""
         try:
+            self._port.write_timeout = 0.5 + 2 * len(data) * self.seconds_per_byte
             self._port.write(data)
+        except self._serial.SerialTimeoutException:
+            pass  # the line takes nothing: what is heard, or that nothing is, says why
         except (OSError, self._serial.SerialException) as error:
             raise _gone_error(self.place, str(error)) from None
 

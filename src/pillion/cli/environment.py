@@ -46,6 +46,7 @@ EXTRAS = {
     "litert": "run .tflite models and NPU segments in LiteRT (--on litert)",
     "report": "write a program as a page to look at (pillion report)",
     "data": "read images, for --calibrate and --data",
+    "onnx": "compile .onnx files",
     "ethos-u": "compile segments for Arm's Ethos-U with its own compiler, and run what comes out",
     "board": "run programs on boards at a serial port or a debug probe (--on serial:PORT)",
     "sweep": "compile many variants and compare them (pillion sweep)",
