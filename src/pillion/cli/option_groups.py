@@ -26,7 +26,7 @@ class NamedModel:
     named: Annotated[
         Optional[str],
         argument(
-            f"A zoo name (`pillion models`), {MODEL_FILES}.",
+            f"Zoo name (`pillion models`), {MODEL_FILES}.",
             metavar="MODEL",
             complete=completion.complete_models,
             show_default=False,

@@ -24,7 +24,7 @@ try:
 except ImportError:  # Windows, where there are no such locks
     fcntl = None  # type: ignore[assignment]  # there is none on Windows
 
-MODEL_FILES = "file.py:factory, a .pt2, .onnx, .tflite or .pte file"
+MODEL_FILES = "file.py:factory, .pt2, .onnx, .tflite or .pte file"
 """Model files that `-m` accepts, for messages."""
 
 WEIGHT_FILES = "an .npz, .safetensors, .pt, .pth, .ckpt or .bin file"

@@ -181,7 +181,7 @@ def _slice(op: Operator, x: Tensor, *_: Any) -> Tensor:
             backwards = range(*slice(start, end, step).indices(x.shape[axis]))
             x = x.index_select(axis, torch.tensor(list(backwards), dtype=torch.int64))
             continue
-        first, last, _ = slice(start, end, step).indices(x.shape[axis])
+        first, last = slice(start, end, step).indices(x.shape[axis])[:2]
         x = (
             x.narrow(axis, first, max(last - first, 0))
             if step == 1
@@ -193,7 +193,7 @@ def _slice(op: Operator, x: Tensor, *_: Any) -> Tensor:
 def _split(op: Operator, x: Tensor, *_: Any) -> tuple[Tensor, ...]:
     axis = op.get("axis", 0)
     sizes = op.numbers(1, "split")
-    return x.split(sizes or -(-x.shape[axis] // op.outputs), axis)
+    return torch.split(x, sizes or -(-x.shape[axis] // op.outputs), axis)
 
 
 def _gather(op: Operator, x: Tensor, indices: Tensor) -> Tensor:
@@ -238,7 +238,9 @@ def _layer_norm(op: Operator, x: Tensor, w: Tensor, b: Tensor | None = None) -> 
 
 def _clip(op: Operator, x: Tensor, *_: Any) -> Tensor:
     low, high = op.numbers(1, "min"), op.numbers(2, "max")
-    return x if low is high is None else x.clamp(low and low[0], high and high[0])
+    if low is high is None:
+        return x
+    return torch.clamp(x, low[0] if low else None, high[0] if high else None)
 
 
 def _resize(op: Operator, x: Tensor, *_: Any) -> Tensor:
