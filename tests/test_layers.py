@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "memory": FLOOR,
     "devices": FLOOR | FILES | {"passes", "schemas"},
     "zoo": FILES,
+    "modules": {"errors"},
     "data": FLOOR | FILES,
     "boards": FILES,
     "codecs": FLOOR | {"schemas"},
@@ -153,6 +154,7 @@ TORCH = {
     "importers.torch",
     "importers.tflite_float",
     "host_io.torch_threads",
+    "modules",
     "zoo",
     "run.executorch",
 }

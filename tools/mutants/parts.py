@@ -58,6 +58,7 @@ PARTS = (
     Part("report", ("report",)),
     Part("cli", ("cli",)),
     Part("data", ("data",)),
+    Part("modules", ("modules",)),
     Part("zoo", ("zoo",)),
     Part("codecs", ("importers", "emitters")),
     Part("schemas", ("schemas", "importers")),
