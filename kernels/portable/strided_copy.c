@@ -3,7 +3,7 @@
 #include "pillion/rows.h"
 #include "pillion/walk.h"
 
-enum { LONG_RUN = 8 };
+enum { LONG_RUN = 8 }; /* bytes from which on a row is moved by words */
 
 /* Single bytes of rows, along the longer of both axes. */
 static void copy_bytes(const pillion_strided_copy_params *p, const pillion_last_axis *rows, const uint8_t *from, uint8_t *to) {

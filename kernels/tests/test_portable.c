@@ -199,11 +199,24 @@ static void test_transposed_copy(void) {
     }
 }
 
+/* Only damaged programs have an axis without places: it ends, and nothing around it is written. */
+static void test_copy_along_no_places(void) {
+    const int32_t extent[] = {0}, step[] = {1};
+    const pillion_strided_copy_params p = {.rows = 3, .count = 1, .element_bytes = 1, .x_step = 1, .y_step = 1,
+                                           .axes = 1, .extent = extent, .x_row_step = step, .y_row_step = step};
+    int8_t *const x = random_bytes(4), *const y = block(4);
+    pillion_strided_copy(&p, x, y, NULL);
+    check(y[0] == x[0], "copy_along_no_places", 0);
+    free(x);
+    free(y);
+}
+
 int main(void) {
     test_requantize();
     test_nearest();
     test_conv2d();
     test_transposed_copy();
+    test_copy_along_no_places();
     printf("%d checks, %d failures\n", checks, failures);
     return failures != 0;
 }

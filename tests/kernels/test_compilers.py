@@ -43,6 +43,16 @@ def c_library() -> str:
 
 
 @pytest.mark.skipif(
+    not (shutil.which("make") and shutil.which("cc")), reason="needs make and a C compiler: make test-tools"
+)
+def test_the_library_passes_its_own_tests(tmp_path: Path) -> None:
+    command = ["make", "-C", str(KERNELS), "test", f"BUILD={tmp_path}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 failures" in done.stdout
+
+
+@pytest.mark.skipif(
     not (shutil.which(GCC) and shutil.which(CLANG)), reason=f"needs {CLANG} and {GCC}: make test-tools"
 )
 @pytest.mark.nightly

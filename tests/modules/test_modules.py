@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-import pillion
+import pillion.modules
 from pillion import PillionError
 from pillion.modules import (
     AnchorDecoder,
@@ -27,6 +30,7 @@ from pillion.modules import (
 )
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "before-and-after.md"
 STEPS = 2000
 POINTS = torch.cartesian_prod(torch.arange(5.0), torch.arange(7.0)) * 8 + 4
 
@@ -178,6 +182,21 @@ def suppressed(boxes: Tensor, scores: Tensor, most: int, overlap: float, least: 
         if scores[place] > least and len(chosen) < most and not bool((shares > overlap).any()):
             chosen.append(place)
     return chosen
+
+
+@needs_cc
+def test_the_page_has_every_module_and_its_example_runs() -> None:
+    page = PAGE.read_text()
+    assert set(re.findall(r"^\| `(\w+)\(", page, re.MULTILINE)) == set(pillion.modules.__all__)
+    torch.manual_seed(6)
+    frames = [torch.randn(1, 3, 4) for _ in range(20)]
+    names: dict[str, Any] = {
+        "net": nn.Sequential(nn.Flatten(), nn.Linear(12, 5)),
+        "frame": frames[0],
+        "frames": frames,
+    }
+    exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], names)
+    assert len(names["events"]) == 20
 
 
 def test_suppression_is_greedy() -> None:

@@ -22,16 +22,17 @@ static inline int32_t pillion_walk(int32_t axes, const int32_t *extent, const in
     return moved;
 }
 
-/* The last of some axes, for a loop of its own: how often, how far in x and in y, and the number of axes around it. */
+/* The last of some axes, for a loop of its own: how often, how far in x and in y, and the number of axes around it. An axis
+ * without places, which only a damaged program has, stays among the others, where it ends. */
 typedef struct {
     int32_t extent, x_step, y_step, outer_axes;
 } pillion_last_axis;
 
 static inline pillion_last_axis pillion_last_axis_of(int32_t axes, const int32_t *extent, const int32_t *x_step,
                                                      const int32_t *y_step) {
-    const pillion_last_axis none = {1, 0, 0, 0};
     const int32_t last = axes - 1;
-    return axes == 0 ? none : (pillion_last_axis){extent[last], x_step[last], y_step[last], last};
+    const pillion_last_axis none = {1, 0, 0, axes};
+    return axes <= 0 || extent[last] <= 0 ? none : (pillion_last_axis){extent[last], x_step[last], y_step[last], last};
 }
 
 #endif
