@@ -12,7 +12,7 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array
+from pillion.ir.types import Array, DType
 from pillion.ir.verify import verify_graph
 from pillion.ops import Div, Prelu, ReduceSum, ResizeBilinear, ResizeNearest, TransposeConv2d
 from pillion.ops.example_values import conv_bias, conv_weights, make_op, random_like, value
@@ -36,7 +36,11 @@ def assert_same_bytes(op: Op, *inputs: Array, resolver: object = REFERENCE) -> N
     assert np.array_equal(answer, graph.reference(*inputs)[0])
 
 
-@pytest.mark.parametrize("op", list(ReduceSum.examples()), ids=lambda op: f"{op.x.shape}-{op.axes}")
+@pytest.mark.parametrize(
+    "op",
+    [op for op in ReduceSum.examples() if op.x.dtype is DType.INT8],
+    ids=lambda op: f"{op.x.shape}-{op.axes}",
+)
 def test_sums_have_the_bytes_of_the_optimized_kernel(op: ReduceSum) -> None:
     for seed in range(5):
         assert_same_bytes(op, random_like(op.x, seed), resolver=OPTIMIZED)

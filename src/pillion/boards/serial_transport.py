@@ -36,9 +36,9 @@ class Transport(Protocol):
         """Ends the use of the line."""
 
 
-def is_board_place(on: str) -> bool:
+def is_board_place(on: object) -> bool:
     """Whether a name for `--on` is that of a line to a board."""
-    return on.partition(":")[0] in _OPENERS and ":" in on
+    return isinstance(on, str) and ":" in on and on.partition(":")[0] in _OPENERS
 
 
 def open_transport(place: str) -> Transport:

@@ -325,7 +325,7 @@ class Extremum(Binary):
 
     def check(self) -> None:
         super().check()
-        if self.a.dtype in (DType.INT8, DType.INT16) and self.a.is_quantized:
+        if self.y.dtype in (DType.INT8, DType.INT16) and self.y.is_quantized:
             require_same_quant(self, self.a, self.b, self.y)
 
     @property

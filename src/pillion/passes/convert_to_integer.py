@@ -81,7 +81,7 @@ class _IntegerConversion:
         if operands is None:
             return False
         if op.results[0].dtype is not DType.FLOAT32:
-            self.ops.append(op.substitute(operands))
+            self.ops.append(op.substitute(self.of_one_width(op, operands)))
             return True
         if op.quantization is Quantization.SHARED:
             self.shared(op, operands)
@@ -105,6 +105,15 @@ class _IntegerConversion:
                 return None
             integers[value] = known
         return integers or None
+
+    def of_one_width(self, op: Op, operands: dict[Value, Value]) -> dict[Value, Value]:
+        """Returns operands of 8 bits beside others of 16 in 16 bits, which hold each of their numbers."""
+        if {v.dtype for v in operands.values()} != {DType.INT8, DType.INT16}:
+            return operands
+        return {
+            old: self.requantize_value(new, PerTensor(new.scale), op.source, DType.INT16)
+            for old, new in operands.items()
+        }
 
     def shared(self, op: Op, operands: dict[Value, Value]) -> None:
         """Returns operands and result the same parameters: their common ones, those of the quantize that follows,

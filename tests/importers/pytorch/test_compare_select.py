@@ -218,3 +218,39 @@ def test_training_with_an_embedding() -> None:
     wanted = trained(*inputs).detach().numpy()
     (found,) = pillion.compile(trained, inputs, target="cortex-m33").run(*inputs)
     assert np.abs(wanted - found).max() < 0.05
+
+
+class Bounded(torch.nn.Module):
+    """Extremes with a constant on the left, and a comparison of a kept flag."""
+
+    kept: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.register_buffer("kept", torch.eye(1, 5).flip(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.maximum(torch.tensor([-0.1, -0.2, 0.3, -0.1]), self.layer(x))
+        y = torch.minimum(torch.tensor([0.4]), y)
+        fires = (y[:, :1] > 0.1) & ~(self.kept.amax(1, keepdim=True) > 0.5)
+        self.kept = torch.cat([self.kept[:, 1:], torch.where(fires, 1.0, 0.0)], 1)
+        return torch.where(fires, y, -1.0)
+
+
+@pytest.mark.parametrize("int16", [None, "*"])
+def test_constants_stand_on_either_side(int16: str | None) -> None:
+    torch.manual_seed(0)
+    steps = [torch.randn(1, 4) for _ in range(32)]
+    net = Bounded().eval()
+    program = pillion.compile(
+        net, steps[0], target="cortex-m33", calibrate=[(x,) for x in steps], int16=int16
+    )
+    given = [[x.numpy()] for x in steps]
+    ours = [y[0] for y in program.stream().run(given)]
+    assert all(np.array_equal(a, b[0]) for a, b in zip(ours, program.stream("host").run(given), strict=True))
+    net.kept = torch.eye(1, 5).flip(1)
+    with torch.no_grad():
+        wanted = [net(x).numpy() for x in steps]
+    noise = sum(float(((a - b) ** 2).sum()) for a, b in zip(wanted, ours, strict=True))
+    assert 10 * np.log10(sum(float((a**2).sum()) for a in wanted) / noise) > 30
