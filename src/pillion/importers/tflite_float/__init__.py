@@ -4,11 +4,8 @@
 
 from __future__ import annotations
 
-import re
-
 from torch import Tensor, nn
 from torch.export import ExportedProgram
-from torch.fx import Node
 
 from pillion.errors import PillionError
 from pillion.importers.tflite import ONE_SIGNATURE, OpenedTflite
@@ -19,11 +16,10 @@ from pillion.importers.tflite.file_diagnosis import (
     unknown_operators,
 )
 from pillion.importers.tflite.loop_analysis import subgraphs_of_loops
-from pillion.importers.tflite_float.float_module import PREFIX, ROWS, FloatModule, check_shapes, random_inputs
+from pillion.importers.tflite_float.float_module import ROWS, FloatModule, check_shapes, random_inputs
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
-from pillion.importers.torch.export import export
-from pillion.ir.graph import clean_name
+from pillion.importers.torch.file_operators import export_file_module
 
 
 def float_module(opened: OpenedTflite) -> tuple[nn.Module, tuple[Tensor, ...]]:
@@ -56,29 +52,9 @@ def float_program(opened: OpenedTflite) -> tuple[ExportedProgram | StatefulModul
     module, inputs = float_module(opened)
     stateful = as_stateful(module, inputs)
     if stateful is None:
-        return export_module(module, inputs, opened.name), inputs
-    stateful.exported = export_module(stateful, (*inputs, *stateful.first), opened.name)
+        return export_file_module(module, inputs, f"{opened.name}.tflite"), inputs
+    stateful.exported = export_file_module(stateful, (*inputs, *stateful.first), f"{opened.name}.tflite")
     return stateful, inputs
-
-
-def export_module(module: nn.Module, inputs: tuple[Tensor, ...], name: str) -> ExportedProgram:
-    """Returns the exported program of a module of a file with this name."""
-    exported = export(module, inputs)
-    for node in exported.graph.nodes:
-        _set_source_operator(node, clean_name(name))
-    return exported
-
-
-_NUMBER = re.compile(rf"{PREFIX}(\d+)_(\w+)")
-
-
-def _set_source_operator(node: Node, name: str) -> None:
-    """Sets a node's stack trace to its operator in the file."""
-    stack = node.meta.get("nn_module_stack") or {}
-    matches = [m for entry in stack.values() if (m := _NUMBER.search(str(entry[0])))]
-    node.meta.pop("stack_trace", None)
-    if matches:
-        node.meta["stack_trace"] = f'File "{name}.tflite", line {matches[-1][1]}, in {matches[-1][2]}'
 
 
 __all__ = ["captured", "float_module", "float_program"]

@@ -20,14 +20,12 @@ from pillion.importers.tflite_float import elementwise, layers, op_functions, re
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.tflite_float.readings import FloatCall, Reading, as_tensor
+from pillion.importers.torch.file_operators import operator_module_name
 from pillion.ir.graph import UniqueNames, c_identifier
 from pillion.ir.size_limits import LARGEST
 from pillion.ir.types import DType, Value, constant_value
 from pillion.schemas import tflite
 from pillion.schemas.flatbuffer import MalformedError
-
-PREFIX = "operator_"
-"""The prefix of the operators' module names, before number and kind."""
 
 
 class FloatOperator(nn.Module):
@@ -91,7 +89,7 @@ class FloatModule(nn.Module):
         if all(v.is_constant for v in operands):
             fold_constant_operands(call, made, operands)
             return
-        name, module = f"{PREFIX}{number}_{c_identifier(call.code)}", FloatOperator(made)
+        name, module = operator_module_name(number, call.code), FloatOperator(made)
         for index, value in enumerate(operands):
             if value.is_constant:
                 module.register_buffer(f"constant_{index}", as_tensor(value.constant))

@@ -19,11 +19,11 @@ from pillion.importers.tflite.model import TfliteReader
 from pillion.importers.tflite.table import ops_of
 from pillion.importers.tflite.uint8 import Uint8Boundary
 from pillion.importers.tflite.while_loops import all_ops
-from pillion.importers.tflite_float import export_module
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.float_module import FloatModule, check_shapes, random_inputs
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.tflite_float.readings import as_tensor
+from pillion.importers.torch.file_operators import export_file_module
 from pillion.importers.torch.quantize.ptq import all_samples, no_calibration_data
 from pillion.importers.torch.user_inputs import Batches
 from pillion.ir.graph import Graph, model_name
@@ -90,7 +90,8 @@ class _PartlyFloat:
                 values.update(zip(part.outputs, (y.numpy() for y in results), strict=True))
         inputs = random_inputs(module.inputs)
         self._append_quantized_part(
-            self.quantize(export_module(module, inputs, self.opened.name), inputs, samples), part
+            self.quantize(export_file_module(module, inputs, f"{self.opened.name}.tflite"), inputs, samples),
+            part,
         )
 
     def _constant_operators(self, end: int) -> list[tflite.Operator]:

@@ -28,6 +28,7 @@ from pillion.host_io.user_code import (
     split_spec,
 )
 from pillion.importers.torch.export import check_static, export, quiet_torch, user_input_nodes
+from pillion.importers.torch.file_operators import export_file_module
 from pillion.importers.torch.onnx import load_onnx
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.tensor_sizes import check_tensors
@@ -70,7 +71,9 @@ def load_model(
     if suffix_of(spec) == ".onnx":
         _refuse_size_and_weights(spec, input_size, weights)
         module, inputs = load_onnx(Path(spec))
-        return CapturedSource(None, export(module, inputs), inputs, Path(spec).stem)
+        return CapturedSource(
+            None, export_file_module(module, inputs, Path(spec).name), inputs, Path(spec).stem
+        )
     module, inputs, name = build_model(spec, input_size=input_size, weights=weights)
     return CapturedSource(module, export(module, inputs), inputs, name)
 

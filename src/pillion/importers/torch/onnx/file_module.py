@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ONNX file as a PyTorch module: operators on shapes and constants are computed when it is made."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from pillion.errors import PillionError
+from pillion.importers.torch.file_operators import operator_module_name
+from pillion.importers.torch.onnx.operator import (
+    MOST_ELEMENTS,
+    Operator,
+    UnreadableOperator,
+    bounded,
+    small_lists,
+)
+from pillion.importers.torch.onnx.operators import OPERATORS, PREPARED
+
+OWN_TYPES = ("Constant", "ConstantOfShape")
+"""Operators whose results have a type that an attribute names."""
+INPUT_TYPES = {1: torch.float32, 6: torch.int32, 7: torch.int64}
+"""Element types of inputs, by ONNX's number."""
+_CONSTANT_TYPES = {
+    "value_float": torch.float32,
+    "value_floats": torch.float32,
+    "value_int": torch.int64,
+    "value_ints": torch.int64,
+}
+
+
+class FileOperator(nn.Module):
+    """Computes one operator of the file."""
+
+    def __init__(self, op: Operator, results: tuple[str, ...]) -> None:
+        super().__init__()
+        self.op, self.results = op, results
+
+    def forward(self, *operands: Tensor | None) -> tuple[Tensor, ...]:
+        """Returns the results as a tuple."""
+        return as_tuple(OPERATORS[self.op.kind](self.op, *operands))
+
+
+class OnnxModule(nn.Module):
+    """Computes a file's graph."""
+
+    def __init__(self, model: Any, onnx: Any, opset: int) -> None:
+        super().__init__()
+        graph = model.graph
+        reader = _Reader(onnx, opset)
+        for tensor in graph.initializer:
+            reader.add_constant(tensor.name, reader.tensor(tensor))
+        for value in graph.input:
+            if value.name not in reader.constants:
+                reader.add_input(value)
+        self.inputs = dict(reader.inputs)
+        self.output_names = [value.name for value in graph.output]
+        self.names: list[str] = []
+        for number, node in enumerate(graph.node):
+            if (made := reader.read(node)) is not None:
+                self.names.append(operator_module_name(number, node.op_type))
+                self.add_module(self.names[-1], made)
+        if missing := set(self.output_names) - set(reader.values) - set(reader.constants):
+            raise UnreadableOperator(f"output `{min(missing)[:80]}` is computed by no operator that is read")
+        needed = {n for step in self._steps() for n in step.op.names} | set(self.output_names)
+        self.buffer_names = {n: f"constant_{i}" for i, n in enumerate(sorted(needed & set(reader.constants)))}
+        for name, own in self.buffer_names.items():
+            self.register_buffer(own, reader.constants[name])
+
+    def _steps(self) -> list[FileOperator]:
+        return [self.get_submodule(name) for name in self.names]  # type: ignore[misc]  # added above
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Computes the outputs in the file's order."""
+        values: dict[str, Any] = {name: getattr(self, own) for name, own in self.buffer_names.items()}
+        values.update(zip(self.inputs, inputs, strict=True))
+        for step in self._steps():
+            results = step(*(values[n] if n else None for n in step.op.names))
+            values.update(zip(step.results, results, strict=False))
+        return tuple(values[n] for n in self.output_names)
+
+
+class _Reader:
+    """Reads the operators one after the other."""
+
+    def __init__(self, onnx: Any, opset: int) -> None:
+        self.onnx, self.opset = onnx, opset
+        self.constants: dict[str, Tensor] = {}
+        self.values: dict[str, Tensor] = {}
+        """Computed tensors: shapes and types without data."""
+        self.inputs: dict[str, Tensor] = {}
+        self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._left = MOST_ELEMENTS
+
+    def tensor(self, tensor: Any) -> Tensor:
+        """Returns a tensor of the file."""
+        bounded(tensor.dims)
+        return torch.from_numpy(self.onnx.numpy_helper.to_array(tensor).copy())
+
+    def add_constant(self, name: str, tensor: Tensor) -> None:
+        """Keeps a constant; all of them have a limit."""
+        self._left -= tensor.numel()
+        if self._left < 0:
+            raise UnreadableOperator(f"constants of more than {MOST_ELEMENTS:,} elements")
+        self.constants[name] = tensor
+
+    def add_input(self, value: Any) -> None:
+        """Adds an input, whose example has random numbers."""
+        kind = value.type.tensor_type
+        name = value.name[:80]
+        if kind.elem_type not in INPUT_TYPES:
+            raise PillionError(
+                f"input `{name}` has another type",
+                rule="inputs are float32, int32 or int64",
+                here=f"element type {kind.elem_type} of ONNX",
+                help="export the model with such an input, or compile the PyTorch module: net.py:Net",
+            )
+        sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
+        if free := [size for size in sizes if isinstance(size, str)]:
+            asked = (
+                "--input_name NAME --input_shape 1,…"
+                if free[0] == "?"
+                else f"--dim_param {free[0][:80]} --dim_value 1"
+            )
+            raise PillionError(
+                f"input `{name}` has the free dimension {free[0][:80]}",
+                rule="all shapes are fixed: memory is planned before the program runs",
+                here=f"`{name}`: {sizes}",
+                help=f"python -m onnxruntime.tools.make_dynamic_shape_fixed {asked} FILE FIXED.onnx",
+            )
+        source = torch.Generator().manual_seed(len(self.inputs))
+        shape, dtype = bounded(sizes), INPUT_TYPES[kind.elem_type]
+        self.inputs[value.name] = (
+            torch.randn(shape, generator=source)
+            if dtype.is_floating_point
+            else torch.zeros(shape, dtype=dtype)
+        )
+        with self.mode:
+            self.values[value.name] = torch.empty(shape, dtype=dtype)
+
+    def read(self, node: Any) -> FileOperator | None:
+        """Returns an operator, or computes it if its operands are known."""
+        try:
+            op = self._operator(node)
+            operands = [self._operand(name) for name in op.names]
+            if self._is_bias(op):
+                results: Any = op.constants[0].to(torch.float32) * op.constants[1]  # type: ignore[union-attr,operator]
+                return self._keep(node, op, (results,))
+            if prepare := PREPARED.get(op.kind):
+                op = self._prepared(op, prepare(op, operands[0]))
+                operands = [self._operand(name) for name in op.names]
+            depends = any(isinstance(x, FakeTensor) for x in operands)
+            with self.mode, torch.no_grad():
+                results = as_tuple(self._computed(op, operands))
+            for result in results:
+                bounded(result.shape)
+            stays = depends and op.kind not in ("Shape", "Size")
+            if not stays:
+                with nullcontext() if depends else torch.no_grad():
+                    results = as_tuple(self._computed(op, operands))
+            op.refuse_unread_attributes()
+            return self._keep(node, op, results, stays=stays or op.kind == "DequantizeLinear")
+        except _FAULTS as error:
+            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            raise PillionError(
+                f"a {node.op_type[:80]} is not read",
+                rule="the operators and forms that docs/guide/onnx.md lists",
+                here=f"`{(node.name or next(iter(node.output), ''))[:80]}`: {reason}",
+                help="compile the PyTorch module that it was exported from: net.py:Net",
+            ) from error
+
+    def _keep(
+        self, node: Any, op: Operator, results: tuple[Tensor, ...], *, stays: bool = False
+    ) -> FileOperator | None:
+        """Adds the results to the constants or to the computed tensors."""
+        names = tuple(node.output)
+        if not stays:
+            for name, result in zip(names, results, strict=False):
+                self.add_constant(name, result)
+            return None
+        with self.mode:
+            self.values.update((n, torch.empty_like(y)) for n, y in zip(names, results, strict=False))
+        return FileOperator(op, names)
+
+    def _operand(self, name: str) -> Tensor | None:
+        if not name:
+            return None
+        found = self.constants.get(name)
+        if found is None and (found := self.values.get(name)) is None:
+            raise UnreadableOperator(f"operand `{name[:80]}` is computed by no operator before it")
+        return found
+
+    def _operator(self, node: Any) -> Operator:
+        attributes = {a.name: _plain(self.onnx.helper.get_attribute_value(a)) for a in node.attribute}
+        names = list(node.input)
+        while names and not names[-1]:
+            names.pop()
+        constants = tuple(self.constants.get(n) for n in names)
+        outputs = [name for name in node.output if name]
+        lists = small_lists(constants)
+        return Operator(node.op_type, attributes, tuple(names), constants, lists, self.opset, len(outputs))
+
+    def _prepared(self, op: Operator, operands: list[str | Tensor]) -> Operator:
+        """Returns an operator with other operands, of which new ones become constants of their own."""
+        names = []
+        for operand in operands:
+            if isinstance(operand, Tensor):
+                names.append(f"/constant/{len(self.constants)}")
+                self.add_constant(names[-1], operand)
+            else:
+                names.append(operand)
+        constants = tuple(self.constants.get(n) for n in names)
+        return replace(op, names=tuple(names), constants=constants, lists=small_lists(constants))
+
+    @staticmethod
+    def _is_bias(op: Operator) -> bool:
+        """Whether a constant of int32 is dequantized: layers round it at the same scale again."""
+        x = op.constants[0] if op.kind == "DequantizeLinear" else None
+        return x is not None and x.dtype == torch.int32 and op.constants[1] is not None
+
+    def _computed(self, op: Operator, operands: list[Tensor | None]) -> Any:
+        """Computes an operator."""
+        if op.kind == "ConstantOfShape":
+            value = (
+                self.tensor(op.get("value")).reshape(-1)[:1]
+                if op.get("value") is not None
+                else torch.zeros(1)
+            )
+            return value.expand(bounded(op.known(0, "shape"))).clone()
+        if op.kind == "Constant":
+            for name, dtype in _CONSTANT_TYPES.items():
+                if name in op.attributes:
+                    return torch.tensor(op.get(name), dtype=dtype)
+            return self.tensor(op.get("value"))
+        return OPERATORS[op.kind](op, *operands)
+
+
+_FAULTS = (
+    UnreadableOperator,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    AttributeError,
+    AssertionError,
+    ZeroDivisionError,
+)
+"""What operators raise that a file describes wrongly, or in a form that is not read."""
+
+
+def as_tuple(results: Any) -> tuple[Tensor, ...]:
+    """Returns the results of an operator as a tuple."""
+    return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+
+
+def _plain(value: Any) -> Any:
+    """Returns the value of an attribute as text, number, list or tensor."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (int, float)) or hasattr(value, "dims") or not hasattr(value, "__iter__"):
+        return value
+    return [_plain(item) for item in value]
