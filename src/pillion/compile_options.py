@@ -54,7 +54,7 @@ class Loading(Checked):
     trust_pickle: Annotated[bool, Option("Execute code in a .pt2, if you trust its maker.")] = False
     input_size: Annotated[
         int | str | tuple[int, int] | None,
-        Option("Height and width of the input: 96 or 96x128 (zoo models).", "SIZE"),
+        Option("Height and width: 96 or 96x128 (zoo; free ones of an .onnx).", "SIZE"),
     ] = None
 
     def __post_init__(self) -> None:

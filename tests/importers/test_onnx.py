@@ -84,7 +84,8 @@ def test_quantize_nodes_keep_their_numbers(tmp_path: Path, dtype: type) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a free dimension": ({"shape": ("batch", 3, 7, 11)}, "--dim_param batch --dim_value 1"),
+    "a free dimension": ({"shape": ("batch", 3, "rows", 11)}, "--input-size 96, with your sizes"),
+    "free dimensions": ({"shape": (1, 3, "rows", None)}, "free dimensions rows, axis 3"),
     "an opset": ({"opset": 6}, "version_converter"),
     "float16": ({"type": onnx.TensorProto.FLOAT16}, "inputs are float32"),
     "a huge input": ({"shape": (1, 3, 1 << 30, 1 << 30)}, "268,435,456"),
@@ -123,3 +124,91 @@ def test_damaged_files(tmp_path: Path) -> None:
         path.write_bytes(whole[:end])
         with pytest.raises(PillionError):
             load_onnx(path)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(7, 7), ((7, 7), 7), ((5, 9), None)])
+def test_free_dimensions_have_a_size_from_outside(tmp_path: Path, size: Any, rows: int | None) -> None:
+    path = conv(tmp_path / "net.onnx", shape=("batch", 3, "rows", 11))
+    if rows is None:
+        with pytest.raises(PillionError, match="has the free dimension rows"):
+            load_onnx(path, size)
+    else:
+        assert load_onnx(path, size)[1][0].shape == (1, 3, rows, 11)
+    program = pillion.compile(path, target="cortex-m55", input_size=(7, 7))
+    assert program.graph.inputs[0].shape == (1, 3, 7, 11)
+    with pytest.raises(PillionError, match="leave --input-size out"):
+        load_onnx(conv(tmp_path / "fixed.onnx"), 7)
+
+
+class Layers(torch.nn.Module):
+    """One recurrent layer, and a layer on its last step."""
+
+    def __init__(self, kind: Any, **more: Any) -> None:
+        super().__init__()
+        self.layer = kind(6, 8, batch_first=True, **more)
+        self.last = torch.nn.Linear(16 if more.get("bidirectional") else 8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.layer(x)[0][:, -1])
+
+
+RECURRENT: dict[str, Layers] = {}
+torch.manual_seed(0)
+for kind in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):
+    RECURRENT[kind.__name__] = Layers(kind)
+    RECURRENT[f"{kind.__name__} both ways, twice"] = Layers(kind, bidirectional=True, num_layers=2)
+RECURRENT["rectified"] = Layers(torch.nn.RNN, nonlinearity="relu")
+RECURRENT["without biases"] = Layers(torch.nn.LSTM, bias=False)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers(tmp_path: Path, name: str) -> None:
+    net, x = RECURRENT[name].eval(), torch.randn(1, 9, 6)
+    torch.onnx.export(net, (x,), str(tmp_path / "net.onnx"), opset_version=17, dynamo=False)
+    module, _ = load_onnx(tmp_path / "net.onnx")
+    with torch.no_grad():
+        torch.testing.assert_close(module(x)[0], net(x), atol=1e-5, rtol=1e-5)
+    samples = [(torch.randn(1, 9, 6),) for _ in range(4)] + [(x,)]
+    program = pillion.compile(tmp_path / "net.onnx", target="cortex-m33", calibrate=samples)
+    wanted, made = net(x).detach().numpy(), np.asarray(program.run(x.numpy()))
+    assert np.array_equal(made, np.asarray(program.run(x.numpy(), on="host")))
+    assert 10 * np.log10(float((wanted**2).sum() / ((wanted - made) ** 2).sum())) > 20
+    assert any(op.source.startswith("net.onnx:") for op in program.graph.ops)
+
+
+def branch(name: str, kind: str) -> Any:
+    result = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+    return helper.make_graph([helper.make_node(kind, ["x"], [name])], name, [], [result])
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_whose_condition_is_known_is_taken(tmp_path: Path, taken: bool) -> None:
+    nodes = [
+        helper.make_node("If", ["c"], ["b"], then_branch=branch("t", "Relu"), else_branch=branch("e", "Neg")),
+        helper.make_node("Abs", ["b"], ["y"]),
+    ]
+    module, (x,) = load_onnx(saved(tmp_path / "net.onnx", nodes, {"c": np.array(taken)}))
+    torch.testing.assert_close(module(x)[0], x.relu() if taken else x.abs())
+    nodes[:0] = [
+        helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        helper.make_node("Greater", ["m", "z"], ["c"]),
+    ]
+    with pytest.raises(PillionError, match="its condition depends on the inputs"):
+        load_onnx(saved(tmp_path / "net.onnx", nodes, {"z": np.float32(0)}))
+
+
+def test_chains_of_constants_have_a_limit(tmp_path: Path) -> None:
+    """Each doubles its operand, so that 40 small nodes ask for 2^40 elements."""
+    nodes = [helper.make_node("Concat", [f"c{n}", f"c{n}"], [f"c{n + 1}"], axis=0) for n in range(40)]
+    nodes += [helper.make_node("ReduceSum", ["c40"], ["s"]), helper.make_node("Add", ["x", "s"], ["y"])]
+    with pytest.raises(PillionError, match="268,435,456"):
+        load_onnx(saved(tmp_path / "net.onnx", nodes, {"c0": np.ones(1, np.float32)}))
+
+
+def test_what_a_reading_did_not_ask_for_is_refused(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], mystery=3)
+    with pytest.raises(PillionError, match="mystery is 3"):
+        load_onnx(saved(tmp_path / "net.onnx", [node], {}))
+    with pytest.raises(PillionError, match="`nobody` is computed by no operator"):
+        load_onnx(saved(tmp_path / "net.onnx", [helper.make_node("Add", ["x", "nobody"], ["y"])], {}))

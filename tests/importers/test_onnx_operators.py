@@ -76,8 +76,7 @@ def answer(case: Any, path: Path) -> str:
             module, inputs = read(case, path, 9)
         except PillionError:
             module, inputs = read(case, path, 1)
-    except PillionError as error:
-        assert all((error.what, error.rule, error.here, error.help))
+    except PillionError:
         return "refused"
     try:
         made = [y.numpy() for y in module(*inputs)]

@@ -69,8 +69,8 @@ def load_model(
     if suffix_of(spec) == ".pt2":
         return _load_pt2(Path(spec), input_size, weights, trust_pickle)
     if suffix_of(spec) == ".onnx":
-        _refuse_size_and_weights(spec, input_size, weights)
-        module, inputs = load_onnx(Path(spec))
+        _refuse_size_and_weights(spec, None, weights)
+        module, inputs = load_onnx(Path(spec), input_size)
         return CapturedSource(
             None, export_file_module(module, inputs, Path(spec).name), inputs, Path(spec).stem
         )

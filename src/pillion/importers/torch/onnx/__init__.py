@@ -20,8 +20,10 @@ OPSETS = range(7, 29)
 MOST_BYTES = 1 << 30
 
 
-def load_onnx(path: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """Returns the module of an ONNX file, and random example inputs."""
+def load_onnx(
+    path: Path, input_size: int | tuple[int, int] | None = None
+) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """Returns the module of an ONNX file, and random example inputs. Free dimensions have the given size."""
     try:
         import onnx
     except ImportError as error:
@@ -50,7 +52,8 @@ def load_onnx(path: Path) -> tuple[nn.Module, tuple[Tensor, ...]]:
     try:
         _require_plain(model)
         with quiet_torch():
-            module = OnnxModule(model, onnx, _opset(model))
+            sizes = () if input_size is None else (input_size,) if isinstance(input_size, int) else input_size
+            module = OnnxModule(model, onnx, _opset(model), sizes)
     except PillionError as error:
         raise PillionError(
             f"{path} cannot be read: {error.what}", rule=error.rule, here=error.here, help=error.help
@@ -82,7 +85,7 @@ def _require_plain(model: Any) -> None:
             here=f"{len(outside)} tensors, `{outside[0][:80]}` first",
             help="for a file that you trust: onnx.save(onnx.load(path), 'whole.onnx')",
         )
-    known = {*OPERATORS, *OWN_TYPES}
+    known = {*OPERATORS, *OWN_TYPES, "If"}
     if unknown := sorted(
         {
             f"{n.domain or 'ai.onnx'}::{n.op_type}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,8 @@ OWN_TYPES = ("Constant", "ConstantOfShape")
 """Operators whose results have a type that an attribute names."""
 INPUT_TYPES = {1: torch.float32, 6: torch.int32, 7: torch.int64}
 """Element types of inputs, by ONNX's number."""
+MOST_DEPTH = 8
+"""Limit of branches inside branches."""
 _CONSTANT_TYPES = {
     "value_float": torch.float32,
     "value_floats": torch.float32,
@@ -49,19 +52,16 @@ class FileOperator(nn.Module):
 class OnnxModule(nn.Module):
     """Computes a file's graph."""
 
-    def __init__(self, model: Any, onnx: Any, opset: int) -> None:
+    def __init__(self, model: Any, onnx: Any, opset: int, free_sizes: tuple[int, ...]) -> None:
         super().__init__()
         graph = model.graph
         reader = _Reader(onnx, opset)
-        for tensor in graph.initializer:
-            reader.add_constant(tensor.name, reader.tensor(tensor))
-        for value in graph.input:
-            if value.name not in reader.constants:
-                reader.add_input(value)
+        reader.add_constants(graph)
+        reader.add_inputs([v for v in graph.input if v.name not in reader.constants], free_sizes)
         self.inputs = dict(reader.inputs)
         self.output_names = [value.name for value in graph.output]
         self.names: list[str] = []
-        for number, node in enumerate(graph.node):
+        for number, node in enumerate(reader.nodes(graph)):
             if (made := reader.read(node)) is not None:
                 self.names.append(operator_module_name(number, node.op_type))
                 self.add_module(self.names[-1], made)
@@ -109,44 +109,61 @@ class _Reader:
             raise UnreadableOperator(f"constants of more than {MOST_ELEMENTS:,} elements")
         self.constants[name] = tensor
 
-    def add_input(self, value: Any) -> None:
-        """Adds an input, whose example has random numbers."""
-        kind = value.type.tensor_type
-        name = value.name[:80]
-        if kind.elem_type not in INPUT_TYPES:
+    def add_constants(self, graph: Any) -> None:
+        """Adds the constants of a graph."""
+        for tensor in graph.initializer:
+            self.add_constant(tensor.name, self.tensor(tensor))
+
+    def nodes(self, graph: Any, depth: int = 0) -> Iterator[Any]:
+        """Yields the nodes of a graph, and those of the branch that a known condition takes."""
+        for node in graph.node:
+            known = self.constants.get(node.input[0]) if node.op_type == "If" else None
+            if known is None or known.numel() != 1 or depth == MOST_DEPTH:
+                yield node
+                continue
+            name = "then_branch" if known.item() else "else_branch"
+            branch = next(a.g for a in node.attribute if a.name == name)
+            self.add_constants(branch)
+            yield from self.nodes(branch, depth + 1)
+            for own, result in zip(branch.output, node.output, strict=True):
+                yield self.onnx.helper.make_node("Identity", [own.name], [result])
+
+    def add_inputs(self, values: Sequence[Any], free_sizes: tuple[int, ...]) -> None:
+        """Adds the inputs, whose examples have random numbers."""
+        has_free = False
+        for value in values:
+            kind = value.type.tensor_type
+            if kind.elem_type not in INPUT_TYPES:
+                raise PillionError(
+                    f"input `{value.name[:80]}` has another type",
+                    rule="inputs are float32, int32 or int64",
+                    here=f"element type {kind.elem_type} of ONNX",
+                    help="export the model with such an input, or compile the PyTorch module: net.py:Net",
+                )
+            sizes = [d.dim_value if d.dim_value > 0 else None for d in kind.shape.dim]
+            has_free = has_free or None in sizes[1:]
+            shape = bounded(_fixed(value, sizes, free_sizes))
+            source, dtype = torch.Generator().manual_seed(len(self.inputs)), INPUT_TYPES[kind.elem_type]
+            is_real = dtype.is_floating_point
+            self.inputs[value.name] = (
+                torch.randn(shape, generator=source) if is_real else torch.zeros(shape, dtype=dtype)
+            )
+            with self.mode:
+                self.values[value.name] = torch.empty(shape, dtype=dtype)
+        if free_sizes and not has_free:
             raise PillionError(
-                f"input `{name}` has another type",
-                rule="inputs are float32, int32 or int64",
-                here=f"element type {kind.elem_type} of ONNX",
-                help="export the model with such an input, or compile the PyTorch module: net.py:Net",
+                "its inputs have their sizes inside",
+                rule="--input-size is for dimensions that are free in the file",
+                here=f"--input-size {'x'.join(map(str, free_sizes))}, and no free dimension",
+                help="leave --input-size out",
             )
-        sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
-        if free := [size for size in sizes if isinstance(size, str)]:
-            asked = (
-                "--input_name NAME --input_shape 1,…"
-                if free[0] == "?"
-                else f"--dim_param {free[0][:80]} --dim_value 1"
-            )
-            raise PillionError(
-                f"input `{name}` has the free dimension {free[0][:80]}",
-                rule="all shapes are fixed: memory is planned before the program runs",
-                here=f"`{name}`: {sizes}",
-                help=f"python -m onnxruntime.tools.make_dynamic_shape_fixed {asked} FILE FIXED.onnx",
-            )
-        source = torch.Generator().manual_seed(len(self.inputs))
-        shape, dtype = bounded(sizes), INPUT_TYPES[kind.elem_type]
-        self.inputs[value.name] = (
-            torch.randn(shape, generator=source)
-            if dtype.is_floating_point
-            else torch.zeros(shape, dtype=dtype)
-        )
-        with self.mode:
-            self.values[value.name] = torch.empty(shape, dtype=dtype)
 
     def read(self, node: Any) -> FileOperator | None:
         """Returns an operator, or computes it if its operands are known."""
         try:
             op = self._operator(node)
+            if op.kind == "If":
+                raise UnreadableOperator("its condition depends on the inputs")
             operands = [self._operand(name) for name in op.names]
             if self._is_bias(op):
                 results: Any = op.constants[0].to(torch.float32) * op.constants[1]  # type: ignore[union-attr,operator]
@@ -252,6 +269,27 @@ _FAULTS = (
     ZeroDivisionError,
 )
 """What operators raise that a file describes wrongly, or in a form that is not read."""
+
+
+def _fixed(value: Any, sizes: list[int | None], free_sizes: tuple[int, ...]) -> list[int]:
+    """Returns the shape of an input: a free first axis is a batch of one, the others have sizes from outside, one for all
+    or one for each."""
+    free = [axis for axis, size in enumerate(sizes) if size is None and axis > 0]
+    given = free_sizes[:1] * len(free) if len(set(free_sizes)) == 1 else free_sizes
+    if len(given) != len(free) and free:
+        axes = value.type.tensor_type.shape.dim
+        named = [axes[axis].dim_param[:40] or f"axis {axis}" for axis in free]
+        example = "96" if len(free) == 1 else "96x96"
+        raise PillionError(
+            f"input `{value.name[:80]}` has the free dimension{'s' * (len(free) > 1)} {', '.join(named)}",
+            rule="shapes are fixed, because memory is planned before the program runs; a free first axis is 1",
+            here=f"`{value.name[:80]}`: {['?' if size is None else size for size in sizes]}",
+            help=f"--input-size {example}, with your sizes in this order (input_size=… in Python)"
+            if len(free) <= 2
+            else "--input-size 96 gives all of them one size; else save the file with fixed shapes",
+        )
+    found = dict(zip(free, given, strict=False))
+    return [size or found.get(axis, 1) for axis, size in enumerate(sizes)]
 
 
 def as_tuple(results: Any) -> tuple[Tensor, ...]:

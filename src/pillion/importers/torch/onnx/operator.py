@@ -54,7 +54,9 @@ class Operator:
         """Returns numbers that are an operand in newer opsets and an attribute in older ones; None if absent."""
         if self.has(index):
             if (found := self.lists[index]) is None:
-                raise UnreadableOperator(f"its {name} depends on the inputs, or has more than {MOST_NUMBERS:,} numbers")
+                raise UnreadableOperator(
+                    f"its {name} depends on the inputs, or has more than {MOST_NUMBERS:,} numbers"
+                )
             return found
         value = self.get(name)
         return value if value is None or isinstance(value, list) else [value]

@@ -164,11 +164,13 @@ def _group_norm(op: Operator, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return F.group_norm(x, op.get("num_groups"), w, b, op.get("epsilon", 1e-5))
 
 
-def _clip(op: Operator, x: Tensor, *_: Any) -> Tensor:
-    low, high = op.numbers(1, "min"), op.numbers(2, "max")
-    if low is high is None:
-        return x
-    return torch.clamp(x, low[0] if low else None, high[0] if high else None)
+def _clip(op: Operator, x: Tensor, *bounds: Tensor | None) -> Tensor:
+    for at, (name, bound) in enumerate((("min", torch.maximum), ("max", torch.minimum)), 1):
+        if op.has(at) and op.constants[at] is None:
+            x = bound(x, bounds[at - 1])
+        elif limit := op.numbers(at, name):
+            x = torch.clamp(x, **{name: limit[0]})
+    return x
 
 
 def _dropout(op: Operator, x: Tensor, *_: Any) -> Tensor:
