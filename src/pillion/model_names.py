@@ -40,6 +40,8 @@ and compile {stem}.tflite with --quantize --calibrate DATA"""
 _SAVED_MODEL = """python -c "import sys, tensorflow as tf
 open(sys.argv[2], 'wb').write(tf.lite.TFLiteConverter.from_saved_model(sys.argv[1]).convert())" {model} {stem}.tflite
 and compile {stem}.tflite with --quantize --calibrate DATA"""
+ONNX_QUANTIZE = b'"\x0eQuantizeLinear'
+"""The kind of a quantize node as a field of a serialized message, which no name of a tensor looks like."""
 OTHER_FORMS = {
     ".plm": "images hold no graph: name the model; `pillion show`, `run`, `verify` and `report` take images",
     **dict.fromkeys((".h5", ".keras"), _KERAS),
@@ -67,7 +69,7 @@ def is_int8_file(model: object) -> bool:
 
 def is_converted_file(model: str) -> bool:
     """Whether the model is a .pt2 or .onnx whose program has quantize nodes already."""
-    words = {".pt2": CONVERSIONS, ".onnx": b"QuantizeLinear"}.get(suffix_of(model))
+    words = {".pt2": CONVERSIONS, ".onnx": ONNX_QUANTIZE}.get(suffix_of(model))
     return words is not None and words in Path(model).read_bytes()
 
 

@@ -161,6 +161,7 @@ RECURRENT["rectified"] = Layers(torch.nn.RNN, nonlinearity="relu")
 RECURRENT["without biases"] = Layers(torch.nn.LSTM, bias=False)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_layers(tmp_path: Path, name: str) -> None:
@@ -212,3 +213,55 @@ def test_what_a_reading_did_not_ask_for_is_refused(tmp_path: Path) -> None:
         load_onnx(saved(tmp_path / "net.onnx", [node], {}))
     with pytest.raises(PillionError, match="`nobody` is computed by no operator"):
         load_onnx(saved(tmp_path / "net.onnx", [helper.make_node("Add", ["x", "nobody"], ["y"])], {}))
+
+
+def test_shares_of_a_step_that_our_softmax_lacks(tmp_path: Path) -> None:
+    """onnxruntime gives softmax steps of 1/255; ours has 1/256, and its result is rescaled."""
+    scales = {"sx": np.float32(0.05), "zx": np.uint8(128), "sy": np.float32(1 / 255), "zy": np.uint8(0)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "sx", "zx"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "sx", "zx"], ["d"]),
+        helper.make_node("Softmax", ["d"], ["s"], axis=-1),
+        helper.make_node("QuantizeLinear", ["s", "sy", "zy"], ["p"]),
+        helper.make_node("DequantizeLinear", ["p", "sy", "zy"], ["y"]),
+    ]
+    path = saved(tmp_path / "net.onnx", nodes, scales, (1, 9))
+    program = pillion.compile(path, target="cortex-m55")
+    x = RANDOM.normal(size=(1, 9)).astype(np.float32)
+    found = np.asarray(program.run(x))
+    assert np.array_equal(found, np.asarray(program.run(x, on="host")))
+    expected = load_onnx(path)[0](torch.from_numpy(x))[0].numpy()
+    assert np.abs(found - expected).max() <= 1.001 / 255
+
+
+def test_a_pad_whose_value_is_quantized(tmp_path: Path) -> None:
+    scales = {"s": np.float32(0.02), "z": np.int8(3)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["v", "s", "z"], ["dv"]),
+        helper.make_node("Pad", ["d", "pads", "dv"], ["padded"]),
+        helper.make_node("QuantizeLinear", ["padded", "s", "z"], ["p"]),
+        helper.make_node("DequantizeLinear", ["p", "s", "z"], ["y"]),
+    ]
+    constants = {**scales, "v": np.int8(53), "pads": np.array([0, 0, 1, 0, 0, 0, 0, 2])}
+    program = pillion.compile(saved(tmp_path / "net.onnx", nodes, constants), target="cortex-m55")
+    found = program.run(np.zeros((1, 3, 7, 11), np.float32))[0]
+    assert found.shape == (1, 3, 8, 13)
+    assert np.allclose(found[:, :, 0], 1.0)  # (53 - 3) steps of 0.02
+    assert np.allclose(found[:, :, 1:, :11], 0.0)
+
+
+def test_weights_alone_are_quantized(tmp_path: Path) -> None:
+    """Without quantize nodes the file computes in float32, and its integer weights are numbers."""
+    constants = {"w": WEIGHTS, "s": np.float32(1 / 500), "z": np.int8(0)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"]),
+        helper.make_node("Conv", ["x", "d"], ["y"], name="a QuantizeLinear in a name"),
+    ]
+    path = saved(tmp_path / "net.onnx", nodes, constants)
+    module, (x,) = load_onnx(path)
+    wanted = torch.nn.functional.conv2d(x, torch.from_numpy(WEIGHTS / np.float32(500))).numpy()
+    np.testing.assert_allclose(module(x)[0].numpy(), wanted, atol=1e-5)
+    found = pillion.compile(path, target="cortex-m55", calibrate=[(x,)]).run(x.numpy())[0]
+    assert 10 * np.log10(float((wanted**2).sum() / ((wanted - found) ** 2).sum())) > 30

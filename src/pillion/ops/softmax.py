@@ -44,6 +44,11 @@ NEWTON_48_17, NEWTON_32_17 = 1515870810, -1010580540
 """48/17 and -32/17 in Q2.29."""
 
 
+def is_share_quant(quant: PerTensor) -> bool:
+    """Whether the int8 result of a softmax can have these parameters."""
+    return quant.zero_point == OUTPUT.zero_point and FINEST_SCALE <= quant.scale <= OUTPUT.scale
+
+
 @op("softmax", quantization=Quantization.FIXED)
 class Softmax(ScaledOp, Unary):
     """Computes exp(x) over the sum of exp(x) along the last axis. The result has steps of 1/256 from -128, as in
@@ -98,7 +103,7 @@ class Softmax(ScaledOp, Unary):
             raise self.refuse("16-bit results have zero point 0 and a scale of 2^-15", self.y.type.quant)
         if self.x.dtype is not DType.INT8:
             return
-        if self.y.zero_point != OUTPUT.zero_point or not FINEST_SCALE <= self.y.scale <= OUTPUT.scale:
+        if not is_share_quant(self.y.quant):
             raise self.refuse("the result has zero point -128, and a scale from 2^-21 to 1/256", self.y.quant)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:

@@ -38,6 +38,7 @@ from pillion.ops import (
 )
 from pillion.ops.conv import Convolution
 from pillion.ops.elementwise import requantize_by_adding_zero
+from pillion.ops.softmax import OUTPUT, Softmax, is_share_quant
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
 
@@ -147,7 +148,11 @@ class _IntegerConversion:
         following = self.following_quantize_result(end)
         if following is None:
             return False
-        integer = self.emit(op, operands, TensorType(end.shape, following.dtype, following.quant), clamp)
+        quant = following.quant
+        if isinstance(op, Softmax) and following.dtype is DType.INT8 and not is_share_quant(quant):
+            quant = OUTPUT
+        integer = self.emit(op, operands, TensorType(end.shape, following.dtype, quant), clamp)
+        integer = self.requantize_value(integer, following.quant, op.source, following.dtype)
         for value in {end, op.results[0]}:
             self.int8_of[value] = integer
             self.ops.append(Dequantize(x=integer, y=value, source=op.source))

@@ -55,7 +55,8 @@ class OnnxModule(nn.Module):
     def __init__(self, model: Any, onnx: Any, opset: int, free_sizes: tuple[int, ...]) -> None:
         super().__init__()
         graph = model.graph
-        reader = _Reader(onnx, opset)
+        is_converted = any(node.op_type == "QuantizeLinear" for node in graph.node)
+        reader = _Reader(onnx, opset, is_converted)
         reader.add_constants(graph)
         reader.add_inputs([v for v in graph.input if v.name not in reader.constants], free_sizes)
         self.inputs = dict(reader.inputs)
@@ -88,12 +89,14 @@ class OnnxModule(nn.Module):
 class _Reader:
     """Reads the operators one after the other."""
 
-    def __init__(self, onnx: Any, opset: int) -> None:
-        self.onnx, self.opset = onnx, opset
+    def __init__(self, onnx: Any, opset: int, is_converted: bool) -> None:
+        self.onnx, self.opset, self.is_converted = onnx, opset, is_converted
         self.constants: dict[str, Tensor] = {}
         self.values: dict[str, Tensor] = {}
         """Computed tensors: shapes and types without data."""
         self.inputs: dict[str, Tensor] = {}
+        self.dequantized: dict[str, list[float]] = {}
+        """Constants of one element behind a dequantize node."""
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self._left = MOST_ELEMENTS
 
@@ -181,7 +184,9 @@ class _Reader:
                 with nullcontext() if depends else torch.no_grad():
                     results = as_tuple(self._computed(op, operands))
             op.refuse_unread_attributes()
-            return self._keep(node, op, results, stays=stays or op.kind == "DequantizeLinear")
+            return self._keep(
+                node, op, results, stays=stays or (self.is_converted and op.kind == "DequantizeLinear")
+            )
         except _FAULTS as error:
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             raise PillionError(
@@ -200,6 +205,8 @@ class _Reader:
             for name, result in zip(names, results, strict=False):
                 self.add_constant(name, result)
             return None
+        if op.kind == "DequantizeLinear" and results[0].numel() == 1 and op.constants[0] is not None:
+            self.dequantized[names[0]] = OPERATORS[op.kind](op, *op.constants).reshape(-1).tolist()
         with self.mode:
             self.values.update((n, torch.empty_like(y)) for n, y in zip(names, results, strict=False))
         return FileOperator(op, names)
@@ -219,7 +226,8 @@ class _Reader:
             names.pop()
         constants = tuple(self.constants.get(n) for n in names)
         outputs = [name for name in node.output if name]
-        lists = small_lists(constants)
+        known = zip(names, small_lists(constants), strict=True)
+        lists = tuple(self.dequantized.get(name) if found is None else found for name, found in known)
         return Operator(node.op_type, attributes, tuple(names), constants, lists, self.opset, len(outputs))
 
     def _prepared(self, op: Operator, operands: list[str | Tensor]) -> Operator:

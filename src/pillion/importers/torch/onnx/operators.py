@@ -166,7 +166,7 @@ def _group_norm(op: Operator, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 def _clip(op: Operator, x: Tensor, *bounds: Tensor | None) -> Tensor:
     for at, (name, bound) in enumerate((("min", torch.maximum), ("max", torch.minimum)), 1):
-        if op.has(at) and op.constants[at] is None:
+        if op.has(at) and op.lists[at] is None:
             x = bound(x, bounds[at - 1])
         elif limit := op.numbers(at, name):
             x = torch.clamp(x, **{name: limit[0]})
