@@ -40,10 +40,16 @@ and compile {stem}.tflite with --quantize --calibrate DATA"""
 _SAVED_MODEL = """python -c "import sys, tensorflow as tf
 open(sys.argv[2], 'wb').write(tf.lite.TFLiteConverter.from_saved_model(sys.argv[1]).convert())" {model} {stem}.tflite
 and compile {stem}.tflite with --quantize --calibrate DATA"""
+_C_ARRAY = """python -c "import re, sys
+digits = re.findall('0x([0-9a-fA-F]+)', open(sys.argv[1]).read())
+open(sys.argv[2], 'wb').write(bytes(int(byte, 16) for byte in digits))" {model} {stem}.tflite
+and compile {stem}.tflite"""
 OTHER_FORMS = {
     ".plm": "images hold no graph: name the model; `pillion show`, `run`, `verify` and `report` take images",
     **dict.fromkeys((".h5", ".keras"), _KERAS),
+    **dict.fromkeys((".c", ".cc", ".cpp", ".h"), _C_ARRAY),
     ".pb": _SAVED_MODEL,
+    ".zip": "unpack it, and name the .tflite, .onnx or .pt2 file inside, or the folder of a SavedModel",
 }
 """Advice for model formats that Pillion does not read, by suffix."""
 
