@@ -43,6 +43,8 @@ KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", SO
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _TORCH = os.path.dirname(torch.__file__)
+_IMPORTERS = os.path.dirname(os.path.dirname(__file__))
+"""Folders whose lines are no lines of a user's model."""
 
 
 def fake_result(node: Node) -> Any:
@@ -146,7 +148,7 @@ def source_line(node: Node) -> str:
     """Returns the line of the user's model that a node comes from, as `model.py:41`; its module path if no line is
     known."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    own = [frame for frame in frames if not frame[0].startswith((_TORCH, "<"))]
+    own = [frame for frame in frames if not frame[0].startswith((_TORCH, _IMPORTERS, "<"))]
     if own:
         return without_control_characters(f"{own[-1][0].rpartition('/')[2]}:{own[-1][1]}")
     return f"module {module_of(node)}" if module_of(node) else ""

@@ -5,6 +5,7 @@ the file itself is opened."""
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from pillion.errors import PillionError
+from pillion.importers.torch.file_module import FileOperator, named_inputs
 from pillion.importers.torch.onnx.operators import (
     MOST_ELEMENTS,
     OPERATORS,
@@ -21,6 +23,7 @@ from pillion.importers.torch.onnx.operators import (
     bounded,
     int8_operands,
 )
+from pillion.ir.graph import UniqueNames, c_identifier, clean_name
 
 OPSETS = range(7, 27)
 """Versions of the operator set that are read."""
@@ -133,7 +136,8 @@ class OnnxModule(nn.Module):
             v.name: self._input_shape(v) for v in graph.input if v.name not in self.constants
         }
         self.output_names = [v.name for v in graph.output]
-        self.steps: list[tuple[Operator, list[str], list[str]]] = []
+        self.steps: list[tuple[str, list[str], list[str]]] = []
+        self.names = UniqueNames()
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         with mode:
             values: dict[str, Any] = {n: torch.empty(s) for n, s in self.input_shapes.items()}
@@ -146,6 +150,7 @@ class OnnxModule(nn.Module):
             name: f"constant_{i}" for i, name in enumerate(sorted(needed & set(self.constants)))
         }
         self.onnx = None
+        self.forward = named_inputs(self._compute, self.input_shapes)
 
     def _tensor(self, tensor: Any) -> Tensor:
         bounded(tensor.dims)
@@ -219,7 +224,10 @@ class OnnxModule(nn.Module):
             return
         with mode:
             values.update((n, torch.empty_like(y)) for n, y in zip(node.output, results, strict=False))
-        self.steps.append((op, operands, list(node.output)))
+        own = clean_name((node.name or node.op_type).strip("/").removeprefix("node_"))
+        name = self.names.fresh(c_identifier(f"node_{own}"))
+        self.add_module(name, FileOperator(partial(OPERATORS[op.kind], op)))
+        self.steps.append((name, operands, list(node.output)))
 
     def _operator(self, node: Any, attributes: dict[str, Any], operands: list[str]) -> Operator:
         constants = tuple(self.constants.get(n) for n in operands)
@@ -268,13 +276,13 @@ class OnnxModule(nn.Module):
                 return torch.tensor(op.get(name), dtype=dtype)
         return self._tensor(op.get("value"))
 
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def _compute(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Computes the outputs in the file's order."""
         values: dict[str, Any] = {"": None}
         values.update((name, getattr(self, own)) for name, own in self.buffer_names.items())
         values.update(zip(self.input_shapes, inputs, strict=True))
-        for op, operands, outputs in self.steps:
-            results = OPERATORS[op.kind](op, *(values[n] for n in operands))
+        for name, operands, outputs in self.steps:
+            results = self.get_submodule(name)(*(values[n] for n in operands))
             values.update(zip(outputs, results if isinstance(results, tuple) else (results,), strict=False))
         return tuple(values[n] for n in self.output_names)
 
