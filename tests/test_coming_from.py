@@ -86,6 +86,7 @@ class Reader(tutorials.Reader):
         return 0, said.getvalue()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.qemu
 @pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}")
@@ -132,9 +133,14 @@ def test_a_page_has_its_parts(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_in_tables_can_be_typed(page: Path) -> None:
-    """Commands in tables, and those that need a board, which are in blocks without a language."""
+    """Commands with their options in tables; those that need a board are in blocks that tests/test_docs.py checks."""
     group = typer.main.get_command(app)
-    lines = re.findall(r"`(pillion [^`]+)`", page.read_text("utf-8"))
+    text = page.read_text("utf-8")
+    commands = group.commands.values()  # type: ignore[attr-defined]  # a group
+    known = {option for command in commands for parameter in command.params for option in parameter.opts}
+    ours = " ".join(line.split(" | ")[-1] for line in text.splitlines() if line.startswith("|"))
+    assert {option for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)} <= known
+    lines = re.findall(r"`(pillion [^`]+)`", text)
     assert lines
     for line in lines:
         command, *words = words_of(line)
