@@ -42,10 +42,16 @@ open(sys.argv[2], 'wb').write(tf.lite.TFLiteConverter.from_saved_model(sys.argv[
 and compile {stem}.tflite with --quantize --calibrate DATA"""
 ONNX_QUANTIZE = b'"\x0eQuantizeLinear'
 """The kind of a quantize node as a field of a serialized message, which no name of a tensor looks like."""
+_C_ARRAY = """python -c "import re, sys
+digits = re.findall('0x([0-9a-fA-F]+)', open(sys.argv[1]).read())
+open(sys.argv[2], 'wb').write(bytes(int(byte, 16) for byte in digits))" {model} {stem}.tflite
+and compile {stem}.tflite"""
 OTHER_FORMS = {
     ".plm": "images hold no graph: name the model; `pillion show`, `run`, `verify` and `report` take images",
     **dict.fromkeys((".h5", ".keras"), _KERAS),
+    **dict.fromkeys((".c", ".cc", ".cpp", ".h"), _C_ARRAY),
     ".pb": _SAVED_MODEL,
+    ".zip": "unpack it, and name the .tflite, .onnx or .pt2 file inside, or the folder of a SavedModel",
 }
 """Advice for model formats that Pillion does not read, by suffix."""
 

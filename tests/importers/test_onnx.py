@@ -83,6 +83,24 @@ def test_quantize_nodes_keep_their_numbers(tmp_path: Path, dtype: type) -> None:
     assert np.abs(found - expected).max() <= 0.0401  # one step
 
 
+def test_names_are_those_of_the_file(tmp_path: Path) -> None:
+    names = ["/0/Conv", "", "training.0", "0_Conv", "node_" + "long" * 500]
+    values = ["x", *"abcd", "y"]
+    nodes = [
+        helper.make_node("Sigmoid", values[i : i + 1], values[i + 1 : i + 2], name=name)
+        for i, name in enumerate(names)
+    ]
+    path = saved(tmp_path / "net.onnx", nodes, {})
+    module, inputs = load_onnx(path)
+    found = [name for name, _ in module.named_children()]
+    assert found[:3] == ["operator_0_0_Conv", "operator_1_Sigmoid", "operator_2_training_0"]
+    assert len({*found}) == 5
+    assert max(map(len, found)) < 1100
+    graph = pillion.compile(path, target="cortex-m55", calibrate=[inputs]).graph
+    assert [value.name for value in graph.inputs] == ["x"]
+    assert {op.source for op in graph.ops} <= {"", *(f"net.onnx:{i} {name}" for i, name in enumerate(found))}
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a free dimension": ({"shape": ("batch", 3, "rows", 11)}, "--input-size 96, with your sizes"),
     "free dimensions": ({"shape": (1, 3, "rows", None)}, "free dimensions rows, axis 3"),

@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 import json
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,11 +169,26 @@ def test_files_of_other_kinds_are_told_what_to_do(tmp_path: Path) -> None:
     assert refusal(tmp_path / "broken.pt").here == "it does not begin as such a file does"
 
 
-@pytest.mark.parametrize(("name", "words"), [("m.h5", "from_keras_model")])
+@pytest.mark.parametrize(("name", "words"), [("m.h5", "from_keras_model"), ("m.zip", "unpack")])
 def test_models_of_other_frameworks_are_told_what_to_do(name: str, words: str) -> None:
     with pytest.raises(PillionError, match="does not name a model") as caught:
         check_named(name)
     assert words in caught.value.help
+
+
+@pytest.mark.parametrize(
+    "text", ["unsigned char m[] = {{ {} }};\nunsigned int m_len = {};", "const m[]={{{},}}; // {}"]
+)
+def test_the_command_for_c_arrays_gives_the_file(text: str, tmp_path: Path) -> None:
+    whole = bytes(range(256)) + b"TFL3"
+    array = tmp_path / "the model.cc"
+    array.write_text(text.format(",".join(f"0x{byte:02x}" for byte in whole), len(whole)))
+    with pytest.raises(PillionError, match="does not name a model") as caught:
+        check_named(str(array))
+    command, last = caught.value.help.rsplit("\n", 1)
+    assert last == "and compile 'the model.tflite'"
+    subprocess.run(["sh", "-c", command.replace("python", sys.executable, 1)], cwd=tmp_path, check=True)
+    assert (tmp_path / "the model.tflite").read_bytes() == whole
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz"])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +19,7 @@ from pillion.importers.tflite_float import elementwise, layers, op_functions, re
 from pillion.importers.tflite_float.elementwise import TORCH
 from pillion.importers.tflite_float.reader import FloatReader
 from pillion.importers.tflite_float.readings import FloatCall, Reading, as_tensor
-from pillion.importers.torch.file_operators import operator_module_name
-from pillion.ir.graph import UniqueNames, c_identifier
+from pillion.importers.torch.file_operators import named_inputs, operator_module_name
 from pillion.ir.size_limits import LARGEST
 from pillion.ir.types import DType, Value, constant_value
 from pillion.schemas import tflite
@@ -78,7 +76,7 @@ class FloatModule(nn.Module):
         if not self.outputs or any(v.is_constant for v in (*self.inputs, *self.outputs)):
             raise MalformedError("inputs and outputs of a model are no constants, and there is an output")
         self._drop_unread()
-        self.forward = self._named_forward()
+        self.forward = named_inputs(self._compute, (v.name for v in self.inputs))
 
     def _add_operator(self, number: int, call: ReadOperator) -> None:
         made = read_operator(call)
@@ -115,21 +113,12 @@ class FloatModule(nn.Module):
         if missing is not None:
             raise MalformedError(f"`{missing.name}` is read before anything makes it")
 
-    def _named_forward(self) -> Any:
-        """Returns the forward function whose inputs have the file's names."""
-        fresh = UniqueNames()
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter(fresh.fresh(c_identifier(v.name)), kind) for v in self.inputs]
-
-        def forward(*given: Tensor) -> Any:
-            known: dict[Value, Tensor] = dict(zip(self.inputs, given, strict=True))
-            for step in self.steps:
-                known.update(zip(step.results, self.run(step, known), strict=True))
-            outputs = tuple(known[v] for v in self.outputs)
-            return outputs[0] if len(outputs) == 1 else outputs
-
-        forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect looks for it
-        return forward
+    def _compute(self, *given: Tensor) -> Any:
+        known: dict[Value, Tensor] = dict(zip(self.inputs, given, strict=True))
+        for step in self.steps:
+            known.update(zip(step.results, self.run(step, known), strict=True))
+        outputs = tuple(known[v] for v in self.outputs)
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def run(self, step: FloatStep, known: Mapping[Value, Tensor]) -> tuple[Tensor, ...]:
         """Returns the results of one operator."""

@@ -1,25 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that were read from files: the source line of each node is the number of its operator in the file."""
+"""Modules that were read from files: inputs have the file's names, and the source line of a node is the number of its operator."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from pillion.importers.torch.export import export
-from pillion.ir.graph import c_identifier, clean_name
+from pillion.ir.graph import UniqueNames, c_identifier, clean_name
 
 PREFIX = "operator_"
-"""The prefix of the operators' module names, before number and kind."""
+"""The prefix of the operators' module names, before number and name."""
 _NUMBER = re.compile(rf"{PREFIX}(\d+)_(\w+)")
 
 
-def operator_module_name(number: int, kind: str) -> str:
+def operator_module_name(number: int, name: str) -> str:
     """Returns the module name of an operator of a file."""
-    return f"{PREFIX}{number}_{c_identifier(kind)}"
+    return c_identifier(clean_name(f"{PREFIX}{number}_{name}"))
+
+
+def named_inputs(compute: Callable[..., Any], names: Iterable[str]) -> Callable[..., Any]:
+    """Returns a function that calls `compute`, with arguments of a file's names: torch.export names the inputs by them."""
+    fresh, kind = UniqueNames(), inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(fresh.fresh(c_identifier(name)), kind) for name in names]
+
+    def forward(*given: Tensor) -> Any:
+        return compute(*given)
+
+    forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect looks for it
+    return forward
 
 
 def export_file_module(module: nn.Module, inputs: tuple[Tensor, ...], file: str) -> ExportedProgram:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from pillion.errors import PillionError
-from pillion.importers.torch.file_operators import operator_module_name
+from pillion.importers.torch.file_operators import named_inputs, operator_module_name
 from pillion.importers.torch.onnx.operator import (
     MOST_ELEMENTS,
     Operator,
@@ -64,7 +64,7 @@ class OnnxModule(nn.Module):
         self.names: list[str] = []
         for number, node in enumerate(reader.nodes(graph)):
             if (made := reader.read(node)) is not None:
-                self.names.append(operator_module_name(number, node.op_type))
+                self.names.append(operator_module_name(number, node.name.strip("/") or node.op_type))
                 self.add_module(self.names[-1], made)
         if missing := set(self.output_names) - set(reader.values) - set(reader.constants):
             raise UnreadableOperator(f"output `{min(missing)[:80]}` is computed by no operator that is read")
@@ -72,11 +72,12 @@ class OnnxModule(nn.Module):
         self.buffer_names = {n: f"constant_{i}" for i, n in enumerate(sorted(needed & set(reader.constants)))}
         for name, own in self.buffer_names.items():
             self.register_buffer(own, reader.constants[name])
+        self.forward = named_inputs(self._compute, self.inputs)
 
     def _steps(self) -> list[FileOperator]:
         return [self.get_submodule(name) for name in self.names]  # type: ignore[misc]  # added above
 
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+    def _compute(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Computes the outputs in the file's order."""
         values: dict[str, Any] = {name: getattr(self, own) for name, own in self.buffer_names.items()}
         values.update(zip(self.inputs, inputs, strict=True))
@@ -172,7 +173,7 @@ class _Reader:
                 results: Any = op.constants[0].to(torch.float32) * op.constants[1]  # type: ignore[union-attr,operator]
                 return self._keep(node, op, (results,))
             if prepare := PREPARED.get(op.kind):
-                op = self._prepared(op, prepare(op, operands[0]))
+                op = self._prepared(op, prepare(op, operands[0]))  # type: ignore[arg-type]  # each has a first operand
                 operands = [self._operand(name) for name in op.names]
             depends = any(isinstance(x, FakeTensor) for x in operands)
             with self.mode, torch.no_grad():

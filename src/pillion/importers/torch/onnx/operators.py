@@ -164,7 +164,7 @@ def _group_norm(op: Operator, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return F.group_norm(x, op.get("num_groups"), w, b, op.get("epsilon", 1e-5))
 
 
-def _clip(op: Operator, x: Tensor, *bounds: Tensor | None) -> Tensor:
+def _clip(op: Operator, x: Tensor, *bounds: Any) -> Tensor:
     for at, (name, bound) in enumerate((("min", torch.maximum), ("max", torch.minimum)), 1):
         if op.has(at) and op.lists[at] is None:
             x = bound(x, bounds[at - 1])
@@ -211,7 +211,7 @@ def _tile(op: Operator, x: Tensor, *_: Any) -> Tensor:
 
 def _expand(op: Operator, x: Tensor, *_: Any) -> Tensor:
     shape = bounded(op.known(1, "shape"))
-    return x.expand(torch.broadcast_shapes(x.shape, shape))
+    return x.expand(torch.broadcast_shapes(x.shape, shape))  # type: ignore[no-untyped-call]
 
 
 CAST_TYPES = {

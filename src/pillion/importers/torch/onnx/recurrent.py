@@ -44,7 +44,7 @@ def recurrent_operands(op: Operator, x: Tensor) -> list[str | Tensor]:
     own: list[str | Tensor] = [op.names[0]]
     own += [op.names[i] if op.has(i) else "" for i in (_FIRST, _FIRST_CELL)]
     for d in range(directions):
-        for part in (w[d], r[d], *bias[d].split(rows)):
+        for part in (w[d], r[d], bias[d, :rows], bias[d, rows:]):
             own.append(part.reshape(len(cell.gates), size, -1)[list(cell.gates)].reshape(part.shape))
     return own
 

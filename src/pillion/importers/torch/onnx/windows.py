@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -146,13 +147,11 @@ def _resized(op: Operator, x: Tensor, sizes: list[int] | None, scales: list[floa
     op.require("keep_aspect_ratio_policy", "stretch")
     axes = op.get("axes", list(range(x.ndim)))
     full = list(x.shape)
-    for axis, size, scale in zip(
-        axes, sizes or [None] * len(axes), scales or [None] * len(axes), strict=True
-    ):
-        wanted = size if size is not None else full[axis] * (1.0 if scale is None else scale)
-        if wanted != int(wanted):
-            raise UnreadableOperator(f"{full[axis]} times {scale} is no whole number")
-        full[axis] = int(wanted)
+    wanted: list[Any] = sizes or [full[a] * s for a, s in zip(axes, scales or [1.0] * len(axes), strict=True)]
+    for axis, size in zip(axes, wanted, strict=True):
+        if size != int(size):
+            raise UnreadableOperator(f"{full[axis]} becomes {size}, no whole number")
+        full[axis] = int(size)
     bounded(full)
     if x.ndim != 4 or list(x.shape[:2]) != full[:2]:
         raise UnreadableOperator("it resizes other axes than the last two of four")
