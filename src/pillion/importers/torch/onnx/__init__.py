@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from pillion.errors import PillionError
 from pillion.importers.torch.export import quiet_torch
 from pillion.importers.torch.onnx.file_module import OWN_TYPES, OnnxModule
-from pillion.importers.torch.onnx.operator import MOST_ELEMENTS, UnreadableOperator
 from pillion.importers.torch.onnx.operators import OPERATORS
+from pillion.importers.torch.onnx.reading import MOST_ELEMENTS, UnreadableOperator
 
 OPSETS = range(7, 29)
 """Versions of the operator set that are read."""

@@ -14,14 +14,14 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from pillion.errors import PillionError
 from pillion.importers.torch.file_operators import named_inputs, operator_module_name
-from pillion.importers.torch.onnx.operator import (
+from pillion.importers.torch.onnx.operators import OPERATORS, PREPARED
+from pillion.importers.torch.onnx.reading import (
     MOST_ELEMENTS,
     Operator,
     UnreadableOperator,
     bounded,
     small_lists,
 )
-from pillion.importers.torch.onnx.operators import OPERATORS, PREPARED
 
 OWN_TYPES = ("Constant", "ConstantOfShape")
 """Operators whose results have a type that an attribute names."""

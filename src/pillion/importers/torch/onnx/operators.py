@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pillion.importers.torch.onnx import windows
-from pillion.importers.torch.onnx.operator import Operator, UnreadableOperator, bounded
+from pillion.importers.torch.onnx.reading import Operator, UnreadableOperator, bounded
 from pillion.importers.torch.onnx.recurrent import CELLS, recurrent, recurrent_operands
 from pillion.importers.torch.quantize.quantized_program import PER_CHANNEL, PER_TENSOR
 

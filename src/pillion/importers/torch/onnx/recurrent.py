@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pillion.importers.torch.onnx.operator import Operator, UnreadableOperator
+from pillion.importers.torch.onnx.reading import Operator, UnreadableOperator
 
 
 @dataclass(frozen=True)

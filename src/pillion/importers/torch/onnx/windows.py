@@ -10,7 +10,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from pillion.importers.torch.onnx.operator import Operator, UnreadableOperator, bounded
+from pillion.importers.torch.onnx.reading import Operator, UnreadableOperator, bounded
 
 
 def _split_padding(total: int, mode: str) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def _by_rank(name: str, rank: int) -> Callable[..., Tensor]:
 
 
 def conv(op: Operator, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Computes `Conv`."""
+    """Computes a `Conv`, padded as its attributes say."""
     n = w.ndim - 2
     op.require("kernel_shape", list(w.shape[2:]))
     dilations = op.get("dilations", [1] * n)
@@ -59,7 +59,7 @@ def conv(op: Operator, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tens
 
 
 def conv_transpose(op: Operator, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Computes `ConvTranspose`. Where the two sides are cut differently, the whole result is cut."""
+    """Computes a `ConvTranspose`. Where the two sides are cut differently, the whole result is cut."""
     n, mode = w.ndim - 2, op.get("auto_pad", "NOTSET")
     op.require("kernel_shape", list(w.shape[2:]))
     strides, dilations = op.get("strides", [1] * n), op.get("dilations", [1] * n)
@@ -84,7 +84,7 @@ def conv_transpose(op: Operator, x: Tensor, w: Tensor, bias: Tensor | None = Non
 
 
 def max_pool(op: Operator, x: Tensor) -> Tensor:
-    """Computes `MaxPool`."""
+    """Computes a `MaxPool`, padded as its attributes say."""
     kernel = op.get("kernel_shape")
     n = len(kernel)
     if op.outputs > 1:
@@ -97,7 +97,7 @@ def max_pool(op: Operator, x: Tensor) -> Tensor:
 
 
 def average_pool(op: Operator, x: Tensor) -> Tensor:
-    """Computes `AveragePool`."""
+    """Computes an `AveragePool`, padded as its attributes say."""
     kernel = op.get("kernel_shape")
     n, counts, ceil = len(kernel), bool(op.get("count_include_pad", 0)), bool(op.get("ceil_mode", 0))
     op.require("dilations", [1] * n)
@@ -109,7 +109,7 @@ def average_pool(op: Operator, x: Tensor) -> Tensor:
 
 
 def local_response(op: Operator, x: Tensor) -> Tensor:
-    """Computes `LRN`."""
+    """Computes an `LRN`, whose size is odd."""
     size = op.get("size")
     if size % 2 == 0:
         raise UnreadableOperator(f"its size {size} is even")
@@ -117,7 +117,7 @@ def local_response(op: Operator, x: Tensor) -> Tensor:
 
 
 def resize(op: Operator, x: Tensor, *_: Tensor | None) -> Tensor:
-    """Computes `Resize` of images, and `Upsample`."""
+    """Computes a `Resize` of images, or an `Upsample`."""
     is_upsample = op.kind == "Upsample"
     mode = op.get("mode", "nearest")
     where = op.get("coordinate_transformation_mode", "asymmetric" if is_upsample else "half_pixel")
