@@ -17,7 +17,7 @@
 #define RECEIVED REGISTER(UART + 0x518u)
 #define SENT REGISTER(UART + 0x51cu)
 #define BAUD REGISTER(UART + 0x524u)
-#define BAUD_115200 0x01d60000u
+#define BAUD_115200 0x01d7e000u
 
 const board_facts board = {"nRF52840", 64000000u, 64000000u, 0, NULL};
 
