@@ -14,7 +14,7 @@ from pillion.ir.flash_choice import FlashChoice, FlashSize
 from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import CostBound, FloatRuns, MetricChange, PlanCost, PrecisionChoice, Pricing
 from pillion.ir.types import Array, Value
-from pillion.ops import Dequantize, Requantize, Segment
+from pillion.ops import Dequantize, Requantize, Segment, flatten_ops
 from pillion.ops.movement import Movement
 from pillion.program import Program
 from pillion.run.float_interface import FloatModel, graph_inputs, imported_name
@@ -88,7 +88,12 @@ def within_flash(
     judged = []
     for tensors in map(floats, samples):
         judged.append(FlashSample(graph_inputs(graph, tensors), _known_outputs(graph, tensors)))
-    on_core = {v.name for op in place(graph).graph.ops if not isinstance(op, Segment) for v in op.results}
+    on_core = {
+        v.name
+        for op in flatten_ops(place(graph).graph.ops)
+        if not isinstance(op, Segment)
+        for v in op.results
+    }
 
     def flash_of(tried: Graph) -> FlashSize:
         return place(tried).within(options.memory_budget).flash

@@ -5,7 +5,7 @@ Damage is measured on samples, and rounding is compensated for (`passes.four_bit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log10
 
@@ -17,6 +17,7 @@ from pillion.ir.flash_choice import FlashChoice, FlashSize
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
+from pillion.ops.scan import Scan
 from pillion.passes.four_bit_weights import Layer, SumsOfInputs, may_have_4_bits, with_4_bits
 
 RANKING = 2
@@ -51,7 +52,14 @@ class FlashSearch:
         self.judging = samples[HELD_BACK - 1 :: HELD_BACK] or samples
         others = [s for number, s in enumerate(samples, start=1) if number % HELD_BACK]
         self.calibrating = others if len(samples) >= HELD_BACK else samples
-        self.candidates: list[Layer] = [op for op in graph.ops if may_have_4_bits(op) and takes(op)]
+        self.holders: dict[Layer, Op] = {
+            layer: op
+            for op in graph.ops
+            for layer in _layers_in(op)
+            if may_have_4_bits(layer) and takes(layer)
+        }
+        """The ops of the graph that are layers, or loops with layers."""
+        self.candidates = list(self.holders)
 
     @cached_property
     def values(self) -> list[Values]:
@@ -102,14 +110,14 @@ class FlashSearch:
 
     def _damage(self, op: Layer) -> float:
         """Returns the noise of all outputs over their signal if one layer has 4 bits."""
-        sums = SumsOfInputs(op)
+        holder, sums = self.holders[op], SumsOfInputs(op)
         for values in self.values[:RANKING]:
-            sums.add(values[op.x])
-        coarse = with_4_bits(op, sums)
+            sums.add(_operand(op, holder, values, self.graph))
+        coarse = _with_layer(holder, op, with_4_bits(op, sums))
         signal, noise = 0.0, 0.0
         for values in self.values[:RANKING]:
             changed = _results(coarse, values, self.graph)
-            for later in self.graph.ops[self.graph.ops.index(op) + 1 :]:
+            for later in self.graph.ops[self.graph.ops.index(holder) + 1 :]:
                 if any(v in changed for v in later.operands):
                     changed |= _results(later, {**values, **changed}, self.graph)
             for y in self.graph.outputs:
@@ -120,17 +128,21 @@ class FlashSearch:
 
     def converted(self, chosen: Sequence[Layer]) -> Graph:
         """Returns the graph with 4 bits in these layers, each rounded for the inputs that the layers before it make."""
-        wanted, ops = set(chosen), list[Op]()
+        wanted, ops, done = set[Op](chosen), list[Op](), 0
         given = [dict(self.graph.given(sample.inputs)) for sample in self.calibrating]
         with stage("rounding to 4 bits", len(chosen)) as advance:
             for op in self.graph.ops:
                 made: Op = op
-                if op in wanted and may_have_4_bits(op):
-                    sums = SumsOfInputs(op)
+                for layer in [one for one in _layers_in(op) if one in wanted]:
+                    assert may_have_4_bits(layer)
+                    sums = SumsOfInputs(layer)
                     for values, exact in zip(given, self.values, strict=True):
-                        sums.add(values[op.x], exact[op.x])
-                    made = with_4_bits(op, sums)
-                    advance(sum(v.dtype.bits == 4 for o in ops for v in o.operands) + 1, len(chosen))
+                        sums.add(
+                            _operand(layer, made, values, self.graph), _operand(layer, op, exact, self.graph)
+                        )
+                    made = _with_layer(made, layer, with_4_bits(layer, sums))
+                    done += 1
+                    advance(done, len(chosen))
                 for values in given:
                     values |= _results(made, values, self.graph)
                 ops.append(made)
@@ -153,7 +165,7 @@ class FlashSearch:
     def _too_small(self, limit: int, before: FlashSize, reached: FlashSize) -> PillionError:
         return PillionError(
             f"`{self.graph.name}` does not fit {limit} bytes of flash",
-            rule="--max-flash is at least code and constants with weights of 4 bits in all layers that may have them: convolutions and fully connected layers on the core",
+            rule="--max-flash is at least code and constants with weights of 4 bits in all layers that may have them: convolutions and fully connected layers on the core, gates of recurrent layers included",
             here=f"{before} with 8 bits, {reached} with 4 bits in all {len(self.candidates)} layers",
             help=f"--max-flash {min(before.bytes, reached.bytes)}, --optimize size for less code, or a smaller model",
         )
@@ -164,8 +176,32 @@ def _saved_bytes(op: Layer) -> int:
     return max(op.weights.type.elements // 2, 1)
 
 
+def _layers_in(op: Op) -> Sequence[Op]:
+    """Returns an op, or the ops of a loop's step."""
+    return op.body.ops if isinstance(op, Scan) else (op,)
+
+
+def _operand(layer: Layer, holder: Op, values: Mapping[Value, Array], graph: Graph) -> Array:
+    """Returns what a layer reads; in a loop, in all steps."""
+    if not isinstance(holder, Scan):
+        return values[layer.x]
+    steps = holder.step_values(graph.arithmetic, *_operands(holder, values))
+    return np.concatenate([step[layer.x] for step in steps])
+
+
+def _with_layer(holder: Op, old: Layer, new: Layer) -> Op:
+    """Returns an op with another layer, which may be the op itself."""
+    if not isinstance(holder, Scan):
+        return new
+    ops = tuple(new if op is old else op for op in holder.body.ops)
+    return replace(holder, body=holder.body.replace(ops=ops))
+
+
+def _operands(op: Op, values: Mapping[Value, Array]) -> list[Array]:
+    return [v.constant if v.is_constant else values[v] for v in op.operands]
+
+
 def _results(op: Op, values: Mapping[Value, Array], graph: Graph) -> Values:
-    operands = [v.constant if v.is_constant else values[v] for v in op.operands]
-    result = op.reference(graph.arithmetic, *operands)
+    result = op.reference(graph.arithmetic, *_operands(op, values))
     results = result if isinstance(result, tuple) else (result,)
     return dict(zip(op.results, map(np.asarray, results), strict=True))

@@ -30,6 +30,7 @@ class Scan(Op):
     from their ends."""
 
     is_identity = False
+    takes_int16 = True
 
     sequences: tuple[Value, ...] = operand()
     initial: tuple[Value, ...] = operand()
@@ -131,18 +132,24 @@ class Scan(Op):
         return self.count * self.body.macs
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> tuple[Array, ...]:  # type: ignore[override]  # several results
+        rows: list[list[Array]] = []
+        for values in self.step_values(arithmetic, *operands):
+            rows.append([values[v] for v in self.made])
+            state = [values[v] for v in self.next]
+        in_place = rows[::-1] if self.reverse else rows
+        stacked = [np.stack(column) for column in zip(*in_place, strict=True)]
+        return (*stacked, *state)
+
+    def step_values(self, arithmetic: Arithmetic, *operands: Array) -> Iterator[dict[Value, Array]]:
+        """Yields all values of each step, in running order."""
         body = self.body.replace(arithmetic=arithmetic)
         sequences = operands[: len(self.sequences)]
         state = operands[len(sequences) : len(sequences) + len(self.initial)]
         same = operands[len(sequences) + len(self.initial) :]
-        rows: list[tuple[Array, ...]] = []
         for at in self.order:
-            results = body.reference(*(x[at] for x in sequences), *state, *same)
-            rows.append(results[: len(self.stacked)])
-            state = results[len(self.stacked) :]
-        in_place = rows[::-1] if self.reverse else rows
-        stacked = [np.stack(column) for column in zip(*in_place, strict=True)]
-        return (*stacked, *state)
+            values = body.reference_values(*(x[at] for x in sequences), *state, *same)
+            yield values
+            state = tuple(values[v] for v in self.next)
 
     @property
     def order(self) -> range:

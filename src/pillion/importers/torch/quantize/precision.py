@@ -30,10 +30,9 @@ from pillion.importers.torch.train.trained_ranges import (
     SharedBatchRangeObserver,
 )
 from pillion.ir.types import DType, PerTensor
-from pillion.ops import ALL_OPS, Function, Softmax
+from pillion.ops import KINDS, Function, Softmax
 from pillion.ops.softmax16 import OUTPUT_16
 
-OPS = {op.kind: op for op in ALL_OPS}
 JUMPS = frozenset(
     [
         "ceil",
@@ -142,7 +141,7 @@ def _has_form(node: Node) -> bool:
         return True
     if node.target in NORMS:
         return accepts_int16(node)
-    op = OPS.get(_kind(node))  # loops have no op of their own
+    op = KINDS.get(_kind(node))
     if op is None or not op.takes_int16:
         return False
     return function_of(node) is not Function.TABLE or JUMPS.isdisjoint(operators_in(node))
@@ -257,9 +256,10 @@ class Widening:
             and (is_chosen[c.result] or any(is_chosen.get(operand, False) for operand in c.operands))
             for c in computations
         }
-        for result, chosen in is_chosen.items():
-            if chosen:
-                result.target = self.fine_module(self.observers[result])
+        calls = calls_of_observers(self.prepared)
+        for observer in {self.observers[result]: None for result, chosen in is_chosen.items() if chosen}:
+            for call in calls[observer]:  # also of constants, such as the first states of loops
+                call.target = self.fine_module(observer)
         for computation in computations:
             self.connect(computation, is_chosen, is_wide[computation.result])
         add_bias_headroom(self.prepared)

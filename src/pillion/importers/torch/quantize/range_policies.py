@@ -161,7 +161,7 @@ FORMATS = (
         "states of loops that add smaller changes",
         "are int16, with the changes",
         "rounding would accumulate: 23.4 to 44.6 dB after 40 steps",
-        lambda c: use_int16_states(c.prepared, c.constraints),
+        lambda c: use_int16_states(c.prepared, c.constraints) if "*" not in c.int16 else None,
     ),
     RangePolicy(
         "int16 buffers",
