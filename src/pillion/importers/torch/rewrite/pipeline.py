@@ -27,6 +27,7 @@ from pillion.importers.torch.rewrite.decompose import decompose, decompose_late
 from pillion.importers.torch.rewrite.fold_stores import fold_constant_stores, lower_fill_like
 from pillion.importers.torch.rewrite.forward_slices import forward_slices
 from pillion.importers.torch.rewrite.functionalize import functionalize, remove_identities
+from pillion.importers.torch.rewrite.fuse_byte_functions import fuse_byte_functions
 from pillion.importers.torch.rewrite.fuse_log_mels import fuse_log_mels
 from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_expressions
 from pillion.importers.torch.rewrite.inline_subgraphs import inline_subgraphs
@@ -58,6 +59,7 @@ def rewrite_for_quantization(
     fold_constant_stores(module)
     functionalize(module, training=training)
     remove_identities(module, training=training)
+    fuse_byte_functions(module)
     lower_norms(module)
     drop_expansions(module)
     shrink_operands(module)
