@@ -40,6 +40,9 @@ from pillion.ops.conv import Convolution
 from pillion.ops.elementwise import requantize_by_adding_zero
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
+UINT8_TO_INT8 = 128
+"""What zero points of uint8 have more than those of int8."""
+
 
 def convert_to_integer(graph: Graph) -> Graph:
     """Turns dequantize → op → quantize into the integer op; a clamp in between becomes the bounds of its result."""
@@ -181,6 +184,9 @@ class _IntegerConversion:
         parameters."""
         if value.type.quant == quant and (dtype is not DType.INT16 or value.dtype is dtype):
             return value
+        if value.dtype is DType.UINT8 and dtype is DType.INT16:
+            byte = PerTensor(value.scale, value.zero_point - UINT8_TO_INT8)
+            value = self.requantize_value(value, byte, source)
         made_type = TensorType(value.shape, dtype, quant)  # type: ignore[arg-type]  # per tensor, as all activations
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
         requantize: Op = Requantize(x=value, y=y, to=dtype, source=source)

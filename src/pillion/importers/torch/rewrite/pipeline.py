@@ -37,6 +37,7 @@ from pillion.importers.torch.rewrite.lower_indexing import lower_indices
 from pillion.importers.torch.rewrite.mask_rows import lower_masks
 from pillion.importers.torch.rewrite.norm_calls import lower_norms
 from pillion.importers.torch.rewrite.normalize_embeddings import normalize_embeddings
+from pillion.importers.torch.rewrite.pixel_scaling import merge_pixel_scalings
 from pillion.importers.torch.rewrite.recurrent import shrink_operands
 from pillion.importers.torch.rewrite.reroll import reroll_loops
 from pillion.importers.torch.rewrite.synonyms import drop_expansions, merge_moves, replace_synonyms
@@ -91,6 +92,7 @@ def rewrite_for_quantization(
     lower_masks(module, training=training)
     use_linear(module, training=training)
     canonicalize_layer_constants(module, training=training)
+    merge_pixel_scalings(module, training=training)
     if training:
         make_trainable(module)
     else:
