@@ -140,7 +140,8 @@ class RgbToGray(nn.Module):
 
 
 class Crop(nn.Module):
-    """Cuts out `height` rows and `width` columns, in the middle unless `top` and `left` say where they begin."""
+    """Cuts out `height` rows and `width` columns, in the middle unless `top` and `left` say where they begin.
+    Half a pixel is rounded to an even one, as torchvision does."""
 
     def __init__(self, height: int, width: int, top: int | None = None, left: int | None = None) -> None:
         super().__init__()
@@ -155,7 +156,7 @@ class Crop(nn.Module):
     def forward(self, picture: Tensor) -> Tensor:
         """Returns the part [batch, channels, height, width] of a picture."""
         for axis, size, first in zip((2, 3), self.sizes, self.places, strict=True):
-            start = (picture.shape[axis] - size) // 2 if first is None else first
+            start = round((picture.shape[axis] - size) / 2) if first is None else first
             inside = start >= 0 and start + size <= picture.shape[axis]
             require(inside, self, "the part lies inside the picture", f"{size} of {list(picture.shape)}")
             picture = picture.narrow(axis, start, size)
