@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "importers.tflite": FLOOR | FILES | {"schemas", "codecs"},
     "importers.tflite_float": FLOOR | {"schemas", "codecs", "importers.tflite", "importers.torch"},
     "importers.pte": FLOOR | FILES | {"schemas", "codecs", "importers.tflite"},
-    "importers.torch": FLOOR | FILES | {"zoo", "model_names", "data"},
+    "importers.torch": FLOOR | FILES | {"zoo", "model_names", "data", "modules"},
     "partition": FLOOR | {"devices"},
     "targets": GROUND | {"devices", "ir"},
     "emitters": GROUND,

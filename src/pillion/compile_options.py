@@ -52,6 +52,14 @@ class Loading(Checked):
         ),
     ] = None
     trust_pickle: Annotated[bool, Option("Execute code in a .pt2, if you trust its maker.")] = False
+    preprocess: Annotated[
+        Any,
+        Option(
+            "Steps from the camera's bytes to the model: file.py:transform.",
+            "FILE.PY:NAME",
+            typed=Optional[str],
+        ),
+    ] = None
     input_size: Annotated[
         int | str | tuple[int, int] | None,
         Option("Height and width: 96 or 96x128 (zoo; free ones of an .onnx).", "SIZE"),

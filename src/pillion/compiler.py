@@ -178,6 +178,7 @@ def compile_with(
         "weights": loading.weights,
         "input_size": loading.size,
         "trust_pickle": loading.trust_pickle or None,
+        "preprocess": loading.preprocess,
         "io_layout": "nhwc" if options.io.layout == "nhwc" else None,
     }
     has_data = quantize.calibrate is not None or example_inputs is not None
@@ -219,6 +220,7 @@ def compile_with(
             input_size=loading.size,
             weights=loading.weights,
             trust_pickle=loading.trust_pickle,
+            preprocess=loading.preprocess,
             **quantizing,
         )
     if read is not None:

@@ -175,3 +175,29 @@ def test_what_cannot_be_compared_is_refused(pillion: Call, project: Path, data: 
         pillion("compare", tmp_path / "n.pte", "-d", data, "--float", NET, "-o", tmp_path / "file" / "x.svg"),
         "cannot be written",
     )
+
+
+def test_a_camera_stands_before_the_model(pillion: Call, tmp_path: Path) -> None:
+    camera = Path(__file__).with_name("camera.py")
+    steps = ("--preprocess", f"{camera}:camera")
+    for name in ("0", "3"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(3):
+            pixels = RNG.integers(0, 255, (12, 9, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
+    images = tmp_path / "images"
+    answer = pillion("eval", NET, *TARGET, *steps, "--calibrate", images, "-d", images, "--json")
+    assert answer.facts["same_answer_as_float"] >= 0.8
+    assert answer.facts["samples"] == 6
+    answer = pillion(
+        "compile", "-m", NET, *TARGET, *steps, "-q", "--calibrate", images, "-o", tmp_path / "fw"
+    )
+    assert answer.code == 0, answer.err
+    (picture,) = json.loads((tmp_path / "fw" / "manifest.json").read_text())["inputs"]
+    assert (picture["dtype"], picture["shape"]) == ("uint8", [1, 3, 12, 9])
+    for spec, words in (
+        (f"{camera}:number", "camera.py has no function"),
+        (camera, "names a module, a function"),
+    ):
+        output = ("-q", "-o", tmp_path / "none")
+        refused(pillion("compile", "-m", NET, *TARGET, "--preprocess", spec, *output), words)

@@ -187,7 +187,8 @@ def suppressed(boxes: Tensor, scores: Tensor, most: int, overlap: float, least: 
 @needs_cc
 def test_the_page_has_every_module_and_its_example_runs() -> None:
     page = PAGE.read_text()
-    assert set(re.findall(r"^\| `(\w+)\(", page, re.MULTILINE)) == set(pillion.modules.__all__)
+    both = page + (PAGE.parent / "pictures.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)\(", both, re.MULTILINE)) == set(pillion.modules.__all__)
     torch.manual_seed(6)
     frames = [torch.randn(1, 3, 4) for _ in range(20)]
     names: dict[str, Any] = {

@@ -93,7 +93,7 @@ class NamedProgramOptions:
 
         silence_loggers()
         source = self.request.options.loading
-        more: dict[str, Any] = {"trust_pickle": source.trust_pickle}
+        more: dict[str, Any] = {"trust_pickle": source.trust_pickle, "preprocess": source.preprocess}
         if suffix_of(spec) not in (".pt2", ".onnx"):
             more["weights"] = source.weights
             if not split_spec(spec)[1]:

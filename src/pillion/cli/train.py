@@ -47,7 +47,8 @@ def train(
     target: TargetOption,
     model: ModelOption = None,
     options: Annotated[
-        CompileOptions, Without(("ranges", "equalize", "correct_biases", "max_flash", "trust_pickle"))
+        CompileOptions,
+        Without(("ranges", "equalize", "correct_biases", "max_flash", "trust_pickle", "preprocess")),
     ],
     force: ForceOption = False,
     as_json: JsonOption = False,

@@ -123,7 +123,13 @@ def image_layout(wanted: InputSpec, place: str) -> tuple[int, int, int, bool]:
 
 
 def as_input(image: Array, wanted: InputSpec, reading: Reading) -> Array:
-    """Converts a uint8 image to one sample of an input: divided by 255, normalized, in the input's layout."""
-    real = normalize_channels(image.astype(np.float32), reading, image.shape[-1], divide=BYTES)
+    """Converts a uint8 image to one sample of an input: divided by 255, normalized, in the input's layout. Inputs that
+    are bytes get the image as it is, unless it is normalized."""
+    is_normalized = reading.mean or reading.std or reading.divide
+    real = (
+        image
+        if wanted.is_bytes and not is_normalized
+        else normalize_channels(image.astype(np.float32), reading, image.shape[-1], divide=BYTES)
+    )
     _, _, _, channels_last = image_layout(wanted, "an image")
     return (real if channels_last else real.transpose(2, 0, 1)).reshape(1, *wanted.of_one)

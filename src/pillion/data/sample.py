@@ -45,6 +45,11 @@ class InputSpec:
         """The shape of one sample, without the batch axis."""
         return self.shape[1:]
 
+    @property
+    def is_bytes(self) -> bool:
+        """Whether the input's numbers are bytes that mean themselves."""
+        return self.dtype is DType.UINT8 and (self.scale, self.zero_point) in ((None, 0), (1.0, 0))
+
     def quantized(self, real: Array) -> Array:
         """Quantizes real numbers: ties to even, saturating. Arrays of the input's dtype are unchanged."""
         if real.dtype == self.dtype.numpy or self.scale is None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch modules for the steps after a network, from its outputs to events, scores and boxes.
+"""PyTorch modules for the steps before and after a network: from a camera's bytes to its inputs, and from its outputs to
+events, scores and boxes.
 
 They are ordinary modules of PyTorch: train, export and compile them as parts of a model."""
 
@@ -8,14 +9,34 @@ from __future__ import annotations
 from pillion.modules.anomalies import CentreDistance, ReconstructionError
 from pillion.modules.boxes import AnchorDecoder, CentreDecoder, DflDecoder, NonMaxSuppression
 from pillion.modules.keywords import KeywordDetector, PosteriorSmoother
+from pillion.modules.pictures import (
+    BayerToRgb,
+    Crop,
+    GrayToRgb,
+    Normalize,
+    Resize,
+    Rgb565ToRgb,
+    RgbToGray,
+    Rotate,
+    Yuv422ToRgb,
+)
 
 __all__ = [
     "AnchorDecoder",
+    "BayerToRgb",
     "CentreDecoder",
     "CentreDistance",
+    "Crop",
     "DflDecoder",
+    "GrayToRgb",
     "KeywordDetector",
     "NonMaxSuppression",
+    "Normalize",
     "PosteriorSmoother",
     "ReconstructionError",
+    "Resize",
+    "Rgb565ToRgb",
+    "RgbToGray",
+    "Rotate",
+    "Yuv422ToRgb",
 ]

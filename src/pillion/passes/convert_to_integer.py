@@ -41,6 +41,9 @@ from pillion.ops.elementwise import requantize_by_adding_zero
 from pillion.ops.softmax import OUTPUT, Softmax, is_share_quant
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 
+UINT8_TO_INT8 = 128
+"""What zero points of uint8 have more than those of int8."""
+
 
 def convert_to_integer(graph: Graph) -> Graph:
     """Turns dequantize → op → quantize into the integer op; a clamp in between becomes the bounds of its result."""
@@ -101,7 +104,8 @@ class _IntegerConversion:
                 value.dtype is not DType.FLOAT32 and not value.is_quantized
             ):
                 continue
-            known = value if value.dtype is DType.INT8 and value.is_quantized else self.int8_of.get(value)
+            is_integer = value.dtype in (DType.INT8, DType.INT16) and value.is_quantized
+            known = value if is_integer else self.int8_of.get(value)
             if known is None:
                 return None
             integers[value] = known
@@ -195,6 +199,9 @@ class _IntegerConversion:
         parameters."""
         if value.type.quant == quant and (dtype is not DType.INT16 or value.dtype is dtype):
             return value
+        if value.dtype is DType.UINT8 and dtype is DType.INT16:
+            byte = PerTensor(value.scale, value.zero_point - UINT8_TO_INT8)
+            value = self.requantize_value(value, byte, source)
         made_type = TensorType(value.shape, dtype, quant)  # type: ignore[arg-type]  # per tensor, as all activations
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
         requantize: Op = Requantize(x=value, y=y, to=dtype, source=source)

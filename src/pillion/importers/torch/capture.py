@@ -30,6 +30,7 @@ from pillion.host_io.user_code import (
 from pillion.importers.torch.export import check_static, export, quiet_torch, user_input_nodes
 from pillion.importers.torch.file_operators import export_file_module
 from pillion.importers.torch.onnx import load_onnx
+from pillion.importers.torch.preprocessing import preprocessed
 from pillion.importers.torch.pt2 import load_pt2
 from pillion.importers.torch.tensor_sizes import check_tensors
 from pillion.importers.torch.user_inputs import as_inputs
@@ -63,19 +64,31 @@ def load_model(
     input_size: InputSize = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
+    preprocess: Any = None,
 ) -> CapturedSource:
     """Loads the model that `-m` names: a zoo model, `file.py:factory`, a `.pt2` or an `.onnx`, with optional weights from an
-    .npz. `trust_pickle` lets torch execute pickled objects of a `.pt2`."""
+    .npz. `trust_pickle` lets torch execute pickled objects of a `.pt2`. `preprocess` are steps before the model."""
+    module: nn.Module | None = None
     if suffix_of(spec) == ".pt2":
-        return _load_pt2(Path(spec), input_size, weights, trust_pickle)
-    if suffix_of(spec) == ".onnx":
+        source = _load_pt2(Path(spec), input_size, weights, trust_pickle)
+        if preprocess is None:
+            return source
+        model: Any = source.exported
+        inputs, name = source.example_inputs, source.name
+    elif suffix_of(spec) == ".onnx":
         _refuse_size_and_weights(spec, None, weights)
-        module, inputs = load_onnx(Path(spec), input_size)
-        return CapturedSource(
-            None, export_file_module(module, inputs, Path(spec).name), inputs, Path(spec).stem
-        )
-    module, inputs, name = build_model(spec, input_size=input_size, weights=weights)
-    return CapturedSource(module, export(module, inputs), inputs, name)
+        model, inputs = load_onnx(Path(spec), input_size)
+        name = Path(spec).stem
+        if preprocess is None:
+            exported = export_file_module(model, inputs, Path(spec).name)
+            return CapturedSource(None, exported, inputs, name)
+    else:
+        model, inputs, name = build_model(spec, input_size=input_size, weights=weights)
+        module = model
+    if preprocess is not None:
+        model, inputs = preprocessed(model, inputs, preprocess)
+        module = model
+    return CapturedSource(module, export(model, inputs), inputs, name)
 
 
 def build_model(

@@ -134,11 +134,16 @@ def float_model(
     input_size: capture.InputSize = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
+    preprocess: Any = None,
 ) -> TorchModel:
     """Returns the float model of a name, a module or an exported program."""
     if isinstance(model, (str, Path)):
         source = capture.load_model(
-            str(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle
+            str(model),
+            input_size=input_size,
+            weights=weights,
+            trust_pickle=trust_pickle,
+            preprocess=preprocess,
         )
         module, exported, inputs, name = source.module, source.exported, source.example_inputs, source.name
     else:

@@ -45,19 +45,19 @@ def dtype_of_input(name: str, dtype: torch.dtype) -> DType:
 
 
 def cast_to_model(graph: Graph, inputs: Iterable[Tensor]) -> list[Tensor]:
-    """Casts integer inputs of a program to the types of the model's inputs."""
+    """Casts inputs of a program that are whole numbers to the integer types of the model's inputs."""
     values = (fake_result(node) for node in graph.find_nodes(op="placeholder"))
     return like_examples(inputs, [v for v in values if isinstance(v, Tensor)])
 
 
 def like_examples(inputs: Iterable[Tensor], examples: Sequence[Tensor]) -> list[Tensor]:
-    """Casts integer inputs to the examples' types."""
+    """Casts whole numbers to the examples' types of integers."""
     return [_cast_exactly(x, example.dtype) for x, example in zip(inputs, examples, strict=True)]
 
 
 def _cast_exactly(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Casts integers to another type of integers if no value changes."""
-    if any(t.is_floating_point or t == torch.bool for t in (x.dtype, dtype)):
+    """Casts whole numbers to a type of integers if no value changes."""
+    if dtype.is_floating_point or torch.bool in (x.dtype, dtype):
         return x
     cast = x.to(dtype)
     return cast if bool((cast == x).all()) else x

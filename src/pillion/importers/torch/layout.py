@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from pillion.ir.graph import UniqueNames
-from pillion.ir.op import Op
-from pillion.ir.types import DType, PerChannel, Quant, Shape, TensorType, Value, constant_value
+from pillion.ir.op import Op, Quantization
+from pillion.ir.types import BYTES, DType, PerChannel, Quant, Shape, TensorType, Value, constant_value
 from pillion.ops import Reshape, Transpose
 
 Order = tuple[int, ...]
@@ -86,6 +86,9 @@ class Builder:
     ) -> Value:
         """Appends an op. `shape` is the result's shape if it cannot be inferred (reshape, slice)."""
         name = self.names.fresh(name or self.hint)
+        moved: Any = fields["xs"][0] if "xs" in fields else fields.get("x")
+        if quant is None and cls.quantization is Quantization.SHARED and _is_byte(moved):
+            dtype, quant = moved.dtype, moved.type.quant
         draft: Any = cls(
             y=Value(name, TensorType(shape or (), dtype or DType.FLOAT32, quant)),
             source=self.source,
@@ -124,6 +127,11 @@ class Builder:
     def constant(self, value: Value) -> Value:
         """Returns a constant under a fresh name."""
         return dataclasses.replace(value, name=self.names.fresh(value.name))
+
+
+def _is_byte(value: Any) -> bool:
+    """Whether an operand is computed bytes, which stay bytes when they move."""
+    return isinstance(value, Value) and value.dtype in BYTES and not value.is_constant
 
 
 def transpose_constant(value: Value, permutation: Order) -> Value:

@@ -19,6 +19,7 @@ from pillion.importers.torch import capture
 from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
 from pillion.importers.torch.fixed_arguments import fix_arguments
 from pillion.importers.torch.float_origin import FloatNet
+from pillion.importers.torch.preprocessing import preprocessed
 from pillion.importers.torch.quantize.annotate import FloatOp
 from pillion.importers.torch.quantize.converted_program import (
     is_converted,
@@ -65,6 +66,7 @@ def read(
     input_size: capture.InputSize = None,
     weights: str | Path | None = None,
     trust_pickle: bool = False,
+    preprocess: Any = None,
     tuning: Quantization = DEFAULT_TUNING,
     pricing: Pricing | None = None,
 ) -> ReadModel:
@@ -75,7 +77,11 @@ def read(
     if isinstance(model, (str, os.PathLike)):
         _require_no_inputs(os.fspath(model), example_inputs)
         source = capture.load_model(
-            os.fspath(model), input_size=input_size, weights=weights, trust_pickle=trust_pickle
+            os.fspath(model),
+            input_size=input_size,
+            weights=weights,
+            trust_pickle=trust_pickle,
+            preprocess=preprocess,
         )
         name = name or source.name
         if is_converted(source.exported):
@@ -91,6 +97,10 @@ def read(
             name or "model",
         )
     else:
+        if preprocess is not None:
+            name = name or type(model).__name__.lower()
+            given = as_inputs(example_inputs, "example_inputs")
+            model, example_inputs = preprocessed(require_model(model), given, preprocess)
         module, inputs, calibrate = fix_arguments(require_model(model), example_inputs, calibrate)
         name = name or (
             module.preparation.name if isinstance(module, QatModule) else type(module).__name__.lower()

@@ -20,6 +20,7 @@ from pillion.importers.torch.input_types import input_dtype
 from pillion.importers.torch.layout import NHWC, Builder, LayoutValue, from_logical_order
 from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
 from pillion.importers.torch.rows import ROWS
+from pillion.importers.torch.rows.byte_functions import as_uint8
 from pillion.ir.graph import Graph, UniqueNames, c_identifier
 from pillion.ir.types import BYTES, DType, PerChannel, PerTensor, Quant, TensorType, Value, constant_value
 from pillion.ops import Dequantize, Quantize
@@ -121,6 +122,8 @@ class _Importer:
         results = node.args[0]
         for result in results if isinstance(results, (tuple, list)) else [results]:
             placed = self.known[result]  # type: ignore[index]  # outputs are nodes
+            if result.meta["val"].dtype is torch.uint8:  # type: ignore[union-attr]  # outputs are nodes
+                placed = as_uint8(self.builder, placed)
             order = NHWC if self.nhwc and placed.rank == 4 else tuple(range(placed.rank))
             self.outputs.append(self.builder.arrange(placed, order))
 

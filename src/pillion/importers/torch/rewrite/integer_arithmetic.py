@@ -184,7 +184,7 @@ def _lower_cumsum(node: Node) -> Node | None:
     return x
 
 
-def _operator_overloads(names: str) -> list[Any]:
+def operator_overloads(names: str) -> list[Any]:
     """Overloads of operators for tensors and numbers."""
     kinds = ("default", "Tensor", "Scalar", "Scalar_Tensor")
     packets = [getattr(aten, name) for name in names.split()]
@@ -211,7 +211,7 @@ EXACT: dict[Any, CallLowering] = {
     **{
         target: _binary_lowering(calculation, target in TURNED)
         for calculation, names in OF_TWO.items()
-        for target in _operator_overloads(names)
+        for target in operator_overloads(names)
     },
     **dict.fromkeys((aten.div.Tensor_mode, aten.div.Scalar_mode), _lower_div),
     aten.neg.default: lambda node: _insert_calculation(node, Calculation.SUB, 0, node.args[0]),
@@ -228,7 +228,7 @@ EXACT: dict[Any, CallLowering] = {
     aten.cumsum.default: _lower_cumsum,
 }
 """Lowerings of integer calls."""
-FITTING_ALWAYS = _operator_overloads(
+FITTING_ALWAYS = operator_overloads(
     "minimum maximum remainder fmod sign sgn amax amin clamp clamp_min clamp_max bitwise_and __and__ "
     "bitwise_or __or__ bitwise_xor __xor__ bitwise_not bitwise_right_shift __rshift__"
 )

@@ -27,6 +27,7 @@ from pillion.importers.torch.rewrite.decompose import decompose, decompose_late
 from pillion.importers.torch.rewrite.fold_stores import fold_constant_stores, lower_fill_like
 from pillion.importers.torch.rewrite.forward_slices import forward_slices
 from pillion.importers.torch.rewrite.functionalize import functionalize, remove_identities
+from pillion.importers.torch.rewrite.fuse_byte_functions import fuse_byte_functions
 from pillion.importers.torch.rewrite.fuse_log_mels import fuse_log_mels
 from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_expressions
 from pillion.importers.torch.rewrite.inline_subgraphs import inline_subgraphs
@@ -36,6 +37,7 @@ from pillion.importers.torch.rewrite.lower_indexing import lower_indices
 from pillion.importers.torch.rewrite.mask_rows import lower_masks
 from pillion.importers.torch.rewrite.norm_calls import lower_norms
 from pillion.importers.torch.rewrite.normalize_embeddings import normalize_embeddings
+from pillion.importers.torch.rewrite.pixel_scaling import merge_pixel_scalings
 from pillion.importers.torch.rewrite.recurrent import shrink_operands
 from pillion.importers.torch.rewrite.reroll import reroll_loops
 from pillion.importers.torch.rewrite.synonyms import drop_expansions, merge_moves, replace_synonyms
@@ -58,6 +60,7 @@ def rewrite_for_quantization(
     fold_constant_stores(module)
     functionalize(module, training=training)
     remove_identities(module, training=training)
+    fuse_byte_functions(module)
     lower_norms(module)
     drop_expansions(module)
     shrink_operands(module)
@@ -89,6 +92,7 @@ def rewrite_for_quantization(
     lower_masks(module, training=training)
     use_linear(module, training=training)
     canonicalize_layer_constants(module, training=training)
+    merge_pixel_scalings(module, training=training)
     if training:
         make_trainable(module)
     else:

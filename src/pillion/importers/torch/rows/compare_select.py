@@ -17,6 +17,7 @@ from pillion.importers.torch.rewrite.compare_select import top_places, top_value
 from pillion.importers.torch.rewrite.computed_masks import masked_scores
 from pillion.importers.torch.rewrite.integer_arithmetic import FITTING, integer_calculation
 from pillion.importers.torch.rewrite.lower_indexing import gather_last, reduce_bags
+from pillion.importers.torch.rows.byte_functions import as_uint8
 from pillion.importers.torch.rows.elementwise import binary, broadcast_operands
 from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import Lowering, lowers, require_constant, unsupported_call_error
@@ -217,5 +218,6 @@ def widen(b: Builder, x: LayoutValue) -> LayoutValue:
 @lowers(aten._to_copy.default, quantized=rule_of_op(Cast, numbers=True, refusal=_numbers_refusal))
 def cast(b: Builder, x: LayoutValue, *, dtype: torch.dtype) -> LayoutValue:
     """Casts integers to another type."""
+    x = as_uint8(b, x)
     to = DType.FLOAT32 if dtype.is_floating_point else DType.BOOL if dtype == torch.bool else DType.INT32
     return x if to is x.value.dtype else x.with_value(b.emit(Cast, x=x.value, to=to))

@@ -43,8 +43,9 @@ def conv2d(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
+    **result: Any,
 ) -> LayoutValue:
-    """Lowers a convolution; a depthwise one if every channel has its own filters."""
+    """Lowers a convolution; a depthwise one if every channel has its own filters. `result` may have the result's type."""
     require_constant("conv2d", "weight", weight)
     out_channels, channels = weight.shape[0], x.shape[1]
     fields: dict[str, Any] = {
@@ -53,6 +54,7 @@ def conv2d(
         "stride": height_and_width(stride),
         "padding": symmetric_padding(padding),
         "dilation": height_and_width(dilation),
+        **result,
     }
     if groups == channels and out_channels % channels == 0 and groups > 1:
         return LayoutValue(b.emit(DepthwiseConv2d, weights=b.arrange(weight, (1, 2, 3, 0)), **fields), NHWC)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from pillion.importers.torch.layout import Builder, LayoutValue
+from pillion.importers.torch.rows.byte_functions import in_one_type
 from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import aten, lowers, unsupported_call_error
 from pillion.importers.torch.views import reshape_logical
@@ -16,6 +17,7 @@ from pillion.ops import Concat, Flip, Pad, Reshape, Slice, Transpose
 @lowers(aten.cat.default, quantized=rule_of_op(Concat, numbers=True))
 def cat(b: Builder, tensors: Sequence[LayoutValue], dim: int = 0) -> LayoutValue:
     """Lowers a concatenation in the layout of the largest operand."""
+    tensors = in_one_type(b, tensors)
     lead = max(tensors, key=lambda t: t.value.type.elements)
     values = tuple(b.arrange(t, lead.order) for t in tensors)
     if len(values) == 1:

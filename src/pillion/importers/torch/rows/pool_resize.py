@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pillion.importers.torch.layout import NHWC, Builder, LayoutValue
+from pillion.importers.torch.rows.byte_functions import as_int8
 from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import (
     Lowering,
@@ -118,13 +119,13 @@ def _nearest_lowering(**corners: bool) -> Lowering:
     return lambda b, x, size, factors=None: _emit_resize(b, ResizeNearest, x, size, factors, **corners)
 
 
-lowers(aten.upsample_nearest2d.vec, quantized=rule_of_op(ResizeNearest))(_nearest_lowering())
-lowers(aten._upsample_nearest_exact2d.vec, quantized=rule_of_op(ResizeNearest))(
+lowers(aten.upsample_nearest2d.vec, quantized=rule_of_op(ResizeNearest, numbers=True))(_nearest_lowering())
+lowers(aten._upsample_nearest_exact2d.vec, quantized=rule_of_op(ResizeNearest, numbers=True))(
     _nearest_lowering(half_pixel=True)
 )
 
 
-@lowers(aten.upsample_bilinear2d.vec, quantized=rule_of_op(ResizeBilinear))
+@lowers(aten.upsample_bilinear2d.vec, quantized=rule_of_op(ResizeBilinear, numbers=True))
 def bilinear(
     b: Builder, x: LayoutValue, output_size: Sizes, align_corners: bool, scale_factors: Factors = None
 ) -> LayoutValue:
@@ -143,6 +144,7 @@ def _emit_resize(
             f"shape {list(x.shape)}",
             "reshape to [N, C, H, W] before, and back after",
         )
+    x = as_int8(b, x)
     y = b.emit(cls, x=b.arrange(x, NHWC), size=_resize_output_size(x.shape[2:], size, factors), **corners)
     return LayoutValue(y, NHWC)
 
