@@ -30,7 +30,6 @@ class Scan(Op):
     from their ends."""
 
     is_identity = False
-    takes_int16 = True
 
     sequences: tuple[Value, ...] = operand()
     initial: tuple[Value, ...] = operand()

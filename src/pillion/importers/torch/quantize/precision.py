@@ -17,6 +17,7 @@ from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
 from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import CLAMPS, constant_nodes, module_of
+from pillion.importers.torch.loop_nodes import CARRIED, LOOP_ARGUMENT
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC
@@ -30,9 +31,10 @@ from pillion.importers.torch.train.trained_ranges import (
     SharedBatchRangeObserver,
 )
 from pillion.ir.types import DType, PerTensor
-from pillion.ops import KINDS, Function, Softmax
+from pillion.ops import ALL_OPS, Function, Softmax
 from pillion.ops.softmax16 import OUTPUT_16
 
+OPS = {op.kind: op for op in ALL_OPS}
 JUMPS = frozenset(
     [
         "ceil",
@@ -137,11 +139,11 @@ def _kind(node: Node) -> str:
 
 def _has_form(node: Node) -> bool:
     """Whether the compiler has a 16-bit form of a call."""
-    if node.target in CLAMPS or node.target in DROPOUTS:
+    if node.target in (*CLAMPS, *DROPOUTS, *LOOP_ARGUMENT):
         return True
     if node.target in NORMS:
         return accepts_int16(node)
-    op = KINDS.get(_kind(node))
+    op = OPS.get(_kind(node))
     if op is None or not op.takes_int16:
         return False
     return function_of(node) is not Function.TABLE or JUMPS.isdisjoint(operators_in(node))
@@ -256,10 +258,14 @@ class Widening:
             and (is_chosen[c.result] or any(is_chosen.get(operand, False) for operand in c.operands))
             for c in computations
         }
-        calls = calls_of_observers(self.prepared)
-        for observer in {self.observers[result]: None for result, chosen in is_chosen.items() if chosen}:
-            for call in calls[observer]:  # also of constants, such as the first states of loops
-                call.target = self.fine_module(observer)
+        carried = self.prepared.graph.find_nodes(op="call_function", target=CARRIED)
+        firsts = {node.args[0]: observer_of(self.prepared, node.args[0]) for node in carried}
+        for result, chosen in is_chosen.items():
+            if chosen:
+                result.target = self.fine_module(self.observers[result])
+        for node, observer in firsts.items():  # constants are no results of computations
+            if observer in self.chosen and node not in is_chosen:
+                node.target = self.fine_module(observer)
         for computation in computations:
             self.connect(computation, is_chosen, is_wide[computation.result])
         add_bias_headroom(self.prepared)
