@@ -67,11 +67,17 @@ class Yuv422ToRgb(nn.Module):
         self.layer = _ByteLayer(factors, -factors @ zeros)
 
     def forward(self, lines: Tensor) -> Tensor:
-        """Returns the picture [batch, 3, height, width] of lines [batch, height, 2 * width]."""
-        _require_bytes(self, lines, 3, (4,))
-        batch, height, size = lines.shape
-        pairs = self.layer(lines.reshape(batch, height, size // 4, 4).permute(0, 3, 1, 2))
-        return pairs.permute(0, 2, 3, 1).reshape(batch, height, size // 2, 3).permute(0, 3, 1, 2)
+        """Returns the picture [batch, 3, height, width] of lines [batch, height, 2 * width], or of the same bytes as
+        pairs of pixels [batch, 4, height, width / 2]."""
+        if lines.dim() == 4:
+            _require_bytes(self, lines, 4, (4, 1, 1))
+            pairs = lines
+        else:
+            _require_bytes(self, lines, 3, (4,))
+            pairs = lines.reshape(*lines.shape[:2], -1, 4).permute(0, 3, 1, 2)
+        batch, _, height, count = pairs.shape
+        both = self.layer(pairs).permute(0, 2, 3, 1)
+        return both.reshape(batch, height, 2 * count, 3).permute(0, 3, 1, 2)
 
 
 ORDERS = "the order is yuyv, uyvy, yvyu or vyuy"
@@ -112,9 +118,10 @@ class BayerToRgb(nn.Module):
         self.layer = _ByteLayer(F.normalize(torch.tensor(factors), 1.0), window=2)
 
     def forward(self, lines: Tensor) -> Tensor:
-        """Returns the picture [batch, 3, height / 2, width / 2] of lines [batch, height, width]."""
-        _require_bytes(self, lines, 3, (2, 2))
-        return self.layer(lines.unsqueeze(1))
+        """Returns the picture [batch, 3, height / 2, width / 2] of lines [batch, height, width], or of the same bytes
+        with one channel, [batch, 1, height, width]."""
+        _require_bytes(self, lines, 4 if lines.dim() == 4 else 3, (2, 2))
+        return self.layer(lines if lines.dim() == 4 else lines.unsqueeze(1))
 
 
 class GrayToRgb(nn.Module):
