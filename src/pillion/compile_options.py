@@ -157,7 +157,7 @@ class Quantization(Checked):
     @property
     def int16_patterns(self) -> tuple[str, ...]:
         """The names of tensors that have 16 bits."""
-        return ("*",) if self.precision == "int16" else self.int16
+        return ("*",) if self.precision == "int16" else self.int16 or ()
 
     @property
     def tuning(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from pillion.ir.types import (
 from pillion.ops import (
     Cast,
     Clamp,
+    Compare,
     Dequantize,
     Detections,
     Function,
@@ -85,7 +86,9 @@ class _IntegerConversion:
         if operands is None:
             return False
         if op.results[0].dtype is not DType.FLOAT32:
-            self.ops.append(op.substitute(self.of_one_width(op, operands)))
+            self.ops.append(
+                op.substitute(self.of_one_width(op, operands) if isinstance(op, Compare) else operands)
+            )
             return True
         if op.quantization is Quantization.SHARED:
             self.shared(op, operands)
@@ -111,7 +114,7 @@ class _IntegerConversion:
             integers[value] = known
         return integers or None
 
-    def of_one_width(self, op: Op, operands: dict[Value, Value]) -> dict[Value, Value]:
+    def of_one_width(self, op: Compare, operands: dict[Value, Value]) -> dict[Value, Value]:
         """Returns operands of 8 bits beside others of 16 in 16 bits, which hold each of their numbers."""
         if {v.dtype for v in operands.values()} != {DType.INT8, DType.INT16}:
             return operands
