@@ -107,7 +107,7 @@ def test_a_reduction_that_vela_miscompiles_is_seen() -> None:
         found = [op for op in kind.examples() if _differs(op)]
         assert len(found) == wrong
         assert all(op.y.type.elements > 1 for op in found)  # type: ignore[attr-defined]  # all have y
-    sums = [op for op in ReduceSum.examples() if _differs(op)]
+    sums = [op for op in ReduceSum.examples() if op.x.dtype is DType.INT8 and _differs(op)]
     assert sums
     assert all(len(op.axes) > 1 for op in sums)  # type: ignore[attr-defined]  # all have axes
 
