@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import torch
 
 import pillion
 from pillion.errors import PillionError
-from pillion.importers.torch.onnx import load_onnx
+from pillion.importers.torch.onnx import OPSETS, load_onnx
+from pillion.importers.torch.onnx.file_module import KNOWN
 from pillion.ir.types import PerTensor
 
 onnx = pytest.importorskip("onnx")
@@ -283,3 +285,77 @@ def test_weights_alone_are_quantized(tmp_path: Path) -> None:
     np.testing.assert_allclose(module(x)[0].numpy(), wanted, atol=1e-5)
     found = pillion.compile(path, target="cortex-m55", calibrate=[(x,)]).run(x.numpy())[0]
     assert 10 * np.log10(float((wanted**2).sum() / ((wanted - found) ** 2).sum())) > 30
+
+
+PAGES = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_lists_what_is_read() -> None:
+    page = (PAGES / "guide" / "onnx.md").read_text("utf-8")
+    listed = page.partition("## What is read")[2].partition("## What is refused")[0].rpartition("\n\n`")[2]
+    assert re.findall(r"(\w+)`", listed) == sorted(KNOWN)
+    for text in (page, (PAGES / "limits.md").read_text("utf-8")):
+        assert f"psets {OPSETS[0]} to {OPSETS[-1]}" in text
+
+
+def test_constants_of_nodes_lie_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(np.ones(4, np.float32).tobytes())
+    tensor = onnx.numpy_helper.from_array(np.ones(4, np.float32), "t")
+    onnx.external_data_helper.set_external_data(tensor, location="secret")
+    tensor.ClearField("raw_data")
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=tensor),
+        helper.make_node("Add", ["x", "c"], ["y"]),
+    ]
+    with pytest.raises(PillionError, match="lies in another file"):
+        load_onnx(saved(tmp_path / "net.onnx", nodes, {}, (1, 4)))
+
+
+def graph_of(*nodes: Any) -> Any:
+    result = helper.make_tensor_value_info("t", onnx.TensorProto.FLOAT, None)
+    return helper.make_graph(list(nodes), "branch", [], [result])
+
+
+BRANCHES = {
+    "an operator of another domain": (
+        [graph_of(helper.make_node("Gelu", ["x"], ["t"], domain="com.example"))],
+        "operator of `com.example`",
+    ),
+    "no branch": ([], "an If has no then_branch"),
+    "one name in two branches": ([graph_of(helper.make_node("Neg", ["x"], ["t"]))] * 2, "`t` is made twice"),
+}
+
+
+@pytest.mark.parametrize("case", BRANCHES)
+def test_branches_that_are_refused(tmp_path: Path, case: str) -> None:
+    branches, words = BRANCHES[case]
+    nodes = [helper.make_node("If", ["c"], [f"b{i}"], then_branch=g) for i, g in enumerate(branches)]
+    nodes = nodes or [helper.make_node("If", ["c"], ["b0"])]
+    nodes.append(helper.make_node("Neg", ["b0"], ["y"]))
+    with pytest.raises(PillionError, match=words):
+        load_onnx(saved(tmp_path / "net.onnx", nodes, {"c": np.array(True)}))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_zero_points_that_are_left_out(tmp_path: Path, dtype: type) -> None:
+    """Integers keep their type, and zero is 0 in it."""
+    constants = {"w": np.array([0, 1, 7, 100], dtype), "s": np.float32(0.5)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["d"]),
+        helper.make_node("Add", ["x", "d"], ["y"]),
+    ]
+    module, (x,) = load_onnx(saved(tmp_path / "net.onnx", nodes, constants, (1, 4)))
+    torch.testing.assert_close(module(x)[0] - x, torch.tensor([[0.0, 0.5, 3.5, 50.0]]))
+    made = helper.make_node("QuantizeLinear", ["x", "s"], ["q"])
+    nodes = [made, helper.make_node("DequantizeLinear", ["q", "s"], ["y"])]
+    with pytest.raises(PillionError, match="may be int8 or uint8"):
+        load_onnx(saved(tmp_path / "net.onnx", nodes, {"s": np.float32(0.5)}, (1, 4)))
+
+
+def test_slopes_go_along_the_axes_that_they_broadcast_to(tmp_path: Path) -> None:
+    """As many columns as channels: a vector belongs to the columns."""
+    slopes = {"w": np.array([0.1, 0.2, 0.3], np.float32)}
+    node = helper.make_node("PRelu", ["x", "w"], ["y"])
+    module, (x,) = load_onnx(saved(tmp_path / "net.onnx", [node], slopes, (1, 3, 5, 3)))
+    wanted = torch.where(x < 0, x * torch.from_numpy(slopes["w"]), x)
+    torch.testing.assert_close(module(x)[0], wanted)

@@ -41,9 +41,7 @@ from pillion.ops.conv import Convolution
 from pillion.ops.elementwise import requantize_by_adding_zero
 from pillion.ops.softmax import OUTPUT, Softmax, is_share_quant
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
-
-UINT8_TO_INT8 = 128
-"""What zero points of uint8 have more than those of int8."""
+from pillion.passes.uint8_io import APART
 
 
 def convert_to_integer(graph: Graph) -> Graph:
@@ -203,7 +201,7 @@ class _IntegerConversion:
         if value.type.quant == quant and (dtype is not DType.INT16 or value.dtype is dtype):
             return value
         if value.dtype is DType.UINT8 and dtype is DType.INT16:
-            byte = PerTensor(value.scale, value.zero_point - UINT8_TO_INT8)
+            byte = PerTensor(value.scale, value.zero_point - APART)
             value = self.requantize_value(value, byte, source)
         made_type = TensorType(value.shape, dtype, quant)  # type: ignore[arg-type]  # per tensor, as all activations
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)

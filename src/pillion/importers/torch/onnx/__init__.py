@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from pillion.errors import PillionError
 from pillion.importers.torch.export import quiet_torch
-from pillion.importers.torch.onnx.file_module import OWN_TYPES, OnnxModule
-from pillion.importers.torch.onnx.operators import OPERATORS
-from pillion.importers.torch.onnx.reading import MOST_ELEMENTS, UnreadableOperator
+from pillion.importers.torch.onnx.file_module import FAULTS, OnnxModule, is_known
+from pillion.importers.torch.onnx.reading import MOST_ELEMENTS
 
 OPSETS = range(7, 29)
 """Versions of the operator set that are read."""
@@ -58,7 +57,7 @@ def load_onnx(
         raise PillionError(
             f"{path} cannot be read: {error.what}", rule=error.rule, here=error.here, help=error.help
         ) from error
-    except (UnreadableOperator, ValueError, TypeError) as error:
+    except FAULTS as error:
         raise PillionError(
             f"{path} has tensors that cannot be read",
             rule=f"tensors have as many bytes as their shapes say, and at most {MOST_ELEMENTS:,} elements",
@@ -85,14 +84,7 @@ def _require_plain(model: Any) -> None:
             here=f"{len(outside)} tensors, `{outside[0][:80]}` first",
             help="for a file that you trust: onnx.save(onnx.load(path), 'whole.onnx')",
         )
-    known = {*OPERATORS, *OWN_TYPES, "If"}
-    if unknown := sorted(
-        {
-            f"{n.domain or 'ai.onnx'}::{n.op_type}"
-            for n in graph.node
-            if n.op_type not in known or n.domain not in ("", "ai.onnx")
-        }
-    ):
+    if unknown := sorted({f"{n.domain or 'ai.onnx'}::{n.op_type}" for n in graph.node if not is_known(n)}):
         raise PillionError(
             f"it has {len(unknown)} kinds of operators that are not read",
             rule="the operators that docs/guide/onnx.md lists",

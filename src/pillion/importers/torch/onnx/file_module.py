@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +24,8 @@ from pillion.importers.torch.onnx.reading import (
 
 OWN_TYPES = ("Constant", "ConstantOfShape")
 """Operators whose results have a type that an attribute names."""
+KNOWN = frozenset((*OPERATORS, *OWN_TYPES, "If"))
+"""All operators that are read."""
 INPUT_TYPES = {1: torch.float32, 6: torch.int32, 7: torch.int64}
 """Element types of inputs, by ONNX's number."""
 MOST_DEPTH = 8
@@ -103,15 +104,23 @@ class _Reader:
 
     def tensor(self, tensor: Any) -> Tensor:
         """Returns a tensor of the file."""
+        if tensor.data_location == 1:
+            raise UnreadableOperator(f"`{tensor.name[:80]}` lies in another file, which is never opened")
         bounded(tensor.dims)
         return torch.from_numpy(self.onnx.numpy_helper.to_array(tensor).copy())
 
     def add_constant(self, name: str, tensor: Tensor) -> None:
         """Keeps a constant; all of them have a limit."""
+        self.define(name)
         self._left -= tensor.numel()
         if self._left < 0:
             raise UnreadableOperator(f"constants of more than {MOST_ELEMENTS:,} elements")
         self.constants[name] = tensor
+
+    def define(self, name: str) -> None:
+        """Raises if a name stands for two tensors, as in two branches."""
+        if name and (name in self.constants or name in self.values):
+            raise UnreadableOperator(f"`{name[:80]}` is made twice")
 
     def add_constants(self, graph: Any) -> None:
         """Adds the constants of a graph."""
@@ -121,12 +130,14 @@ class _Reader:
     def nodes(self, graph: Any, depth: int = 0) -> Iterator[Any]:
         """Yields the nodes of a graph, and those of the branch that a known condition takes."""
         for node in graph.node:
-            known = self.constants.get(node.input[0]) if node.op_type == "If" else None
+            known = self.constants.get(node.input[0]) if node.op_type == "If" and node.input else None
             if known is None or known.numel() != 1 or depth == MOST_DEPTH:
                 yield node
                 continue
             name = "then_branch" if known.item() else "else_branch"
-            branch = next(a.g for a in node.attribute if a.name == name)
+            branch = next((a.g for a in node.attribute if a.name == name), None)
+            if branch is None:
+                raise UnreadableOperator(f"an If has no {name}")
             self.add_constants(branch)
             yield from self.nodes(branch, depth + 1)
             for own, result in zip(branch.output, node.output, strict=True):
@@ -168,6 +179,8 @@ class _Reader:
             op = self._operator(node)
             if op.kind == "If":
                 raise UnreadableOperator("its condition depends on the inputs")
+            if not is_known(node):
+                raise UnreadableOperator(f"operator of `{node.domain[:80] or 'ai.onnx'}`")
             operands = [self._operand(name) for name in op.names]
             if self._is_bias(op):
                 results: Any = op.constants[0].to(torch.float32) * op.constants[1]  # type: ignore[union-attr,operator]
@@ -182,13 +195,13 @@ class _Reader:
                 bounded(result.shape)
             stays = depends and op.kind not in ("Shape", "Size")
             if not stays:
-                with nullcontext() if depends else torch.no_grad():
+                with torch.no_grad():
                     results = as_tuple(self._computed(op, operands))
             op.refuse_unread_attributes()
             return self._keep(
                 node, op, results, stays=stays or (self.is_converted and op.kind == "DequantizeLinear")
             )
-        except _FAULTS as error:
+        except FAULTS as error:
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             raise PillionError(
                 f"a {node.op_type[:80]} is not read",
@@ -208,6 +221,8 @@ class _Reader:
             return None
         if op.kind == "DequantizeLinear" and results[0].numel() == 1 and op.constants[0] is not None:
             self.dequantized[names[0]] = OPERATORS[op.kind](op, *op.constants).reshape(-1).tolist()
+        for name in names:
+            self.define(name)
         with self.mode:
             self.values.update((n, torch.empty_like(y)) for n, y in zip(names, results, strict=False))
         return FileOperator(op, names)
@@ -266,7 +281,7 @@ class _Reader:
         return OPERATORS[op.kind](op, *operands)
 
 
-_FAULTS = (
+FAULTS = (
     UnreadableOperator,
     RuntimeError,
     ValueError,
@@ -278,6 +293,11 @@ _FAULTS = (
     ZeroDivisionError,
 )
 """What operators raise that a file describes wrongly, or in a form that is not read."""
+
+
+def is_known(node: Any) -> bool:
+    """Whether an operator is one of those that are read."""
+    return node.domain in ("", "ai.onnx") and node.op_type in KNOWN
 
 
 def _fixed(value: Any, sizes: list[int | None], free_sizes: tuple[int, ...]) -> list[int]:

@@ -245,13 +245,23 @@ def int8_operands(op: Operator, x: Tensor) -> list[str | Tensor]:
     op.require("output_dtype", 0, 2, 3)
     op.require("precision", 0, 1)
     op.require("saturate", 1)
-    zero = torch.zeros_like(scale, dtype=torch.uint8) if zero is None else zero
+    if zero is None:
+        zero = torch.zeros_like(scale, dtype=_type_without_zero_point(op, known))
     if zero.dtype not in (torch.int8, torch.uint8):
         raise UnreadableOperator(f"{str(zero.dtype).removeprefix('torch.')}: integers are int8 or uint8")
     shift = 128 if zero.dtype == torch.uint8 else 0
     if known is not None and known.dtype == torch.uint8:
         known = (known.to(torch.int16) - 128).to(torch.int8)
     return [op.names[0] if known is None else known, scale, zero.to(torch.int64) - shift]
+
+
+def _type_without_zero_point(op: Operator, known: Tensor | None) -> torch.dtype:
+    """Returns the integers of a conversion whose zero point, 0, is left out."""
+    if op.kind == "QuantizeLinear":
+        return torch.int8 if op.get("output_dtype", 0) == 3 else torch.uint8
+    if known is None:
+        raise UnreadableOperator("a computed operand without a zero point may be int8 or uint8")
+    return known.dtype
 
 
 def _conversion(tensor: Callable[..., Tensor], channel: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -323,7 +333,7 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "LeakyRelu": lambda op, x: F.leaky_relu(x, op.get("alpha", 0.01)),
     "PRelu": lambda op, x, w: (
         F.prelu(x, w.reshape(-1))
-        if w.numel() in (1, x.shape[1]) and w.shape[:1] == (w.numel(),)
+        if w.numel() == 1 or (w.ndim == x.ndim - 1 and w.shape[0] == w.numel() == x.shape[1])
         else torch.where(x < 0, x * w, x)
     ),
     "Elu": lambda op, x: F.elu(x, op.get("alpha", 1.0)),
