@@ -1,64 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows of an image between two others, in 1024 parts for each axis. */
-#ifndef PILLION_BILINEAR_H
-#define PILLION_BILINEAR_H
+ * One number of an image after the other, each between four pixels. */
+#ifndef PILLION_PORTABLE_BILINEAR_H
+#define PILLION_PORTABLE_BILINEAR_H
 
-#include "pillion/kernels.h"
+#include "pillion/bilinear.h"
 
-enum { ONE = 1024, HALF = ONE * ONE / 2 };
+enum { HALF = ONE * ONE / 2 };
 
-/* Nearest integer, half away from zero. */
+/* Nearest integer, half away from zero: half up, with a negative sum less by one. */
 static inline element rounded(total sum) {
-    return (element)((sum + (sum < 0 ? -HALF : HALF)) / (ONE * ONE));
+    return (element)((sum + HALF - (sum < 0)) >> 20);
 }
 
-/* One output row between two input rows; the lower one counts for `lower` parts of 1024. For each pixel, `column` has two columns of the
- * image and the parts of the second one. */
-static inline element *pillion_row_between(const int32_t *column, int32_t out_w, int32_t channels, const element *top, const element *bottom,
-                                          int32_t lower, element *y) {
+PILLION_APART element *row_between(const int32_t *column, int32_t out_w, int32_t channels, const element *top, const element *bottom,
+                                   int32_t lower, element *y) {
     for (int32_t ox = 0; ox < out_w; ox++, column += 3) {
-        const int32_t left = column[0] * channels, right = column[1] * channels, part = column[2];
-        for (int32_t c = 0; c < channels; c++) {
-            const int32_t first = top[left + c] * (ONE - part) + top[right + c] * part;
-            const int32_t second = bottom[left + c] * (ONE - part) + bottom[right + c] * part;
-            *y++ = rounded((total)first * (ONE - lower) + (total)second * lower);
+        const element *const end = top + (column[0] + 1) * channels;
+        const int32_t across = (column[1] - column[0]) * channels, down = (int32_t)(bottom - top);
+        const shares of = shares_of(column[2], lower);
+        for (const element *x = end - channels; x != end; x++) {
+            const element *const below = x + down;
+            *y++ = rounded((total)x[0] * of.upper_left + (total)x[across] * of.upper_right + (total)below[0] * of.lower_left +
+                           (total)below[across] * of.lower_right);
         }
     }
     return y;
-}
-
-static inline void resize(const pillion_resize_bilinear_s8_params *p, const element *x, element *y) {
-    const int32_t row_elements = p->in_w * p->channels;
-    for (int32_t n = 0; n < p->batch; n++, x += p->in_h * row_elements) {
-        const int32_t *line = p->rows;
-        for (int32_t oy = 0; oy < p->out_h; oy++, line += 3) {
-            const element *const top = x + line[0] * row_elements, *const bottom = x + line[1] * row_elements;
-            y = pillion_row_between(p->columns, p->out_w, p->channels, top, bottom, line[2], y);
-        }
-    }
-}
-
-/* The row of the image in front of a position. Before the first one there is none: it is then that one. */
-static inline int32_t row_above(int32_t position) {
-    return position < 0 ? 0 : position / ONE;
-}
-
-/* The row of the image behind a position, or at it. */
-static inline int32_t row_below(int32_t position, int32_t last) {
-    const int32_t row = (position + ONE - 1) / ONE;
-    return row < last ? row : last;
-}
-
-static inline void resize_rows(const pillion_resize_bilinear_rows_s8_params *p, const element *x, uint32_t first,
-                               element *y) {
-    const int32_t row_elements = p->in_w * p->channels;
-    int32_t position = p->start + (int32_t)first * p->step;
-    const int32_t begin = row_above(position);
-    for (int32_t oy = 0; oy < p->out_h; oy++, position += p->step) {
-        const int32_t above = row_above(position), below = row_below(position, p->last);
-        const element *const top = x + (above - begin) * row_elements, *const bottom = x + (below - begin) * row_elements;
-        y = pillion_row_between(p->columns, p->out_w, p->channels, top, bottom, position - ONE * above, y);
-    }
 }
 
 #endif

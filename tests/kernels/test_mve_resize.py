@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium kernel of resizing in float32 against the reference, byte for byte, on the emulated Cortex-M55."""
+"""The Helium kernels of bilinear resizing against the reference, byte for byte, on the emulated Cortex-M55."""
 
 from __future__ import annotations
 
@@ -12,55 +12,70 @@ from mve_ops import Run, check, kernel_of, refusals, with_random_data
 from kernels.op_cases import random_operands
 from pillion.emitters.c.families.resize import source_column_runs
 from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op
 from pillion.ops.example_values import make_op, value
-from pillion.ops.resize import ResizeBilinearFloat
+from pillion.ops.resize import Resize, ResizeBilinear, ResizeBilinearFloat
 
 MODES = {"first_pixels": {}, "align_corners": {"align_corners": True}, "half_pixel": {"half_pixel": True}}
 
 
 def resize(shape: tuple[int, ...], size: tuple[int, int], zp: int, mode: str) -> ResizeBilinearFloat:
-    op = make_op(
-        ResizeBilinearFloat, value("y", (), 0.1, zp), x=value("x", shape, 0.1, zp), size=size, **MODES[mode]
-    )
+    op = resize_as(ResizeBilinearFloat, shape, size, zp, mode)
     assert isinstance(op, ResizeBilinearFloat)
+    return op
+
+
+def resize_as(kind: type[Resize], shape: tuple[int, ...], size: tuple[int, int], zp: int, mode: str) -> Op:
+    op = make_op(kind, value("y", (), 0.1, zp), x=value("x", shape, 0.1, zp), size=size, **MODES[mode])
     op.check()
     return op
 
 
+KINDS = pytest.mark.parametrize("kind", [ResizeBilinear, ResizeBilinearFloat])
+
+
 @pytest.mark.qemu
+@KINDS
 @pytest.mark.parametrize("mode", MODES)
-def test_every_number_of_channels(mode: str) -> None:
+def test_every_number_of_channels(kind: type[Resize], mode: str) -> None:
     sizes = [((3, 5), (17, 33)), ((7, 6), (3, 2)), ((1, 3), (5, 1)), ((5, 1), (4, 9)), ((4, 11), (9, 13))]
     ops = [
-        resize((1 + c % 2, *sizes[c % 5][0], c), sizes[c % 5][1], (-128, 0, 127)[c % 3], mode)
+        resize_as(kind, (1 + c % 2, *sizes[c % 5][0], c), sizes[c % 5][1], (-128, 0, 127)[c % 3], mode)
         for c in (*range(2, 19), 21, 33, 64, 65)
     ]
     check((with_random_data(op, i) for i, op in enumerate(ops)), Arithmetic.TFLITE)
 
 
 @pytest.mark.qemu
+@KINDS
 @pytest.mark.parametrize("mode", MODES)
-def test_random_sizes_and_the_ends_of_int8(mode: str) -> None:
+def test_random_sizes_and_the_ends_of_int8(kind: type[Resize], mode: str) -> None:
     rng = np.random.default_rng(17)
+    least = 1 if kind is ResizeBilinear else 2
 
     def made() -> Iterator[Run]:
         for number in range(40):
             in_h, in_w, out_h, out_w = (int(n) for n in rng.integers(1, 24, 4))
-            op = resize((1, in_h, in_w, int(rng.integers(2, 10))), (out_h, out_w), 3, mode)
+            op = resize_as(kind, (1, in_h, in_w, int(rng.integers(least, 10))), (out_h, out_w), 3, mode)
             yield Run(op, random_operands(op, rng, extreme=number % 2 == 0))
 
     check(made(), Arithmetic.TFLITE)
 
 
 @pytest.mark.qemu
+@KINDS
+@pytest.mark.parametrize("channels", [2, 8])
 @pytest.mark.parametrize(("mode", "times"), [("first_pixels", 2), ("half_pixel", 2), ("half_pixel", 4)])
-def test_all_pairs_side_by_side_and_their_ties(mode: str, times: int) -> None:
+def test_all_pairs_side_by_side_and_their_ties(
+    kind: type[Resize], channels: int, mode: str, times: int
+) -> None:
     """Halves and quarters between two levels lie between two numbers, or at one half."""
     levels = np.arange(-128, 128, dtype=np.int8)
-    x = np.stack([np.repeat(levels, 256), np.tile(levels, 256)]).reshape(1, 2, 8192, 8)
-    check([Run(resize(x.shape, (2 * times, 8192), 0, mode), (x,))], Arithmetic.TFLITE)
+    x = np.stack([np.repeat(levels, 256), np.tile(levels, 256)]).reshape(1, 2, -1, channels)
+    side = x.shape[2]
+    check([Run(resize_as(kind, x.shape, (2 * times, side), 0, mode), (x,))], Arithmetic.TFLITE)
     beside = np.ascontiguousarray(x.transpose(0, 2, 1, 3))
-    check([Run(resize(beside.shape, (8192, 2 * times), 0, mode), (beside,))], Arithmetic.TFLITE)
+    check([Run(resize_as(kind, beside.shape, (side, 2 * times), 0, mode), (beside,))], Arithmetic.TFLITE)
 
 
 @pytest.mark.qemu

@@ -382,6 +382,11 @@ void pillion_avg_pool2d_s8_mve(const pillion_avg_pool2d_s8_mve_params *p, const 
 typedef pillion_pool_s8_params pillion_avg_pool2d_up_s8_mve_params;
 void pillion_avg_pool2d_up_s8_mve(const pillion_avg_pool2d_up_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+typedef pillion_resize_bilinear_s8_params pillion_resize_bilinear_s8_mve_params;
+void pillion_resize_bilinear_s8_mve(const pillion_resize_bilinear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_resize_bilinear_rows_s8_params pillion_resize_bilinear_rows_s8_mve_params;
+void pillion_resize_bilinear_rows_s8_mve(const pillion_resize_bilinear_rows_s8_mve_params *p, const int8_t *x, uint32_t first, int8_t *y,
+                                         void *scratch);
 typedef pillion_resize_bilinear_float_s8_params pillion_resize_bilinear_float_s8_mve_params;
 void pillion_resize_bilinear_float_s8_mve(const pillion_resize_bilinear_float_s8_mve_params *p, const int8_t *x, int8_t *y,
                                           void *scratch);

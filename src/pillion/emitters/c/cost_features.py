@@ -261,10 +261,15 @@ def _resized(op: Resize) -> Features:
     fresh, pixels, columns = fresh_rows * width, batch * height * width, min(op.x.shape[2], width)
     runs = {f"pixel_{name}": amount for name, amount in _runs(fresh, channels).items()}
     repeated = {f"row_{name}": n for name, n in _runs(batch * height - fresh_rows, width * channels).items()}
+    planes, whole = (batch * height * channels, 0) if channels < 4 else (0, pixels)
     return (
         runs
         | repeated
         | {
+            "plane_rows": planes,
+            "plane_words": planes * chunks(width, 4),
+            "whole_pixels": whole,
+            "whole_words": whole * chunks(channels, 4),
             "image_rows": batch * height,
             "pixels": pixels,
             "words": pixels * chunks(channels, 4),

@@ -97,5 +97,8 @@ KERNELS: tuple[Kernel, ...] = (
         PORTABLE.kernel(op, resize_routine, params, requires=(check_all_int8,), counts_rows=is_tile)
         for op, params in RESIZES
     ),
+    MVE.kernel(
+        ResizeBilinear, resize_routine, resize_params, requires=(check_all_int8,), counts_rows=is_tile
+    ),
     MVE.kernel(ResizeBilinearFloat, resize_routine, float_params, requires=CHANNELS, counts_rows=is_tile),
 )
