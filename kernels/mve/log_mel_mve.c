@@ -16,7 +16,8 @@ typedef struct {
     int32x4_t re, im;
 } pair;
 
-/* Real parts and imaginary parts are rows of their own, `row` words apart. */
+/* Of a spectrum, real parts and imaginary parts are rows of their own, `row` words apart. Before the last stage of the FFT, four real
+ * parts lie in front of their imaginary parts. */
 static inline pair load_pair(const int32_t *x, int32_t row) {
     const pair made = {vld1q_s32(x), vld1q_s32(x + row)};
     return made;
@@ -37,145 +38,237 @@ static inline uint32x4_t see(uint32x4_t seen, int32x4_t x) {
 }
 
 static int32_t frame_headroom(const int16_t *x, int32_t count) {
-    uint16x8_t seen = vdupq_n_u16(0);
-    for (; count > 0; count -= 8, x += 8) {
-        const uint16x8_t bits = vreinterpretq_u16_s16(vldrhq_z_s16(x, vctp16q((uint32_t)count)));
-        seen = vorrq_u16(seen, veorq_u16(bits, vshlq_n_u16(bits, 1)));
-    }
-    return pillion_headroom_of_pairs(any_of(vreinterpretq_u32_u16(seen)) & 0xFFFEFFFE);
+    uint32x4_t seen = vdupq_n_u32(0);
+    __asm__ volatile(
+        "wlstp.16 lr, %[count], 2f\n"
+        "1: vldrh.u16 q0, [%[x]], #16\n"
+        "vshl.i16 q1, q0, #1\n"
+        "veor q0, q0, q1\n"
+        "vorr %q[seen], %q[seen], q0\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : [x] "+&r"(x), [seen] "+&w"(seen)
+        : [count] "r"(count)
+        : "lr", "q0", "q1", "cc", "memory");
+    return pillion_headroom_of_pairs(any_of(seen) & 0xFFFEFFFE);
 }
 
-/* Every second product. */
-static inline int32x4_t products(const int16_t *x, const int16_t *w, int32_t left, int32_t up) {
-    const uint32x4_t two_apart = vidupq_n_u32(0, 2);
-    const mve_pred16_t inside = vctp32q((uint32_t)left);
-    const int32x4_t samples = vldrhq_gather_shifted_offset_z_s32(x, two_apart, inside);
-    const int32x4_t weights = vldrhq_gather_shifted_offset_z_s32(w, two_apart, inside);
-    return vshlq_r_s32(vmulq_s32(samples, weights), up);
+/* Even samples are real parts, odd ones imaginary parts. */
+static inline void window_eight(int16x8_t samples, int16x8_t weights, int32_t up, int32_t *y) {
+    vst1q_s32(y, vshlq_r_s32(vmullbq_int_s16(samples, weights), up));
+    vst1q_s32(y + 4, vshlq_r_s32(vmulltq_int_s16(samples, weights), up));
 }
 
 static void window(const pillion_log_mel_params *p, const int16_t *x, int32_t up, int32_t *y) {
     const int16_t *w = p->window;
-    const int32_t row = p->points / 2;
-    int32_t *const behind = y + row;
-    for (int32_t left = p->count; left > 0; left -= 8, x += 8, w += 8, y += 4) {
-        const pair made = {products(x, w, (left + 1) / 2, up), products(x + 1, w + 1, left / 2, up)};
-        store_pair(y, row, made);
+    const int32_t rest = p->count % 8;
+    int32_t *const behind = y + p->points;
+    for (int32_t left = p->count / 8; left > 0; left--, x += 8, w += 8, y += 8) {
+        window_eight(vld1q_s16(x), vld1q_s16(w), up, y);
+    }
+    if (rest) {
+        const mve_pred16_t inside = vctp16q((uint32_t)rest);
+        window_eight(vldrhq_z_s16(x, inside), vldrhq_z_s16(w, inside), up, y);
+        y += 8;
     }
     for (; y < behind; y += 4) {
-        const pair zero = {vdupq_n_s32(0), vdupq_n_s32(0)};
-        store_pair(y, row, zero);
+        vst1q_s32(y, vdupq_n_s32(0));
     }
 }
 
-typedef struct {
-    pair first, second, third, fourth;
-} four;
+/* Of a butterfly of a, b, c and d: q0, q2 = a - c, a + c; q1, q4 = b - d, b + d. Then the same of the imaginary parts, with d - b. */
+#define REAL_PARTS                \
+    "vldrw.u32 q0, [%[a]], #16\n" \
+    "vldrw.u32 q1, [%[c]], #16\n" \
+    "vadd.i32 q2, q0, q1\n"       \
+    "vsub.i32 q0, q0, q1\n"       \
+    "vldrw.u32 q1, [%[b]], #16\n" \
+    "vldrw.u32 q3, [%[d]], #16\n" \
+    "vadd.i32 q4, q1, q3\n"       \
+    "vsub.i32 q1, q1, q3\n"       \
+    "vadd.i32 q3, q2, q4\n"       \
+    "vshr.s32 q3, q3, #2\n"       \
+    "vsub.i32 q2, q2, q4\n"
 
-/* The four results, three of them before their twiddles. */
-static inline four butterfly(const int32_t *x, int32_t row) {
-    const int32_t quarter = row / 4;
-    const pair a = load_pair(x, row), c = load_pair(x + 2 * quarter, row);
-    const pair sum = {vaddq_s32(a.re, c.re), vaddq_s32(a.im, c.im)}, less = {vsubq_s32(a.re, c.re), vsubq_s32(a.im, c.im)};
-    const pair b = load_pair(x + quarter, row), d = load_pair(x + 3 * quarter, row);
-    const pair other = {vaddq_s32(b.re, d.re), vaddq_s32(b.im, d.im)}, turn = {vsubq_s32(d.im, b.im), vsubq_s32(b.re, d.re)};
-    const four made = {
-        {vshrq_n_s32(vaddq_s32(sum.re, other.re), 2), vshrq_n_s32(vaddq_s32(sum.im, other.im), 2)},
-        {vsubq_s32(less.re, turn.re), vsubq_s32(less.im, turn.im)},
-        {vsubq_s32(sum.re, other.re), vsubq_s32(sum.im, other.im)},
-        {vaddq_s32(less.re, turn.re), vaddq_s32(less.im, turn.im)},
-    };
-    return made;
+#define IMAGINARY_PARTS           \
+    "vldrw.u32 q3, [%[a]], #16\n" \
+    "vldrw.u32 q4, [%[c]], #16\n" \
+    "vadd.i32 q5, q3, q4\n"       \
+    "vsub.i32 q3, q3, q4\n"       \
+    "vldrw.u32 q4, [%[b]], #16\n" \
+    "vldrw.u32 q6, [%[d]], #16\n" \
+    "vadd.i32 q7, q4, q6\n"       \
+    "vsub.i32 q4, q6, q4\n"       \
+    "vadd.i32 q6, q5, q7\n"       \
+    "vshr.s32 q6, q6, #2\n"       \
+    "vsub.i32 q5, q5, q7\n"
+
+/* The second result in q6 and q7, the fourth one in q0 and q3; the third one is in q2 and q5. */
+#define SECOND_AND_FOURTH   \
+    "vsub.i32 q6, q0, q4\n" \
+    "vadd.i32 q0, q0, q4\n" \
+    "vsub.i32 q7, q3, q1\n" \
+    "vadd.i32 q3, q3, q1\n"
+
+#define VECTORS "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"
+
+/* Four numbers times twiddles: with cosine and sine from `at` on, to q5 and q1. Needs q6. */
+#define TURN_BY_FOUR(re, im, at)                \
+    "vldrw.u32 q1, [%[twiddles], #" at "]\n"    \
+    "vqdmulh.s32 q5, " re ", q1\n"              \
+    "vqdmulh.s32 q1, " im ", q1\n"              \
+    "vldrw.u32 q6, [%[twiddles], #" at "+16]\n" \
+    "vqdmulh.s32 " re ", " re ", q6\n"          \
+    "vqdmulh.s32 " im ", " im ", q6\n"          \
+    "vadd.i32 q5, q5, " im "\n"                 \
+    "vsub.i32 q1, q1, " re "\n"
+
+#define SCATTER(re, im)                      \
+    "vstrw.32 " re ", [%[y], q7, uxtw #2]\n" \
+    "add %[y], #16\n"                        \
+    "vstrw.32 " im ", [%[y], q7, uxtw #2]\n"
+
+/* Each number of a vector has twiddles of its own, and its four results come side by side: those of one vector lie eight words apart.
+ * There are too few registers, so one vector waits in memory. */
+PILLION_APART const int32_t *first_stage(const int32_t *x, int32_t *y, int32_t points, const int32_t *twiddles) {
+    const int32_t quarter = points / 2;
+    const int32_t *a = x, *b = a + quarter, *c = b + quarter, *d = c + quarter;
+    int32_t apart_and_waiting[8] = {0, 8, 16, 24};
+    __asm__ volatile(
+        "dls lr, %[rounds]\n"
+        "1:\n" REAL_PARTS
+        "vldrw.u32 q4, [%[a]], #16\n"
+        "vldrw.u32 q5, [%[c]], #16\n"
+        "vadd.i32 q6, q4, q5\n"
+        "vsub.i32 q4, q4, q5\n"
+        "vldrw.u32 q5, [%[b]], #16\n"
+        "vldrw.u32 q7, [%[d]], #16\n"
+        "vsub.i32 q7, q7, q5\n"
+        "vadd.i32 q5, q5, q5\n"
+        "vadd.i32 q5, q5, q7\n"
+        "vsub.i32 q6, q6, q5\n"
+        "vadd.i32 q5, q5, q5\n"
+        "vadd.i32 q5, q5, q6\n"
+        "vshr.s32 q5, q5, #2\n"
+        "vstrw.32 q7, [%[memory], #16]\n"
+        "vldrw.u32 q7, [%[memory]]\n" SCATTER("q3", "q5")
+        "sub %[y], #8\n"
+        "vldrw.u32 q3, [%[twiddles], #32]\n"
+        "vqdmulh.s32 q5, q2, q3\n"
+        "vqdmulh.s32 q3, q6, q3\n"
+        "vldrw.u32 q7, [%[twiddles], #48]\n"
+        "vqdmulh.s32 q2, q2, q7\n"
+        "vqdmulh.s32 q6, q6, q7\n"
+        "vadd.i32 q5, q5, q6\n"
+        "vsub.i32 q3, q3, q2\n"
+        "vldrw.u32 q7, [%[memory]]\n" SCATTER("q5", "q3")
+        "sub %[y], #20\n"
+        "vldrw.u32 q7, [%[memory], #16]\n"
+        "vsub.i32 q2, q0, q7\n"
+        "vadd.i32 q0, q0, q7\n"
+        "vsub.i32 q3, q4, q1\n"
+        "vadd.i32 q4, q4, q1\n"
+        "vldrw.u32 q7, [%[memory]]\n" TURN_BY_FOUR("q2", "q3", "0") SCATTER("q5", "q1")
+        "sub %[y], #8\n" TURN_BY_FOUR("q0", "q4", "64") SCATTER("q5", "q1")
+        "add %[y], #100\n"
+        "add %[twiddles], #96\n"
+        "le lr, 1b\n"
+        : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d), [y] "+&r"(y), [twiddles] "+&r"(twiddles)
+        : [memory] "r"(apart_and_waiting), [rounds] "r"(points / 16)
+        : "lr", VECTORS, "cc", "memory");
+    return twiddles;
 }
 
-static inline pair turned(pair x, const int32_t *twiddles) {
-    const int32x4_t c = vld1q_s32(twiddles), s = vld1q_s32(twiddles + 4);
-    const pair made = {vaddq_s32(vqdmulhq_s32(x.re, c), vqdmulhq_s32(x.im, s)),
-                       vsubq_s32(vqdmulhq_s32(x.im, c), vqdmulhq_s32(x.re, s))};
-    return made;
-}
+/* A result times twiddles of all four numbers, stored. */
+#define TURN_AND_STORE(re, im, at, y)                   \
+    "ldrd %[cosine], %[sine], [%[twiddles], #" at "]\n" \
+    "vqdmulh.s32 q1, " re ", %[cosine]\n"               \
+    "vqdmulh.s32 q4, " im ", %[sine]\n"                 \
+    "vadd.i32 q1, q1, q4\n"                             \
+    "vstrw.32 q1, [%[" y "]], #16\n"                    \
+    "vqdmulh.s32 q1, " im ", %[cosine]\n"               \
+    "vqdmulh.s32 q4, " re ", %[sine]\n"                 \
+    "vsub.i32 q1, q1, q4\n"                             \
+    "vstrw.32 q1, [%[" y "]], #16\n"
 
-static inline pair turned_by(pair x, int32_t c, int32_t s) {
-    const pair made = {vaddq_s32(vqdmulhq_n_s32(x.re, c), vqdmulhq_n_s32(x.im, s)),
-                       vsubq_s32(vqdmulhq_n_s32(x.im, c), vqdmulhq_n_s32(x.re, s))};
-    return made;
-}
-
-static inline void scatter_pair(int32_t *y, int32_t row, uint32x4_t apart, pair x) {
-    vstrwq_scatter_shifted_offset_s32(y, apart, x.re);
-    vstrwq_scatter_shifted_offset_s32(y + row, apart, x.im);
-}
-
-/* The results of four groups at a time lie four words apart. */
-static const int32_t *first_stage(const int32_t *x, int32_t *y, int32_t row, const int32_t *twiddles) {
-    for (int32_t left = row; left > 0; left -= 16, x += 4, y += 16, twiddles += 24) {
-        const uint32x4_t apart = vidupq_n_u32(0, 4);
-        const four made = butterfly(x, row);
-        scatter_pair(y, row, apart, made.first);
-        scatter_pair(y + 1, row, apart, turned(made.second, twiddles));
-        scatter_pair(y + 2, row, apart, turned(made.third, twiddles + 8));
-        scatter_pair(y + 3, row, apart, turned(made.fourth, twiddles + 16));
+PILLION_APART const int32_t *middle_stage(const int32_t *x, int32_t *y, int32_t points, int32_t stride, const int32_t *twiddles) {
+    const int32_t quarter = points / 4 * stride * 2, step = 2 * stride;
+    const int32_t *a = x, *b = a + quarter, *c = b + quarter, *d = c + quarter;
+    int32_t *y0 = y;
+    for (int32_t left = points / 4; left > 0; left--, twiddles += 6, y0 += 3 * step) {
+        int32_t *y1 = y0 + step, *y2 = y1 + step, *y3 = y2 + step, cosine, sine;
+        __asm__ volatile(
+            "dls lr, %[rounds]\n"
+            "1:\n" REAL_PARTS "vstrw.32 q3, [%[y0]], #16\n" IMAGINARY_PARTS "vstrw.32 q6, [%[y0]], #16\n" SECOND_AND_FOURTH
+            TURN_AND_STORE("q6", "q7", "0", "y1") TURN_AND_STORE("q2", "q5", "8", "y2") TURN_AND_STORE("q0", "q3", "16", "y3")
+            "le lr, 1b\n"
+            : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d), [y0] "+&r"(y0), [y1] "+&r"(y1), [y2] "+&r"(y2), [y3] "+&r"(y3),
+              [cosine] "=&r"(cosine), [sine] "=&r"(sine)
+            : [twiddles] "r"(twiddles), [rounds] "r"(stride / 4)
+            : "lr", VECTORS, "cc", "memory");
     }
     return twiddles;
 }
 
-/* Rounds with the same twiddles. */
-static void rounds(const int32_t *x, int32_t *y, int32_t row, int32_t stride, const int32_t *twiddles) {
-    const int32_t c1 = twiddles[0], s1 = twiddles[1], c2 = twiddles[2], s2 = twiddles[3], c3 = twiddles[4], s3 = twiddles[5];
-    for (int32_t left = stride; left > 0; left -= 4, x += 4, y += 4) {
-        const four made = butterfly(x, row);
-        store_pair(y, row, made.first);
-        store_pair(y + stride, row, turned_by(made.second, c1, s1));
-        store_pair(y + 2 * stride, row, turned_by(made.third, c2, s2));
-        store_pair(y + 3 * stride, row, turned_by(made.fourth, c3, s3));
-    }
-}
+/* A result without twiddles, to both rows of the spectrum. */
+#define SHIFT_AND_STORE(re, im, y)  \
+    "vshr.s32 " re ", " re ", #2\n" \
+    "vshr.s32 " im ", " im ", #2\n" \
+    STORE_BOTH(re, im, y)
 
-static inline pair shifted(pair x) {
-    const pair made = {vshrq_n_s32(x.re, 2), vshrq_n_s32(x.im, 2)};
-    return made;
-}
+#define STORE_BOTH(re, im, y)            \
+    "add %[other], %[" y "], %[row]\n"   \
+    "vstrw.32 " re ", [%[" y "]], #16\n" \
+    "vstrw.32 " im ", [%[other]]\n"
 
 /* Twiddles are 1. */
-static void last_stage(const int32_t *x, int32_t *y, int32_t row) {
+PILLION_APART void last_stage(const int32_t *x, int32_t *y, int32_t row) {
     const int32_t quarter = row / 4;
-    for (int32_t left = quarter; left > 0; left -= 4, x += 4, y += 4) {
-        const four made = butterfly(x, row);
-        store_pair(y, row, made.first);
-        store_pair(y + quarter, row, shifted(made.second));
-        store_pair(y + 2 * quarter, row, shifted(made.third));
-        store_pair(y + 3 * quarter, row, shifted(made.fourth));
-    }
+    const int32_t *a = x, *b = a + 2 * quarter, *c = b + 2 * quarter, *d = c + 2 * quarter;
+    int32_t *y0 = y, *y1 = y0 + quarter, *y2 = y1 + quarter, *y3 = y2 + quarter, *other;
+    __asm__ volatile(
+        "dls lr, %[rounds]\n"
+        "1:\n" REAL_PARTS "vstrw.32 q3, [%[y0]]\n" IMAGINARY_PARTS
+        "add %[other], %[y0], %[row]\n"
+        "vstrw.32 q6, [%[other]]\n"
+        "add %[y0], #16\n" SECOND_AND_FOURTH
+        SHIFT_AND_STORE("q6", "q7", "y1") SHIFT_AND_STORE("q2", "q5", "y2") SHIFT_AND_STORE("q0", "q3", "y3")
+        "le lr, 1b\n"
+        : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d), [y0] "+&r"(y0), [y1] "+&r"(y1), [y2] "+&r"(y2), [y3] "+&r"(y3),
+          [other] "=&r"(other)
+        : [row] "r"(4 * row), [rounds] "r"(quarter / 4)
+        : "lr", VECTORS, "cc", "memory");
 }
 
 static const int32_t *stage(const pillion_complex *from, pillion_complex *to, int32_t points, int32_t stride,
                             const int32_t *twiddles) {
     const int32_t *x = &from->re;
     int32_t *y = &to->re;
-    const int32_t groups = points / 4, row = points * stride;
     if (stride == 1) {
-        return first_stage(x, y, row, twiddles);
+        return first_stage(x, y, points, twiddles);
     }
-    if (groups == 1) {
-        last_stage(x, y, row);
+    if (points == 4) {
+        last_stage(x, y, points * stride);
         return twiddles + 6;
     }
-    for (int32_t p = 0; p < groups; p++, twiddles += 6, x += stride, y += 4 * stride) {
-        rounds(x, y, row, stride, twiddles);
-    }
-    return twiddles;
+    return middle_stage(x, y, points, stride, twiddles);
 }
 
 static void radix2_stage(const pillion_complex *from, pillion_complex *to, int32_t stride) {
     const int32_t *x = &from->re;
     int32_t *y = &to->re;
     const int32_t row = 2 * stride;
-    for (int32_t left = stride; left > 0; left -= 4, x += 4, y += 4) {
-        const pair a = load_pair(x, row), b = load_pair(x + stride, row);
+    for (int32_t left = stride; left > 0; left -= 4, x += 8, y += 4) {
+        const pair a = load_pair(x, 4), b = load_pair(x + 2 * stride, 4);
         const pair sum = {vhaddq_s32(a.re, b.re), vhaddq_s32(a.im, b.im)}, less = {vhsubq_s32(a.re, b.re), vhsubq_s32(a.im, b.im)};
         store_pair(y, row, sum);
         store_pair(y + stride, row, less);
     }
+}
+
+static inline void scatter_pair(int32_t *y, int32_t row, uint32x4_t apart, pair x) {
+    vstrwq_scatter_shifted_offset_s32(y, apart, x.re);
+    vstrwq_scatter_shifted_offset_s32(y + row, apart, x.im);
 }
 
 /* The twiddle of the middle, where both halves meet, is 0; its number stays. */
@@ -216,12 +309,68 @@ static void power(const pillion_complex *z, int32_t row, int32_t more, uint32_t 
     y[row] = PILLION_SQUARES(last, 0);
 }
 
-static inline uint64_t weighted_sum(const uint32_t *x, const uint16_t *weights, int32_t count) {
-    uint64_t sum = 0;
-    for (; count > 0; count -= 4, x += 4, weights += 4) {
-        sum = vmlaldavaq_u32(sum, vld1q_u32(x), vldrhq_z_u32(weights, vctp32q((uint32_t)count)));
+/* sum + the products of powers and weights. */
+static inline uint64_t weighted_sum(uint64_t sum, const uint32_t *x, const uint16_t *weights, int32_t count) {
+    register uint32_t low __asm__("r2") = (uint32_t)sum;
+    register uint32_t high __asm__("r3") = (uint32_t)(sum >> 32);
+    __asm__ volatile(
+        "wlstp.32 lr, %[count], 2f\n"
+        "1: vldrw.u32 q0, [%[x]], #16\n"
+        "vldrh.u32 q1, [%[weights]], #8\n"
+        "vmlaldava.u32 %[low], %[high], q0, q1\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : [x] "+&r"(x), [weights] "+&l"(weights), [low] "+&r"(low), [high] "+&r"(high)
+        : [count] "r"(count)
+        : "lr", "q0", "q1", "cc", "memory");
+    return (uint64_t)high << 32 | low;
+}
+
+/* pillion_log2 of four numbers, none 0. Shifts beyond 31 bits leave nothing. */
+static inline int32x4_t logarithms_of(uint32x4_t high, uint32x4_t low, const int32_t *table) {
+    const int32x4_t zeros_high = vreinterpretq_s32_u32(vclzq_u32(high)), zeros_low = vreinterpretq_s32_u32(vclzq_u32(low));
+    const int32x4_t zeros = vaddq_s32(zeros_high, vmulq_s32(vshrq_n_s32(zeros_high, 5), zeros_low));
+    const uint32x4_t mantissa = vorrq_u32(vshlq_u32(high, zeros), vshlq_u32(low, vsubq_n_s32(zeros, 32)));
+    const uint32x4_t entry = vandq_u32(vshrq_n_u32(mantissa, 26), vdupq_n_u32(31));
+    const int32x4_t part = vreinterpretq_s32_u32(vandq_u32(vshrq_n_u32(mantissa, 10), vdupq_n_u32(0xFFFF)));
+    const int32x4_t from = vldrwq_gather_shifted_offset_s32(table, entry), to = vldrwq_gather_shifted_offset_s32(table + 1, entry);
+    const int32x4_t between = vshrq_n_s32(vmulq_s32(vsubq_s32(to, from), part), 16);
+    return vaddq_s32(vaddq_s32(vshlq_n_s32(vsubq_s32(vdupq_n_s32(63), zeros), 16), from), between);
+}
+
+/* The upper halves of factor * x + constant: one less where the lower halves have no carry. */
+static inline int32x4_t on_line(int32x4_t x, int32_t factor, int64_t constant) {
+    const uint32_t low = (uint32_t)constant;
+    const uint32x4_t lows = vaddq_n_u32(vreinterpretq_u32_s32(vmulq_n_s32(x, factor)), low);
+    const int32x4_t carried = vaddq_n_s32(vmulhq_s32(x, vdupq_n_s32(factor)), (int32_t)(constant >> 32) + 1);
+    return vsubq_m_n_s32(carried, carried, 1, vcmpcsq_n_u32(lows, low));
+}
+
+/* Four bands at a time. */
+static void log_bands(const pillion_log_mel_params *p, const uint32_t *power, int32_t exponent, void *y) {
+    const pillion_log_line line = pillion_log_line_of(p, exponent);
+    const int32x4_t low = vdupq_n_s32(p->low), high = vdupq_n_s32(p->high);
+    const uint16_t *weights = p->weights;
+    const int16_t *span = p->spans;
+    uint32_t highs[4] = {0}, lows[4] = {1, 1, 1, 1};
+    for (int32_t left = p->bands; left > 0; left -= 4) {
+        for (int32_t band = 0; band < pillion_less(left, 4); band++, span += 2) {
+            const uint64_t sum = weighted_sum(line.offset, power + span[0], weights, span[1]);
+            const uint64_t kept = sum < line.floor ? line.floor : sum;
+            weights += span[1];
+            highs[band] = (uint32_t)(kept >> 32);
+            lows[band] = (uint32_t)kept;
+        }
+        const int32x4_t found = logarithms_of(vld1q_u32(highs), vld1q_u32(lows), p->logarithms);
+        const int32x4_t made = vminq_s32(vmaxq_s32(on_line(found, line.factor, line.constant), low), high);
+        const mve_pred16_t inside = vctp32q((uint32_t)left);
+        if (p->y_bytes == 1) {
+            vstrbq_p_s32(y, made, inside);
+        } else {
+            vstrhq_p_s32(y, made, inside);
+        }
+        y = (int8_t *)y + 4 * p->y_bytes;
     }
-    return sum;
 }
 
 #define PILLION_FRAME_HEADROOM frame_headroom
@@ -230,7 +379,7 @@ static inline uint64_t weighted_sum(const uint32_t *x, const uint16_t *weights, 
 #define PILLION_RADIX2_STAGE radix2_stage
 #define PILLION_SPLIT split
 #define PILLION_POWER power
-#define PILLION_WEIGHTED_SUM weighted_sum
+#define PILLION_LOG_BANDS log_bands
 #include "pillion/log_mel_frames.h"
 
 void pillion_log_mel_mve(const pillion_log_mel_mve_params *p, const int16_t *x, void *y, void *scratch) {

@@ -150,12 +150,12 @@ PILLION_INLINE uint64_t pillion_in_units(int32_t mantissa, int32_t exponent) {
     return exponent > 0 ? whole << exponent : exponent < -63 ? 0 : whole >> -exponent;
 }
 
-/* The logarithm to base 2 of a number, with 16 fraction bits. */
+/* The logarithm to base 2 of x > 0, with 16 fraction bits. */
 PILLION_INLINE int32_t pillion_log2(uint64_t x, const int32_t *table) {
     uint32_t high = (uint32_t)(x >> 32), low = (uint32_t)x;
     int32_t whole = 63;
     if (!high) {
-        high = low ? low : 1;
+        high = low;
         low = 0;
         whole = 31;
     }
@@ -168,6 +168,47 @@ PILLION_INLINE int32_t pillion_log2(uint64_t x, const int32_t *table) {
 
 PILLION_INLINE int32_t pillion_less(int32_t a, int32_t b) {
     return a < b ? a : b;
+}
+
+/* How a frame makes results of its sums and their logarithms, and the results themselves: factor * log2 + constant. */
+typedef struct {
+    uint64_t offset, floor;
+    int64_t constant;
+    int32_t factor;
+} pillion_log_line;
+
+PILLION_INLINE pillion_log_line pillion_log_line_of(const pillion_log_mel_params *p, int32_t exponent) {
+    const uint64_t constant = (uint64_t)(uint32_t)p->constant_high << 32 | (uint32_t)p->constant_low;
+    const uint64_t floor = pillion_in_units(p->floor, p->floor_exponent + exponent);
+    const pillion_log_line line = {
+        pillion_in_units(p->offset, p->offset_exponent + exponent),
+        floor ? floor : 1,
+        (int64_t)(constant - (uint64_t)((int64_t)exponent * 65536 * p->factor)),
+        p->factor,
+    };
+    return line;
+}
+
+/* The results of a frame from its powers, whose unit has an exponent. */
+PILLION_APART void pillion_log_bands(const pillion_log_mel_params *p, const uint32_t *power, int32_t exponent, void *y) {
+    const pillion_log_line line = pillion_log_line_of(p, exponent);
+    const int32_t *const table = p->logarithms, low = p->low, high = p->high, is_bytes = p->y_bytes == 1;
+    const uint16_t *weights = p->weights;
+    const int16_t *span = p->spans, *const end = span + 2 * p->bands;
+    int8_t *bytes = y;
+    int16_t *words = y;
+    for (; span < end; span += 2) {
+        const int32_t count = span[1];
+        const uint64_t sum = pillion_weighted_sum(power + span[0], weights, count) + line.offset;
+        const int32_t found = pillion_log2(sum < line.floor ? line.floor : sum, table);
+        const int32_t result = pillion_clamp((int32_t)(((int64_t)found * line.factor + line.constant) >> 32), low, high);
+        weights += count;
+        if (is_bytes) {
+            *bytes++ = (int8_t)result;
+        } else {
+            *words++ = (int16_t)result;
+        }
+    }
 }
 
 #endif

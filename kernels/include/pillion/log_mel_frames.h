@@ -23,35 +23,9 @@
 #if !defined(PILLION_POWER)
 #define PILLION_POWER pillion_power
 #endif
-#if !defined(PILLION_WEIGHTED_SUM)
-#define PILLION_WEIGHTED_SUM pillion_weighted_sum
+#if !defined(PILLION_LOG_BANDS)
+#define PILLION_LOG_BANDS pillion_log_bands
 #endif
-
-/* The results of a frame from its powers, whose unit has an exponent. */
-PILLION_APART void pillion_log_bands(const pillion_log_mel_params *p, const uint32_t *power, int32_t exponent, void *y) {
-    const uint64_t offset = pillion_in_units(p->offset, p->offset_exponent + exponent);
-    const uint64_t floor = pillion_in_units(p->floor, p->floor_exponent + exponent);
-    const uint64_t line = (uint64_t)(uint32_t)p->constant_high << 32 | (uint32_t)p->constant_low;
-    const int32_t *const table = p->logarithms, factor = p->factor, low = p->low, high = p->high;
-    const int64_t constant = (int64_t)(line - (uint64_t)((int64_t)exponent * 65536 * factor));
-    const uint16_t *weights = p->weights;
-    const int16_t *span = p->spans, *const end = span + 2 * p->bands;
-    int8_t *bytes = y;
-    int16_t *words = y;
-    const int32_t is_bytes = p->y_bytes == 1;
-    for (; span < end; span += 2) {
-        const int32_t count = span[1];
-        const uint64_t sum = PILLION_WEIGHTED_SUM(power + span[0], weights, count) + offset;
-        const int32_t found = pillion_log2(sum < floor ? floor : sum, table);
-        const int32_t result = pillion_clamp((int32_t)(((int64_t)found * factor + constant) >> 32), low, high);
-        weights += count;
-        if (is_bytes) {
-            *bytes++ = (int8_t)result;
-        } else {
-            *words++ = (int16_t)result;
-        }
-    }
-}
 
 /* All frames of all signals. scratch is two rows of points / 2 complex numbers. */
 PILLION_INLINE void pillion_log_mel_frames(const pillion_log_mel_params *p, const int16_t *x, void *y, void *scratch) {
@@ -78,7 +52,7 @@ PILLION_INLINE void pillion_log_mel_frames(const pillion_log_mel_params *p, cons
         const uint32_t seen = PILLION_SPLIT(here, half, twiddles);
         const int32_t more = pillion_less(pillion_headroom(seen), p->most_shifted - up);
         PILLION_POWER(here, half, more, (uint32_t *)there);
-        pillion_log_bands(p, (const uint32_t *)there, 2 * (up + more), (int8_t *)y + row * p->bands * p->y_bytes);
+        PILLION_LOG_BANDS(p, (const uint32_t *)there, 2 * (up + more), (int8_t *)y + row * p->bands * p->y_bytes);
     }
 }
 
