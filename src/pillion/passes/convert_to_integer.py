@@ -22,6 +22,7 @@ from pillion.ir.types import (
     integer_name,
 )
 from pillion.ops import (
+    BatchMatmul,
     Cast,
     Clamp,
     Compare,
@@ -84,9 +85,7 @@ class _IntegerConversion:
         if operands is None:
             return False
         if op.results[0].dtype is not DType.FLOAT32:
-            self.ops.append(
-                op.substitute(self.of_one_width(op, operands) if isinstance(op, Compare) else operands)
-            )
+            self.ops.append(op.substitute(self.of_one_width(op, operands)))
             return True
         if op.quantization is Quantization.SHARED:
             self.shared(op, operands)
@@ -112,9 +111,11 @@ class _IntegerConversion:
             integers[value] = known
         return integers or None
 
-    def of_one_width(self, op: Compare, operands: dict[Value, Value]) -> dict[Value, Value]:
-        """Returns operands of 8 bits beside others of 16 in 16 bits, which hold each of their numbers."""
-        if {v.dtype for v in operands.values()} != {DType.INT8, DType.INT16}:
+    def of_one_width(self, op: Op, operands: dict[Value, Value]) -> dict[Value, Value]:
+        """Returns operands of comparisons and matrix products that have 8 bits beside others of 16 in 16 bits, which
+        hold each of their numbers."""
+        widths = {v.dtype for v in operands.values()}
+        if not isinstance(op, (BatchMatmul, Compare)) or widths != {DType.INT8, DType.INT16}:
             return operands
         return {
             old: self.requantize_value(new, PerTensor(new.scale), op.source, DType.INT16)
@@ -156,6 +157,7 @@ class _IntegerConversion:
         quant = following.quant
         if isinstance(op, Softmax) and following.dtype is DType.INT8 and not is_share_quant(quant):
             quant = OUTPUT
+        operands = self.of_one_width(op, operands)
         integer = self.emit(op, operands, TensorType(end.shape, following.dtype, quant), clamp)
         integer = self.requantize_value(integer, following.quant, op.source, following.dtype)
         for value in {end, op.results[0]}:

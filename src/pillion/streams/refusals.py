@@ -65,7 +65,11 @@ MEETS_WINDOW = Refusal(
 )
 MEETS_OTHER_INPUT = Refusal(
     "rows that are kept do not change: what they meet is streamed too, or constant",
-    "--stream for that input too, or let it meet the stream behind the mean over time",
+    "--stream for that input too, or let it (or the state) meet the stream behind the mean over time",
+)
+STATE_OF_ROWS = Refusal(
+    "a state of the model itself is no row over time: the stream keeps these",
+    "make it of a mean or maximum over time, or of one answer of the whole window",
 )
 CONSTANT_BY_ROW = Refusal(
     "rows are made alike wherever in the window they lie",

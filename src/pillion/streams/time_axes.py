@@ -209,9 +209,8 @@ class RowTracks:
         if other in self.whole:
             here = f"`{other.name}` is made of the whole window, and another in each call"
             return refusals.MEETS_WINDOW.error(op, here)
-        return refusals.MEETS_OTHER_INPUT.error(
-            op, f"`{other.name}` comes from an input that is not streamed"
-        )
+        source = "a state" if self.graph.states else "an input that is not streamed"
+        return refusals.MEETS_OTHER_INPUT.error(op, f"`{other.name}` comes from {source}")
 
     def _refuse_edge_padding(self, op: Op, x: Value, axis_map: AxisMap, size: int) -> None:
         behind = axis_map.reach(Span(size - 1, 1)).end - self.rows[x].size

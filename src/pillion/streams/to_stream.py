@@ -42,7 +42,7 @@ class HopGraphBuilder:
     def __init__(self, tracks: RowTracks, since_reset: bool) -> None:
         self.tracks, self.graph, self.since_reset = tracks, tracks.graph, since_reset
         self.names = UniqueNames(self.graph.values)
-        self.now: dict[Value, Value] = {v: self._new_rows(v) for v in self.graph.inputs}
+        self.now: dict[Value, Value] = {v: self._new_rows(v) for v in self.graph.sources}
         self.ops: list[Op] = []
         self.ends: list[Op] = []
         self.states: list[State] = []
@@ -62,8 +62,16 @@ class HopGraphBuilder:
             inputs=tuple(self.now[v] for v in self.graph.inputs),
             ops=(*self.ops, *self.ends),
             outputs=outputs,
-            states=tuple(self.states),
+            states=(*self._own_states(), *self.states),
         )
+
+    def _own_states(self) -> Iterator[State]:
+        """Yields the states of the model itself, which change once in each call."""
+        for state in self.graph.states:
+            if state.after in self.tracks.rows:
+                op = self.graph.producers.get(state.after) or self.graph.users[state.after][0]
+                raise refusals.STATE_OF_ROWS.error(op, f"state `{state.name}` is `{state.after.name}`")
+            yield state.substitute(self.now)
 
     def _add_op(self, firing: RowFiring) -> None:
         op = firing.op

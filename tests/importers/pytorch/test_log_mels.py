@@ -87,6 +87,29 @@ def test_spectra_are_one_op_of_16_bit_samples(features: Features) -> None:
     assert (found == program.run(levels, on="reference")[0]).all()
 
 
+def cepstrum(m: Sound, x: Tensor) -> Tensor:
+    """Mel cepstral coefficients as torchaudio's MFCC has them, with its 80 dB below the loudest of all."""
+    decibels = in_decibels(m, x)
+    kept = torch.max(decibels, decibels.amax((-2, -1), keepdim=True) - 80.0)
+    bands = kept.shape[1]
+    turns = math.pi / bands * (torch.arange(bands) + 0.5)[:, None] * torch.arange(13)
+    return torch.matmul(kept.transpose(-1, -2), torch.cos(turns) * math.sqrt(2 / bands)).transpose(-1, -2)
+
+
+@pytest.mark.parametrize(("precision", "least"), [("int8", 35), ("int16", 55)])
+def test_mel_cepstra_are_a_product_of_the_logarithms(precision: str, least: int) -> None:
+    module, x = Sound(cepstrum).eval(), sound()
+    options = {"target": "cortex-m55", "io_dtype": "int16"}
+    program = pillion.compile(module, (x,), calibrate=[(x,)], precision=precision, **options)
+    kinds = [op.kind for op in program.graph.ops]
+    assert [kinds.count(kind) for kind in ("log_mel", "reduce_max", "linear")] == [1, 1, 1]
+    (found,) = program.run(np.round(x.numpy() * 2**15).astype(np.int16), on="host")
+    (output,) = program.graph.outputs
+    wanted = module(x).numpy()
+    error = (found - float(output.zero_point)) * output.scale - wanted
+    assert 10 * math.log10((wanted**2).sum() / (error**2).sum()) > least
+
+
 def amplitudes(m: Sound, x: Tensor) -> Tensor:
     return torch.log(m.spectrum(x).abs().transpose(-1, -2) @ m.filters + 1e-6)
 

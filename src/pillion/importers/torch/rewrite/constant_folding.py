@@ -147,7 +147,13 @@ def _multiply_instead_of_divide(node: Node) -> None:
 def use_linear(module: GraphModule, *, training: bool = False) -> None:
     """Lowers matrix products: to a linear layer with a constant right operand, otherwise to a batch of one."""
     product = partial(_lower_matrix_product, training=training)
-    lower_calls(module.graph, dict.fromkeys((aten.addmm.default, aten.mm.default), product))
+    lower_calls(
+        module.graph,
+        {
+            **dict.fromkeys((aten.addmm.default, aten.mm.default), product),
+            aten.bmm.default: partial(_lower_batch_product, training=training),
+        },
+    )
 
 
 def _lower_matrix_product(node: Node, training: bool) -> Node:
@@ -159,6 +165,17 @@ def _lower_matrix_product(node: Node, training: bool) -> Node:
     product = call(node, aten.bmm.default, *batches)
     flat = call(node, aten.reshape.default, product, list(shape_of(node)))
     return flat if bias is None else call(node, aten.add.Tensor, flat, bias)
+
+
+def _lower_batch_product(node: Node, training: bool) -> Node | None:
+    """Lowers a product of each matrix of a batch with the same constant to a linear layer."""
+    x, right = node.args
+    matrices = fixed_tensor(right, training) if is_constant(right) else None
+    if matrices is None or not bool((matrices == matrices[:1]).all()):
+        return None
+    return call(
+        node, aten.linear.default, x, constant(node, matrices[0].t().contiguous(), f"{node.name}_weight")
+    )
 
 
 def _transpose_weight(node: Node, weight: Any, training: bool) -> Node:
