@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import pillion
 from emitters.test_tflite_writer import codes_in, graph_of, run_litert
+from importers.tflite_file import File, same_as_litert
 from pillion.emitters.tflite import emit
 from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
@@ -240,6 +241,79 @@ def test_a_layer_takes_the_int32_bias_that_its_option_names() -> None:
     op = first_of_16_bits(Linear)
     raw, inputs = changed(emit(graph_of(op)), named_int32_bias), [random_like(op.activations[0])]
     np.testing.assert_array_equal(read(raw).reference(*inputs)[0], run_litert(raw, *inputs)[0])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 3, 5), (1, 1001), (1, 8191)])
+def test_shares_of_16_bits_of_8_bit_numbers(shape: tuple[int, ...], tmp_path: Path) -> None:
+    def raw_of(scale: float) -> bytes:
+        file = File("SOFTMAX", tflite.SoftmaxOptions(beta=1.0)).input(*shape, scale=scale, zero=-7)
+        return file.output(*shape, scale=2.0**-16, zero=-(2**15), type=ElementType.INT16).bytes()
+
+    for scale in (0.0003, 0.04, 2.0**-3, 1.7, 40.0):
+        graph = same_as_litert(raw_of(scale))
+        assert read(emit(graph)).outputs[0].type == graph.outputs[0].type
+    path, x = tmp_path / "net.tflite", random_like(graph.inputs[0])
+    path.write_bytes(raw_of(0.04))
+    for target, board in (("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")):
+        program = pillion.compile(str(path), target=target)
+        wanted = program.run(x)
+        for executor in ("host", "litert", board):
+            np.testing.assert_array_equal(program.run(x, on=executor), wanted)
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero", "words"),
+    [(2.0**-16, 0, "zero point -32768"), (2.0**-15, -(2**15), "zero point 0"), (2.0**-15, 0, "2\\^-16")],
+)
+def test_shares_of_16_bits_have_one_quantization(scale: float, zero: int, words: str) -> None:
+    file = File("SOFTMAX", tflite.SoftmaxOptions(beta=1.0)).input(2, 5)
+    with pytest.raises(pillion.PillionError, match=words):
+        read(file.output(2, 5, scale=scale, zero=zero, type=ElementType.INT16).bytes())
+
+
+EVERY: Array = np.arange(-(2**15), 2**15).astype(np.int16).reshape(16, 4096)
+
+
+@pytest.mark.parametrize(
+    ("source", "to"),
+    [
+        ((0.031, 0), (0.0001, 0, ElementType.INT32)),
+        ((0.031, 0), (0.0310001, 0, ElementType.INT32)),
+        ((2.0**-9, 0), (2.0**-24, 0, ElementType.INT32)),
+        ((0.031, 0), (4.9, 0, ElementType.INT32)),
+        ((0.05, 0), (2.0**-22, 0, ElementType.INT32)),  # beyond 32 bits, where both wrap around
+        ((0.0003, 0), (0.07, -3, ElementType.INT8)),
+        ((2.0**-16, -(2**15)), (2.0**-8, -128, ElementType.INT8)),
+        ((2.0**-16, -(2**15)), (0.0021, 5, ElementType.INT8)),
+        ((2.0**-16, -(2**15)), (2.0**-30, 0, ElementType.INT32)),
+    ],
+)
+def test_conversions_of_every_16_bit_number(
+    source: tuple[float, int], to: tuple[float, int, ElementType], tmp_path: Path
+) -> None:
+    scale, zero, type = to
+    file = File("QUANTIZE").input(*EVERY.shape, scale=source[0], zero=source[1], type=ElementType.INT16)
+    raw = file.output(*EVERY.shape, scale=scale, zero=zero, type=type).bytes()
+    path, (wanted,) = tmp_path / "net.tflite", run_litert(raw, EVERY)
+    path.write_bytes(raw)
+    np.testing.assert_array_equal(read(emit(read(raw))).reference(EVERY)[0], wanted)
+    program = pillion.compile(str(path), target="cortex-m33")
+    for executor in ("reference", "host", "litert", "mps2-an505"):
+        found = np.asarray(program.run(EVERY, on=executor))
+        np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+@pytest.mark.parametrize(
+    ("zero", "scale", "words"), [(3, 0.01, "zero point 0"), (0, 2.0**-36, "left shift"), (0, 0.0, "scale")]
+)
+def test_int32_results_are_symmetric_and_fit(zero: int, scale: float, words: str, tmp_path: Path) -> None:
+    file, path = (
+        File("QUANTIZE").input(2, 5, scale=0.05, zero=0, type=ElementType.INT16),
+        tmp_path / "n.tflite",
+    )
+    path.write_bytes(file.output(2, 5, scale=scale, zero=zero, type=ElementType.INT32).bytes())
+    with pytest.raises(pillion.PillionError, match=words):
+        pillion.compile(str(path), target="cortex-m33")
 
 
 def test_biases_are_int64_in_the_file() -> None:

@@ -7,15 +7,15 @@ from math import frexp
 from typing import Any
 
 from pillion import ops
-from pillion.codecs.tflite.exact import inexact_op_error, int8_only
+from pillion.codecs.tflite.exact import inexact_op_error, int8_only, int8_or_16_only
 from pillion.codecs.tflite.geometry import axes_in_order, resized_shape
-from pillion.codecs.tflite.operands import INT8_OR_16
+from pillion.codecs.tflite.operands import INT8_OR_16, require_int8
 from pillion.codecs.tflite.operator_row import ANY, INT8, Row, readers_by_operator, writers_by_op
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.codecs.tflite.window_row import WINDOW_ROWS
 from pillion.ir.types import DType, Value
 from pillion.ops.elementwise import AddOrSub
-from pillion.ops.softmax import OUTPUT
+from pillion.ops.softmax import OUTPUT, OUTPUT_OF_8_BITS
 from pillion.ops.softmax16 import OUTPUT_16
 from pillion.schemas import tflite
 
@@ -50,6 +50,9 @@ def _require_defined_quotients(op: ops.Div) -> None:
 
 
 def _require_litert_steps(op: ops.Softmax) -> None:
+    if op.y.quant == OUTPUT_OF_8_BITS:
+        return
+    int8_or_16_only(op)
     if op.y.quant != (OUTPUT_16 if op.y.dtype is DType.INT16 else OUTPUT):
         rule, help = (
             "LiteRT's softmax has steps of 1/256, or of 2^-15 in 16 bits",
@@ -69,6 +72,8 @@ def _require_readable_softmax(call: ReadOperator, op: ops.Softmax) -> None:
     if beta != 1:
         help = "multiply by beta in the layer before, whose weights can hold it"
         raise call.refuse("beta is 1", beta, help)
+    if (op.x.dtype, op.y.dtype) != (DType.INT8, DType.INT16):
+        require_int8(call, types=INT8_OR_16)
     if op.y.dtype is DType.INT8 and op.y.type.quant != OUTPUT:
         raise call.refuse("the result has scale 1/256 and zero point -128", repr(op.y))
 
@@ -220,7 +225,7 @@ ROWS = (
         ops.Softmax,
         options=tflite.SoftmaxOptions,
         fixed_options={"beta": 1.0},
-        types=INT8_OR_16,
+        types=ANY,
         check_read=_require_readable_softmax,
         check_written=_require_litert_steps,
     ),

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pillion import ops
@@ -37,10 +39,11 @@ from pillion.importers.tflite.uint8_ops import uint8_reader
 from pillion.importers.tflite.weight_zero_points import lower_weight_zero_points
 from pillion.ir import numerics
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor
+from pillion.ir.types import DType, PerTensor, Value
 from pillion.ops.conv import zero_dead_channel_biases
 from pillion.ops.l2_normalize import FRACTION_BITS
 from pillion.ops.lut_tflite import activation_levels
+from pillion.ops.softmax import OUTPUT_OF_8_BITS
 from pillion.schemas import tflite
 
 
@@ -123,7 +126,10 @@ def require_form_of_16_bits(call: ReadOperator) -> None:
         if call.code not in OF_16_BITS:
             rule = f"operators with 16-bit tensors are {len(OF_16_BITS)}: docs/reference/tflite.md lists them"
             raise call.refuse(rule, repr(value), NARROWER)
-        if call.is_unsigned or not isinstance(value.type.quant, PerTensor) or value.zero_point:
+        quant = value.type.quant
+        is_share = call.code in ("SOFTMAX", "QUANTIZE") and quant == OUTPUT_OF_8_BITS
+        is_symmetric = isinstance(quant, PerTensor) and not quant.zero_point
+        if call.is_unsigned or not (is_share or is_symmetric):
             rule = "16-bit tensors have one scale and zero point 0, and no uint8 next to them"
             raise call.refuse(rule, repr(value), NARROWER)
 
@@ -163,12 +169,25 @@ def _read_clamp(call: ReadOperator) -> list[Op]:
 
 def _read_quantize(call: ReadOperator) -> list[Op]:
     x, y = call.operand(0), call.result
+    if (x.dtype, y.dtype) == (DType.INT16, DType.INT32):
+        return [ops.Requantize(x=x, y=_quantized_int32(call, y), to=y.dtype, source=call.source)]
     if y.dtype not in INT8_OR_16 or not isinstance(y.type.quant, PerTensor):
-        raise call.refuse("the result is int8 or int16 with one scale", repr(y))
+        rule = "the result is int8 or int16 with one scale, or int32 if the operand is int16"
+        raise call.refuse(rule, repr(y))
     if x.dtype is DType.FLOAT32:
         return [ops.Quantize(x=x, y=y, source=call.source)]
     require_one_of(call, x, *INT8_OR_16)
     return [ops.Requantize(x=x, y=y, to=y.dtype, source=call.source)]
+
+
+def _quantized_int32(call: ReadOperator, y: Value) -> Value:
+    """Returns an int32 tensor with its scale. Other operators read its numbers as they are."""
+    declared = call.quantization(y)
+    if declared is None or len(declared.scale) != 1 or any(declared.zero_point):
+        raise call.refuse("int32 results have one scale and zero point 0", repr(declared))
+    quantized = Value(y.name, replace(y.type, quant=PerTensor(declared.scale[0])))
+    call.bind(y, quantized)
+    return quantized
 
 
 def _read_dequantize(call: ReadOperator) -> list[Op]:
