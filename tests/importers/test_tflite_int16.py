@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ from pillion.ops.example_values import in_16_bits, make_op, random_like
 from pillion.ops.softmax16 import OUTPUT_16
 from pillion.ops.unary_functions import Function
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import read_root_table, write_flatbuffer
+from pillion.schemas.flatbuffer import Table, read_root_table, write_flatbuffer
 from pillion.schemas.tflite import ElementType
 
 
@@ -314,6 +315,72 @@ def test_int32_results_are_symmetric_and_fit(zero: int, scale: float, words: str
     path.write_bytes(file.output(2, 5, scale=scale, zero=zero, type=ElementType.INT32).bytes())
     with pytest.raises(pillion.PillionError, match=words):
         pillion.compile(str(path), target="cortex-m33")
+
+
+WIDE: dict[str, Any] = {"type": ElementType.INT16, "scale": 0.01, "zero": 0}
+WORDS: dict[str, Any] = {"type": ElementType.INT32, "quantization": None}
+STORED = {"quantization": tflite.Quantization(scale=[0.01], zero_point=[0])}
+
+
+def wide_file(code: str, *shape: int, options: Table | None = None) -> File:
+    return File(code, options).input(*shape, **WIDE)
+
+
+REARRANGING = {
+    "gather": wide_file("GATHER", 5, 9, options=tflite.GatherOptions(axis=1))
+    .constant([1, 8, 1])
+    .output(5, 3, **WIDE),
+    "gather nd": wide_file("GATHER_ND", 5, 9).constant([[1], [3]]).output(2, 9, **WIDE),
+    "tile": wide_file("TILE", 3, 7).constant([2, 3]).output(6, 21, **WIDE),
+    "mirror pad": wide_file("MIRROR_PAD", 3, 5, options=tflite.MirrorPadOptions(mode=0))
+    .constant([[1, 2], [3, 2]])
+    .output(6, 10, **WIDE),
+    "batches": wide_file("BATCH_TO_SPACE_ND", 4, 3, 5, 3)
+    .constant([2, 2])
+    .constant([[0, 1], [1, 0]])
+    .output(1, 5, 9, 3, **WIDE),
+    "space": wide_file("SPACE_TO_BATCH_ND", 3, 3, 5, 2)
+    .constant([2, 3])
+    .constant([[0, 1], [1, 0]])
+    .output(18, 2, 2, 2, **WIDE),
+    "reverse": wide_file(
+        "REVERSE_SEQUENCE", 2, 9, 3, options=tflite.ReverseSequenceOptions(seq_dim=1, batch_dim=0)
+    )
+    .constant([4, 9])
+    .output(2, 9, 3, **WIDE),
+    "update": wide_file("DYNAMIC_UPDATE_SLICE", 5, 9)
+    .input(2, 7, **WIDE)
+    .constant([2, 1])
+    .output(5, 9, **WIDE),
+    "rows": File("EMBEDDING_LOOKUP")
+    .input(7, **WORDS)
+    .constant(np.arange(-9, 11).reshape(5, 4) * 3001, ElementType.INT16, **STORED)
+    .output(7, 4, **WIDE),
+    "top": wide_file("TOPK_V2", 3, 701).constant(np.array(5)).output(3, 5, **WIDE).output(3, 5, **WORDS),
+    **{
+        code: wide_file(code, 3, 1, 7).input(1, 5, 7, **WIDE).output(3, 5, 7, type=ElementType.BOOL)
+        for code in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+    },
+}
+
+
+@pytest.mark.parametrize("file", REARRANGING.values(), ids=REARRANGING)
+def test_what_moves_and_compares_16_bits(file: File, tmp_path: Path) -> None:
+    graph = same_as_litert(file.bytes(), below=5)
+    path, inputs = tmp_path / "net.tflite", [random_like(v) for v in graph.inputs]
+    inputs = [x % np.int32(5) if x.dtype == np.int32 else x for x in inputs]
+    path.write_bytes(emit(graph))
+    program = pillion.compile(str(path), target="cortex-m33")
+    found = program.run(*inputs, on="host")
+    results = found if len(program.graph.outputs) > 1 else [found]
+    for wanted, result in zip(graph.reference(*inputs), results, strict=True):
+        np.testing.assert_array_equal(np.asarray(result).reshape(wanted.shape), wanted)
+
+
+def test_a_comparison_of_two_scales_is_refused() -> None:
+    file = wide_file("LESS", 3).input(3, **(WIDE | {"scale": 0.02})).output(3, type=ElementType.BOOL)
+    with pytest.raises(pillion.PillionError, match="numbers as they are"):
+        read(file.bytes())
 
 
 def test_biases_are_int64_in_the_file() -> None:

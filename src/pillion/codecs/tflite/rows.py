@@ -23,6 +23,7 @@ PAIR = ("a", "b")
 INT32, BOOL = (DType.INT32,), (DType.BOOL,)
 MOST_AXES = 4
 """The most axes along which LiteRT's kernels broadcast."""
+SAME_SCALES = "operands of a 16-bit comparison have one scale: LiteRT compares their numbers as they are"
 DIVISIONS = (ops.Calculation.FLOOR_DIV, ops.Calculation.FLOOR_MOD)
 
 
@@ -89,11 +90,18 @@ def _require_comparable(op: ops.Compare) -> None:
             raise inexact_op_error(
                 op, rule, f"`{coarse.name}`: {coarse.scale:.6g}", "divide both by a number"
             )
+    elif op.a.dtype is DType.INT16 and op.a.type.quant != op.b.type.quant:
+        raise inexact_op_error(op, SAME_SCALES, f"{op.a!r} and {op.b!r}", "requantize one of them")
     elif op.a.dtype is DType.BOOL and op.relation not in (ops.Relation.EQUAL, ops.Relation.NOT_EQUAL):
         rule = "LiteRT compares booleans for equality"
         raise inexact_op_error(op, rule, op.relation.value, "logical_and and logical_not say the same")
-    elif op.a.dtype not in (DType.BOOL, DType.INT32):
-        raise inexact_op_error(op, "int8, int32 or bool is compared", repr(op.a), "quantize the model")
+    elif op.a.dtype not in (DType.BOOL, DType.INT16, DType.INT32):
+        raise inexact_op_error(op, "int8, int16, int32 or bool is compared", repr(op.a), "quantize the model")
+
+
+def _require_readable_comparison(call: ReadOperator, op: ops.Compare) -> None:
+    if op.a.dtype is DType.INT16 and not (op.a.is_quantized and op.a.type.quant == op.b.type.quant):
+        raise call.refuse(SAME_SCALES, f"{op.a!r} and {op.b!r}", "give both the same range in calibration")
 
 
 def _require_no_activation(call: ReadOperator, _: ops.IntegerArithmetic) -> None:
@@ -153,8 +161,9 @@ def _calculation_row(code: str, calculation: ops.Calculation, options: Any = Non
 
 def _comparison_row(relation: ops.Relation) -> Row:
     more = BOOL if relation in (ops.Relation.EQUAL, ops.Relation.NOT_EQUAL) else ()
-    types, fixed = (DType.INT8, DType.INT32, *more), {"relation": relation}
-    return Row(relation.name, ops.Compare, PAIR, fixed=fixed, types=types, check_written=_require_comparable)
+    types, fixed = (*INT8_OR_16, DType.INT32, *more), {"relation": relation}
+    checks: Any = {"check_read": _require_readable_comparison, "check_written": _require_comparable}
+    return Row(relation.name, ops.Compare, PAIR, fixed=fixed, types=types, **checks)
 
 
 def _lut_row(code: str, function: ops.Function, options: Any = None, **more: Any) -> Row:

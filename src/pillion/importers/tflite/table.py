@@ -63,55 +63,15 @@ def ops_of(call: ReadOperator) -> list[Op]:
 
 
 OF_16_BITS = (
-    *(
-        "ADD",
-        "AVERAGE_POOL_2D",
-        "BATCH_MATMUL",
-        "CONCATENATION",
-        "CONV_2D",
-        "DEPTHWISE_CONV_2D",
-        "DEQUANTIZE",
-    ),
-    *(
-        "EXPAND_DIMS",
-        "FULLY_CONNECTED",
-        "LEAKY_RELU",
-        "LOGISTIC",
-        "MAXIMUM",
-        "MAX_POOL_2D",
-        "MEAN",
-        "MINIMUM",
-    ),
-    *(
-        "MUL",
-        "PACK",
-        "PAD",
-        "PADV2",
-        "QUANTIZE",
-        "REDUCE_MAX",
-        "REDUCE_MIN",
-        "RELU",
-        "RELU6",
-        "RESHAPE",
-        "SHAPE",
-    ),
-    *(
-        "RESIZE_BILINEAR",
-        "RESIZE_NEAREST_NEIGHBOR",
-        "REVERSE_V2",
-        "SELECT",
-        "SELECT_V2",
-        "SLICE",
-        "SOFTMAX",
-        "SPLIT",
-        "SPLIT_V",
-        "SQUEEZE",
-        "STRIDED_SLICE",
-        "SUB",
-        "TANH",
-    ),
-    *("TRANSPOSE", "TRANSPOSE_CONV", "UNPACK"),
-)
+    "ADD", "AVERAGE_POOL_2D", "BATCH_MATMUL", "BATCH_TO_SPACE_ND", "CONCATENATION", "CONV_2D",
+    "DEPTHWISE_CONV_2D", "DEQUANTIZE", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "EQUAL", "EXPAND_DIMS",
+    "FULLY_CONNECTED", "GATHER", "GATHER_ND", "GREATER", "GREATER_EQUAL", "LEAKY_RELU", "LESS",
+    "LESS_EQUAL", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MIRROR_PAD", "MUL", "NOT_EQUAL",
+    "PACK", "PAD", "PADV2", "QUANTIZE", "RANK", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RESHAPE",
+    "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_SEQUENCE", "REVERSE_V2", "SELECT", "SELECT_V2",
+    "SHAPE", "SLICE", "SOFTMAX", "SPACE_TO_BATCH_ND", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "SUB",
+    "TANH", "TILE", "TOPK_V2", "TRANSPOSE", "TRANSPOSE_CONV", "UNPACK",
+)  # fmt: skip
 """Operators with 16-bit activations, all of them symmetric."""
 NARROWER = (
     "convert with int8 activations: supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8], without "
