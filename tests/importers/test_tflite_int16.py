@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import pillion
 from emitters.test_tflite_writer import codes_in, graph_of, run_litert
-from importers.tflite_file import File, same_as_litert
+from importers.tflite_file import File, per_channel, same_as_litert
 from pillion.emitters.tflite import emit
 from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
@@ -381,6 +381,36 @@ def test_a_comparison_of_two_scales_is_refused() -> None:
     file = wide_file("LESS", 3).input(3, **(WIDE | {"scale": 0.02})).output(3, type=ElementType.BOOL)
     with pytest.raises(pillion.PillionError, match="numbers as they are"):
         read(file.bytes())
+
+
+def layer_of_bias(bias: int, scale: float) -> bytes:
+    """A convolution of one pixel whose weights are the largest: the largest operands make the largest sum."""
+    file = wide_file("CONV_2D", 1, 1, 1, 3, options=tflite.Conv2DOptions(stride_w=1, stride_h=1))
+    file.constant(np.full((2, 1, 1, 3), 127), ElementType.INT8, quantization=per_channel(2, 0))
+    scales = tflite.Quantization(scale=[1e-4, 2e-4], zero_point=[0, 0])
+    file.constant([bias, -bias], ElementType.INT64, quantization=scales)
+    return file.output(1, 1, 1, 2, **(WIDE | {"scale": scale})).bytes()
+
+
+EDGE = 2**31 - 1 - 3 * 127 * 2**15
+"""The bias of the last sum of 32 bits."""
+
+
+@pytest.mark.parametrize("bias", [EDGE, EDGE + 1, EDGE + 2, 2**31 - 1, -EDGE - 1, 1 - 2**31])
+@pytest.mark.parametrize("scale", [0.03, 7.3])
+def test_sums_at_the_edge_of_32_bits(bias: int, scale: float, tmp_path: Path) -> None:
+    path, largest = tmp_path / "net.tflite", np.full((1, 1, 1, 3), -(2**15), np.int16)
+    path.write_bytes(layer_of_bias(bias, scale))
+    program = pillion.compile(str(path), target="cortex-m33")
+    for x in (largest, np.full_like(largest, 2**15 - 1)):
+        (wanted,) = run_litert(path.read_bytes(), x)
+        for executor in ("reference", "host", "mps2-an505"):
+            np.testing.assert_array_equal(np.asarray(program.run(x, on=executor)).ravel(), wanted.ravel())
+
+
+def test_a_bias_beyond_32_bits_is_refused() -> None:
+    with pytest.raises(pillion.PillionError, match="int64 constants fit 32 bits"):
+        read(layer_of_bias(2**31, 7.3))
 
 
 def test_biases_are_int64_in_the_file() -> None:
