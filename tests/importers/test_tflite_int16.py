@@ -18,6 +18,7 @@ from importers.tflite_file import File, per_channel, same_as_litert
 from pillion.emitters.tflite import emit
 from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
+from pillion.ir.nibbles import pack_nibbles
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
@@ -381,6 +382,53 @@ def test_a_comparison_of_two_scales_is_refused() -> None:
     file = wide_file("LESS", 3).input(3, **(WIDE | {"scale": 0.02})).output(3, type=ElementType.BOOL)
     with pytest.raises(pillion.PillionError, match="numbers as they are"):
         read(file.bytes())
+
+
+LAYERS_OF_4_BITS: dict[str, tuple[tuple[int, ...], int, tuple[int, ...], Table]] = {
+    "CONV_2D": ((5, 3, 2, 7), 0, (1, 5, 4, 5), tflite.Conv2DOptions(stride_w=1, stride_h=1)),
+    "FULLY_CONNECTED": ((5, 7), 0, (20, 5), tflite.FullyConnectedOptions()),
+    "DEPTHWISE_CONV_2D": (
+        (1, 3, 2, 7),
+        3,
+        (1, 5, 4, 7),
+        tflite.DepthwiseConv2DOptions(stride_w=1, stride_h=1, depth_multiplier=1),
+    ),
+}
+
+
+def layer_of_4_bits(code: str, type: ElementType) -> bytes:
+    shape, axis, result, options = LAYERS_OF_4_BITS[code]
+    fields: dict[str, Any] = {"type": type, "zero": 0}
+    file, count = File(code, options), shape[axis]
+    x = file.tensor((20, 7) if len(shape) == 2 else (1, 5, 4, 7), scale=0.01, **fields)
+    numbers = np.resize(np.arange(-8, 8), shape)
+    numbers.reshape(-1)[::3] = 5
+    file.operands.append(x)
+    file.constant(pack_nibbles(numbers), ElementType.INT8, quantization=per_channel(count, axis))
+    file.tensors[-1].shape, file.tensors[-1].type = list(shape), ElementType.INT4
+    file.inputs.append(x)
+    sums = tflite.Quantization(scale=[1e-4 * (1 + n) for n in range(count)], zero_point=[0] * count)
+    wide = type == ElementType.INT16
+    file.constant(
+        np.arange(count) * 1001, ElementType.INT64 if wide else ElementType.INT32, quantization=sums
+    )
+    return file.output(*result, scale=0.02 if wide else 0.3, **fields).bytes()
+
+
+@pytest.mark.parametrize("code", LAYERS_OF_4_BITS)
+@pytest.mark.parametrize("type", [ElementType.INT8, ElementType.INT16])
+def test_weights_of_4_bits_and_operands_of_8_and_16(code: str, type: ElementType, tmp_path: Path) -> None:
+    raw, path = layer_of_4_bits(code, type), tmp_path / "net.tflite"
+    if type == ElementType.INT16 and code == "DEPTHWISE_CONV_2D":
+        with pytest.raises(pillion.PillionError, match="LiteRT does not unpack"):
+            read(raw)
+        return
+    graph = same_as_litert(raw)
+    path.write_bytes(raw)
+    program, x = pillion.compile(str(path), target="cortex-m33"), random_like(graph.inputs[0])
+    for executor in ("reference", "host"):
+        found = np.asarray(program.run(x, on=executor))
+        np.testing.assert_array_equal(found.ravel(), graph.reference(x)[0].ravel())
 
 
 def layer_of_bias(bias: int, scale: float) -> bytes:

@@ -15,7 +15,7 @@ from pillion.codecs.tflite.operands import (
     check_declared_shapes,
     require_int8,
     require_one_of,
-    with_axes,
+    weights_of,
 )
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.codecs.tflite.rows import READERS
@@ -99,7 +99,8 @@ def _read_linear(call: ReadOperator) -> list[Op]:
     become one."""
     require_int8(call, types=INT8_OR_16)
     options = call.options_as(tflite.FullyConnectedOptions)
-    x, weights, y = call.operand(0), with_axes(call, call.constant(1), 2), call.result
+    x, y = call.operand(0), call.result
+    weights = weights_of(call, x, 2)
     out, features = weights.shape
     if options.weights_format or x.type.elements % features:
         raise call.refuse(f"the operand is rows of {features} elements, weights are [out, in]", list(x.shape))
