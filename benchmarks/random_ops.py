@@ -21,7 +21,7 @@ from fuzz.recipes import recipe_of
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, PerChannel, Shape, TensorType, Value, constant_value
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     ALL_OPS,
     ArgMax,
@@ -43,6 +43,7 @@ from pillion.ops import (
     ReduceMax,
     ReduceMin,
     ReduceSum,
+    Requantize,
     Reshape,
     ResizeBilinear,
     Softmax,
@@ -50,6 +51,7 @@ from pillion.ops import (
     TopValues,
 )
 from pillion.ops.example_values import in_16_bits, make_op, random_like, with_4_bits
+from pillion.ops.softmax import OUTPUT_OF_8_BITS
 from pillion.ops.softmax16 import OUTPUT_16
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 96, 128, 160, 257)
@@ -60,7 +62,7 @@ LAYERS = (Conv2d, DepthwiseConv2d, Linear)
 KINDS_16 = (*LAYERS, Clamp, MaxPool2d, AvgPool2d, Mean, Quantize)
 WIDENED = (
     *(ArgMax, ArgMin, TopValues, TopPlaces, ReduceMax, ReduceMin, ReduceSum, Div, ResizeBilinear, Lut),
-    *(Softmax, BatchMatmul, Dequantize),
+    *(Softmax, BatchMatmul, Dequantize, Requantize),
 )
 """Kinds that are drawn in 8 bits, and widened as they are."""
 BOUNDS_16 = {"low": -(2**15), "high": 2**15 - 1}
@@ -164,12 +166,24 @@ def widened_ops(count: int, seed: int) -> Iterator[Op]:
         values = {v: in_16_bits(v) for v in (*op.activations, *op.results) if v.dtype is DType.INT8}
         if isinstance(op, Softmax):
             values[op.y] = Value(op.y.name, TensorType(op.y.shape, DType.INT16, OUTPUT_16))
-        if all(v in values for v in op.operands):
+            shares = TensorType(op.y.shape, DType.INT16, OUTPUT_OF_8_BITS)
+            yield op.substitute({op.y: Value(op.y.name, shares)})
+        if isinstance(op, Requantize):
+            yield from conversions(op)
+        elif all(v in values for v in op.operands):
             wide = op.substitute(values, **(BOUNDS_16 if "low" in op.attributes else {}))
             with suppress(PillionError, ValueError):
                 wide.check()
                 wide.check_scales(Arithmetic.CMSIS_NN)
                 yield wide
+
+
+def conversions(op: Requantize) -> Iterator[Op]:
+    """Yields conversions between 8 and 16 bits, and from 16 to 32, in the place of one of 8 bits."""
+    wide = in_16_bits(op.x)
+    words = Value(op.y.name, TensorType(op.y.shape, DType.INT32, PerTensor(op.y.scale)))
+    for x, y in ((wide, op.y), (wide, in_16_bits(op.y)), (op.x, in_16_bits(op.y)), (wide, words)):
+        yield make_op(Requantize, y, x=x, to=y.dtype)
 
 
 def random_ops_4(count: int, seed: int) -> Iterator[Op]:

@@ -3,21 +3,15 @@
 #include "pillion/kernels.h"
 #include "pillion/softmax.h"
 
-/* exp(x - largest) in Q0.31; values that are too far below the largest count as 0. */
-static int32_t exponential(const pillion_softmax_s8_params *p, int32_t largest, int32_t x) {
-    const int32_t distance = largest - x;
-    return distance < p->exponentials_count ? p->exponentials[distance] : 0;
-}
-
 static void row(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y) {
     const int32_t largest = pillion_largest_of(x, p->count);
     uint32_t sum = 0;
     for (int32_t i = 0; i < p->count; i++) {
-        sum += pillion_in_sum(exponential(p, largest, x[i]));
+        sum += pillion_in_sum(pillion_exponential(p, largest, x[i]));
     }
     const pillion_divisor by = pillion_divide_by(sum, p->places, p->factor);
     for (int32_t i = 0; i < p->count; i++) {
-        y[i] = pillion_probability(by, exponential(p, largest, x[i]));
+        y[i] = pillion_probability(by, pillion_exponential(p, largest, x[i]));
     }
 }
 

@@ -262,10 +262,11 @@ def bounded(scale: float) -> float:
 
 def too_small_or_large(made: Array) -> float:
     """By what a scale has to change so that a result says something."""
-    if made.size < 4 or made.dtype != np.int8:
+    if made.size < 4 or made.dtype not in (np.int8, np.int16):
         return 1
-    saturated = np.mean((made == made.min()) & ((made == -128) | (made == 127)))
-    saturated += np.mean((made == made.max()) & (made == 127)) if made.max() != made.min() else 0
+    least, most = np.iinfo(made.dtype).min, np.iinfo(made.dtype).max
+    saturated = np.mean((made == made.min()) & ((made == least) | (made == most)))
+    saturated += np.mean((made == made.max()) & (made == most)) if made.max() != made.min() else 0
     if saturated > 0.6:
         return 4
     return 0.25 if len(np.unique(made)) <= 2 else 1

@@ -12,6 +12,7 @@ from fuzz import compare_select, detection, recurrent_ops
 from fuzz.attributes import ATTRIBUTES, attributes
 from fuzz.choices import Choices
 from fuzz.grow import CHANNELS, SIZES, ZERO_POINTS, Accepts, Grower, Unfit
+from fuzz.mixed import MixedGrower
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization
@@ -388,7 +389,7 @@ def grown(
     accepts: Accepts = lambda op: True,
 ) -> Graph:
     """A random program of about so many ops."""
-    grower = Grower(choices, arithmetic, largest, accepts)
+    grower = MixedGrower(choices, arithmetic, largest, accepts)
     grower.input(grower.shape(4))
     for _ in range(4 * ops):
         if len(grower.ops) >= ops:

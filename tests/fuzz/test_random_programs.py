@@ -80,10 +80,10 @@ def test_executorch_is_the_reference() -> None:
     ask("states-executorch", 15)
 
 
-def batch(hunt: Hunt, arithmetic: Arithmetic, seed: int) -> Graph:
+def batch(hunt: Hunt, arithmetic: Arithmetic, seed: int, largest: int = 1200) -> Graph:
     """Several programs side by side, each of a seed of its own, so that one build serves them all."""
     graphs = [
-        grown(from_seed(BATCH * seed + number), 4, arithmetic, largest=1200, accepts=hunt.accepts)
+        grown(from_seed(BATCH * seed + number), 4, arithmetic, largest=largest, accepts=hunt.accepts)
         for number in range(BATCH)
     ]
     return together(graphs)
@@ -98,6 +98,14 @@ CASES = [(name, arithmetic) for name in GENERATED for arithmetic in HUNTS[name].
 @pytest.mark.parametrize(("name", "arithmetic"), CASES, ids=lambda held: getattr(held, "value", held))
 def test_generated_c_is_the_reference(name: str, arithmetic: Arithmetic, seed: int) -> None:
     HUNTS[name].holds(batch(HUNTS[name], arithmetic, seed))
+
+
+@pytest.mark.turns(7)
+@pytest.mark.parametrize("seed", seeds(4, today=1))
+def test_axes_beyond_2_to_the_15_and_16(seed: int) -> None:
+    """Some of these programs have them; others have images of thousands of pixels."""
+    arithmetic = [*Arithmetic][seed % len(Arithmetic)]
+    HUNTS["host"].holds(batch(HUNTS["host"], arithmetic, 1000 + seed, largest=20_000))
 
 
 @pytest.mark.turns(4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from torch import Tensor, nn
 
 import pillion
 from emitters.test_tflite_writer import codes_in, graph_of, run_litert
+from importers.tflite_file import File, per_channel, same_as_litert
 from pillion.emitters.tflite import emit
 from pillion.importers.tflite import read
 from pillion.ir.graph import Graph
+from pillion.ir.nibbles import pack_nibbles
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
@@ -39,7 +42,7 @@ from pillion.ops.example_values import in_16_bits, make_op, random_like
 from pillion.ops.softmax16 import OUTPUT_16
 from pillion.ops.unary_functions import Function
 from pillion.schemas import tflite
-from pillion.schemas.flatbuffer import read_root_table, write_flatbuffer
+from pillion.schemas.flatbuffer import Table, read_root_table, write_flatbuffer
 from pillion.schemas.tflite import ElementType
 
 
@@ -240,6 +243,222 @@ def test_a_layer_takes_the_int32_bias_that_its_option_names() -> None:
     op = first_of_16_bits(Linear)
     raw, inputs = changed(emit(graph_of(op)), named_int32_bias), [random_like(op.activations[0])]
     np.testing.assert_array_equal(read(raw).reference(*inputs)[0], run_litert(raw, *inputs)[0])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 3, 5), (1, 1001), (1, 8191)])
+def test_shares_of_16_bits_of_8_bit_numbers(shape: tuple[int, ...], tmp_path: Path) -> None:
+    def raw_of(scale: float) -> bytes:
+        file = File("SOFTMAX", tflite.SoftmaxOptions(beta=1.0)).input(*shape, scale=scale, zero=-7)
+        return file.output(*shape, scale=2.0**-16, zero=-(2**15), type=ElementType.INT16).bytes()
+
+    for scale in (0.0003, 0.04, 2.0**-3, 1.7, 40.0):
+        graph = same_as_litert(raw_of(scale))
+        assert read(emit(graph)).outputs[0].type == graph.outputs[0].type
+    path, x = tmp_path / "net.tflite", random_like(graph.inputs[0])
+    path.write_bytes(raw_of(0.04))
+    for target, board in (("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")):
+        program = pillion.compile(str(path), target=target)
+        wanted = program.run(x)
+        for executor in ("host", "litert", board):
+            np.testing.assert_array_equal(program.run(x, on=executor), wanted)
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero", "words"),
+    [(2.0**-16, 0, "zero point -32768"), (2.0**-15, -(2**15), "zero point 0"), (2.0**-15, 0, "2\\^-16")],
+)
+def test_shares_of_16_bits_have_one_quantization(scale: float, zero: int, words: str) -> None:
+    file = File("SOFTMAX", tflite.SoftmaxOptions(beta=1.0)).input(2, 5)
+    with pytest.raises(pillion.PillionError, match=words):
+        read(file.output(2, 5, scale=scale, zero=zero, type=ElementType.INT16).bytes())
+
+
+EVERY: Array = np.arange(-(2**15), 2**15).astype(np.int16).reshape(16, 4096)
+
+
+@pytest.mark.parametrize(
+    ("source", "to"),
+    [
+        ((0.031, 0), (0.0001, 0, ElementType.INT32)),
+        ((0.031, 0), (0.0310001, 0, ElementType.INT32)),
+        ((2.0**-9, 0), (2.0**-24, 0, ElementType.INT32)),
+        ((0.031, 0), (4.9, 0, ElementType.INT32)),
+        ((0.05, 0), (2.0**-22, 0, ElementType.INT32)),  # beyond 32 bits, where both wrap around
+        ((0.0003, 0), (0.07, -3, ElementType.INT8)),
+        ((2.0**-16, -(2**15)), (2.0**-8, -128, ElementType.INT8)),
+        ((2.0**-16, -(2**15)), (0.0021, 5, ElementType.INT8)),
+        ((2.0**-16, -(2**15)), (2.0**-30, 0, ElementType.INT32)),
+    ],
+)
+def test_conversions_of_every_16_bit_number(
+    source: tuple[float, int], to: tuple[float, int, ElementType], tmp_path: Path
+) -> None:
+    scale, zero, type = to
+    file = File("QUANTIZE").input(*EVERY.shape, scale=source[0], zero=source[1], type=ElementType.INT16)
+    raw = file.output(*EVERY.shape, scale=scale, zero=zero, type=type).bytes()
+    path, (wanted,) = tmp_path / "net.tflite", run_litert(raw, EVERY)
+    path.write_bytes(raw)
+    np.testing.assert_array_equal(read(emit(read(raw))).reference(EVERY)[0], wanted)
+    program = pillion.compile(str(path), target="cortex-m33")
+    for executor in ("reference", "host", "litert", "mps2-an505"):
+        found = np.asarray(program.run(EVERY, on=executor))
+        np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+@pytest.mark.parametrize(
+    ("zero", "scale", "words"), [(3, 0.01, "zero point 0"), (0, 2.0**-36, "left shift"), (0, 0.0, "scale")]
+)
+def test_int32_results_are_symmetric_and_fit(zero: int, scale: float, words: str, tmp_path: Path) -> None:
+    file, path = (
+        File("QUANTIZE").input(2, 5, scale=0.05, zero=0, type=ElementType.INT16),
+        tmp_path / "n.tflite",
+    )
+    path.write_bytes(file.output(2, 5, scale=scale, zero=zero, type=ElementType.INT32).bytes())
+    with pytest.raises(pillion.PillionError, match=words):
+        pillion.compile(str(path), target="cortex-m33")
+
+
+WIDE: dict[str, Any] = {"type": ElementType.INT16, "scale": 0.01, "zero": 0}
+WORDS: dict[str, Any] = {"type": ElementType.INT32, "quantization": None}
+STORED = {"quantization": tflite.Quantization(scale=[0.01], zero_point=[0])}
+
+
+def wide_file(code: str, *shape: int, options: Table | None = None) -> File:
+    return File(code, options).input(*shape, **WIDE)
+
+
+REARRANGING = {
+    "gather": wide_file("GATHER", 5, 9, options=tflite.GatherOptions(axis=1))
+    .constant([1, 8, 1])
+    .output(5, 3, **WIDE),
+    "gather nd": wide_file("GATHER_ND", 5, 9).constant([[1], [3]]).output(2, 9, **WIDE),
+    "tile": wide_file("TILE", 3, 7).constant([2, 3]).output(6, 21, **WIDE),
+    "mirror pad": wide_file("MIRROR_PAD", 3, 5, options=tflite.MirrorPadOptions(mode=0))
+    .constant([[1, 2], [3, 2]])
+    .output(6, 10, **WIDE),
+    "batches": wide_file("BATCH_TO_SPACE_ND", 4, 3, 5, 3)
+    .constant([2, 2])
+    .constant([[0, 1], [1, 0]])
+    .output(1, 5, 9, 3, **WIDE),
+    "space": wide_file("SPACE_TO_BATCH_ND", 3, 3, 5, 2)
+    .constant([2, 3])
+    .constant([[0, 1], [1, 0]])
+    .output(18, 2, 2, 2, **WIDE),
+    "reverse": wide_file(
+        "REVERSE_SEQUENCE", 2, 9, 3, options=tflite.ReverseSequenceOptions(seq_dim=1, batch_dim=0)
+    )
+    .constant([4, 9])
+    .output(2, 9, 3, **WIDE),
+    "update": wide_file("DYNAMIC_UPDATE_SLICE", 5, 9)
+    .input(2, 7, **WIDE)
+    .constant([2, 1])
+    .output(5, 9, **WIDE),
+    "rows": File("EMBEDDING_LOOKUP")
+    .input(7, **WORDS)
+    .constant(np.arange(-9, 11).reshape(5, 4) * 3001, ElementType.INT16, **STORED)
+    .output(7, 4, **WIDE),
+    "top": wide_file("TOPK_V2", 3, 701).constant(np.array(5)).output(3, 5, **WIDE).output(3, 5, **WORDS),
+    **{
+        code: wide_file(code, 3, 1, 7).input(1, 5, 7, **WIDE).output(3, 5, 7, type=ElementType.BOOL)
+        for code in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+    },
+}
+
+
+@pytest.mark.parametrize("file", REARRANGING.values(), ids=REARRANGING)
+def test_what_moves_and_compares_16_bits(file: File, tmp_path: Path) -> None:
+    graph = same_as_litert(file.bytes(), below=5)
+    path, inputs = tmp_path / "net.tflite", [random_like(v) for v in graph.inputs]
+    inputs = [x % np.int32(5) if x.dtype == np.int32 else x for x in inputs]
+    path.write_bytes(emit(graph))
+    program = pillion.compile(str(path), target="cortex-m33")
+    found = program.run(*inputs, on="host")
+    results = found if len(program.graph.outputs) > 1 else [found]
+    for wanted, result in zip(graph.reference(*inputs), results, strict=True):
+        np.testing.assert_array_equal(np.asarray(result).reshape(wanted.shape), wanted)
+
+
+def test_a_comparison_of_two_scales_is_refused() -> None:
+    file = wide_file("LESS", 3).input(3, **(WIDE | {"scale": 0.02})).output(3, type=ElementType.BOOL)
+    with pytest.raises(pillion.PillionError, match="numbers as they are"):
+        read(file.bytes())
+
+
+LAYERS_OF_4_BITS: dict[str, tuple[tuple[int, ...], int, tuple[int, ...], Table]] = {
+    "CONV_2D": ((5, 3, 2, 7), 0, (1, 5, 4, 5), tflite.Conv2DOptions(stride_w=1, stride_h=1)),
+    "FULLY_CONNECTED": ((5, 7), 0, (20, 5), tflite.FullyConnectedOptions()),
+    "DEPTHWISE_CONV_2D": (
+        (1, 3, 2, 7),
+        3,
+        (1, 5, 4, 7),
+        tflite.DepthwiseConv2DOptions(stride_w=1, stride_h=1, depth_multiplier=1),
+    ),
+}
+
+
+def layer_of_4_bits(code: str, type: ElementType) -> bytes:
+    shape, axis, result, options = LAYERS_OF_4_BITS[code]
+    fields: dict[str, Any] = {"type": type, "zero": 0}
+    file, count = File(code, options), shape[axis]
+    x = file.tensor((20, 7) if len(shape) == 2 else (1, 5, 4, 7), scale=0.01, **fields)
+    numbers = np.resize(np.arange(-8, 8), shape)
+    numbers.reshape(-1)[::3] = 5
+    file.operands.append(x)
+    file.constant(pack_nibbles(numbers), ElementType.INT8, quantization=per_channel(count, axis))
+    file.tensors[-1].shape, file.tensors[-1].type = list(shape), ElementType.INT4
+    file.inputs.append(x)
+    sums = tflite.Quantization(scale=[1e-4 * (1 + n) for n in range(count)], zero_point=[0] * count)
+    wide = type == ElementType.INT16
+    file.constant(
+        np.arange(count) * 1001, ElementType.INT64 if wide else ElementType.INT32, quantization=sums
+    )
+    return file.output(*result, scale=0.02 if wide else 0.3, **fields).bytes()
+
+
+@pytest.mark.parametrize("code", LAYERS_OF_4_BITS)
+@pytest.mark.parametrize("type", [ElementType.INT8, ElementType.INT16])
+def test_weights_of_4_bits_and_operands_of_8_and_16(code: str, type: ElementType, tmp_path: Path) -> None:
+    raw, path = layer_of_4_bits(code, type), tmp_path / "net.tflite"
+    if type == ElementType.INT16 and code == "DEPTHWISE_CONV_2D":
+        with pytest.raises(pillion.PillionError, match="LiteRT does not unpack"):
+            read(raw)
+        return
+    graph = same_as_litert(raw)
+    path.write_bytes(raw)
+    program, x = pillion.compile(str(path), target="cortex-m33"), random_like(graph.inputs[0])
+    for executor in ("reference", "host"):
+        found = np.asarray(program.run(x, on=executor))
+        np.testing.assert_array_equal(found.ravel(), graph.reference(x)[0].ravel())
+
+
+def layer_of_bias(bias: int, scale: float) -> bytes:
+    """A convolution of one pixel whose weights are the largest: the largest operands make the largest sum."""
+    file = wide_file("CONV_2D", 1, 1, 1, 3, options=tflite.Conv2DOptions(stride_w=1, stride_h=1))
+    file.constant(np.full((2, 1, 1, 3), 127), ElementType.INT8, quantization=per_channel(2, 0))
+    scales = tflite.Quantization(scale=[1e-4, 2e-4], zero_point=[0, 0])
+    file.constant([bias, -bias], ElementType.INT64, quantization=scales)
+    return file.output(1, 1, 1, 2, **(WIDE | {"scale": scale})).bytes()
+
+
+EDGE = 2**31 - 1 - 3 * 127 * 2**15
+"""The bias of the last sum of 32 bits."""
+
+
+@pytest.mark.parametrize("bias", [EDGE, EDGE + 1, EDGE + 2, 2**31 - 1, -EDGE - 1, 1 - 2**31])
+@pytest.mark.parametrize("scale", [0.03, 7.3])
+def test_sums_at_the_edge_of_32_bits(bias: int, scale: float, tmp_path: Path) -> None:
+    path, largest = tmp_path / "net.tflite", np.full((1, 1, 1, 3), -(2**15), np.int16)
+    path.write_bytes(layer_of_bias(bias, scale))
+    program = pillion.compile(str(path), target="cortex-m33")
+    for x in (largest, np.full_like(largest, 2**15 - 1)):
+        (wanted,) = run_litert(path.read_bytes(), x)
+        for executor in ("reference", "host", "mps2-an505"):
+            np.testing.assert_array_equal(np.asarray(program.run(x, on=executor)).ravel(), wanted.ravel())
+
+
+def test_a_bias_beyond_32_bits_is_refused() -> None:
+    with pytest.raises(pillion.PillionError, match="int64 constants fit 32 bits"):
+        read(layer_of_bias(2**31, 7.3))
 
 
 def test_biases_are_int64_in_the_file() -> None:

@@ -278,7 +278,7 @@ def test_softmax_of_every_difference() -> None:
     ops = [
         make_op(Softmax, value("y", (), 1 / 256, -128), x=value("x", levels.shape, step, 0)) for step in steps
     ]
-    kernels = [kernel for kernel in ROWS[Softmax] if kernel.name != "softmax_16"]
+    kernels = [kernel for kernel in ROWS[Softmax] if "16" not in kernel.name]
     every = [Case(op, Arithmetic.CMSIS_NN, kernel, (levels,)) for op in ops for kernel in kernels]
     assert len(every) == 2 * len(steps)
     check(every, SANITIZED)

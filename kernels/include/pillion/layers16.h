@@ -81,9 +81,11 @@ typedef struct {
 } pillion_requantize_s16_params;
 typedef pillion_requantize_s16_params pillion_requantize_s16_s8_params;
 typedef pillion_requantize_s16_params pillion_requantize_s8_s16_params;
+typedef pillion_requantize_s16_params pillion_requantize_s16_s32_params; /* out_zp is 0 */
 void pillion_requantize_s16(const pillion_requantize_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 void pillion_requantize_s16_s8(const pillion_requantize_s16_s8_params *p, const int16_t *x, int8_t *y, void *scratch);
 void pillion_requantize_s8_s16(const pillion_requantize_s8_s16_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_requantize_s16_s32(const pillion_requantize_s16_s32_params *p, const int16_t *x, int32_t *y, void *scratch);
 
 /* y = requantize(x), with a multiplier and a sign of their own where x is negative. */
 typedef struct {

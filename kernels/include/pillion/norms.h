@@ -55,6 +55,10 @@ typedef struct {
 } pillion_softmax_s8_params;
 void pillion_softmax_s8(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same with shares of 16 bits, from -32768. */
+typedef pillion_softmax_s8_params pillion_softmax_s8_s16_params;
+void pillion_softmax_s8_s16(const pillion_softmax_s8_s16_params *p, const int8_t *x, int16_t *y, void *scratch);
+
 /* The same without a table. Scratch: 4 bytes for each element of a row. */
 typedef struct {
     int32_t rows, count, places, factor;

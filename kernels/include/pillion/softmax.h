@@ -3,6 +3,7 @@
 #ifndef PILLION_SOFTMAX_H
 #define PILLION_SOFTMAX_H
 
+#include "pillion/norms.h"
 #include "pillion/requantize.h"
 
 /* a * b / 2^31, rounded half up. */
@@ -16,6 +17,12 @@ static inline int32_t pillion_largest_of(const int8_t *x, int32_t count) {
         largest = x[i] > largest ? x[i] : largest;
     }
     return largest;
+}
+
+/* exp(x - largest) in Q0.31; values that are too far below the largest count as 0. */
+static inline int32_t pillion_exponential(const pillion_softmax_s8_params *p, int32_t largest, int32_t x) {
+    const int32_t distance = largest - x;
+    return distance < p->exponentials_count ? p->exponentials[distance] : 0;
 }
 
 /* An exponential in Q0.31 as it is added up, in Q12. */
@@ -53,10 +60,15 @@ static inline pillion_divisor pillion_divide_by(uint32_t sum, int32_t places, in
     return d;
 }
 
-static inline int8_t pillion_probability(pillion_divisor by, int32_t exponential) {
+/* An exponential over the sum, in steps of the result. */
+static inline int32_t pillion_share(pillion_divisor by, int32_t exponential) {
     const uint64_t product = (uint64_t)pillion_fraction_of(by.inverse, exponential);
     const uint64_t half = UINT64_C(1) << (by.places - 1);
-    return (int8_t)pillion_clamp((int32_t)((product + half) >> by.places) - 128, -128, 127);
+    return (int32_t)((product + half) >> by.places);
+}
+
+static inline int8_t pillion_probability(pillion_divisor by, int32_t exponential) {
+    return (int8_t)pillion_clamp(pillion_share(by, exponential) - 128, -128, 127);
 }
 
 #endif

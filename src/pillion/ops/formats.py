@@ -96,7 +96,8 @@ class Dequantize(Unary):
 
 @op("requantize", quantization=Quantization.NONE)
 class Requantize(Unary):
-    """Changes scale and zero point; converts between uint8 and int8, and between int8 and int16."""
+    """Changes scale and zero point; converts between uint8 and int8, between int8 and int16, and from int16 to
+    int32."""
 
     takes_int16 = True
 
@@ -114,9 +115,13 @@ class Requantize(Unary):
 
     def check(self) -> None:
         types, pair = (*BYTES, DType.INT16), (self.x.dtype, self.to)
+        if pair == (DType.INT16, DType.INT32):
+            if self.y.zero_point:
+                raise self.refuse("int32 results have zero point 0", self.y.zero_point)
+            return
         if not set(pair) <= set(types) or set(pair) == {DType.UINT8, DType.INT16}:
             raise self.refuse(
-                "operand and result are int8, uint8 or int16, and not uint8 and int16",
+                "operand and result are int8, uint8 or int16, and not uint8 and int16, or int16 and int32",
                 " and ".join(t.value for t in pair),
             )
 
@@ -144,6 +149,9 @@ class Requantize(Unary):
                 x = Value("x", TensorType((2, 3, 11), source, PerTensor(0.05 if source is to else 2.0**-5)))
                 y = Value("y", TensorType((), to, PerTensor(scale, 7 if to is DType.INT8 else 0)))
                 yield make_op(cls, y, x=x, to=to)
+        for scale in (0.0001, 2.0**-11, 0.3):
+            x = Value("x", TensorType((2, 3, 11), DType.INT16, PerTensor(0.031)))
+            yield make_op(cls, Value("y", TensorType((), DType.INT32, PerTensor(scale))), x=x, to=DType.INT32)
 
 
 def _border_examples(cls: type[Op]) -> Iterator[Op]:

@@ -24,6 +24,8 @@ SMALLEST_STEP, LARGEST_STEP = 1.0, 2.0**30 - 1
 """The supported input scales, in Q5.26: left shifts of 1 to 30."""
 OUTPUT = PerTensor(2.0**-8, -128)
 """The quantization that other runtimes fix for softmax results."""
+OUTPUT_OF_8_BITS = PerTensor(2.0**-16, -(2**15))
+"""The quantization of 16-bit shares of 8-bit operands."""
 FINEST_SCALE = 2.0**-21
 """The finest scale of a result: the share of one among 8,192 still has all levels."""
 
@@ -51,13 +53,17 @@ def is_share_quant(quant: PerTensor) -> bool:
 
 @op("softmax", quantization=Quantization.FIXED)
 class Softmax(ScaledOp, Unary):
-    """Computes exp(x) over the sum of exp(x) along the last axis. The result has steps of 1/256 from -128, as in
-    other runtimes, or finer ones, down to 2^-21, if every share is small; shares above 255 steps saturate."""
+    """Computes exp(x) over the sum of exp(x) along the last axis. int8 results have steps of 1/256 from -128, as in
+    other runtimes, or finer ones, down to 2^-21, if every share is small; shares above 255 steps saturate. int16
+    results have steps of 2^-15, or of 2^-16 from -32768 if the operand is int8."""
 
     takes_int16 = True
 
     is_identity = False
     across_last = "each is a share of them all"
+
+    def infer(self) -> TensorType:
+        return TensorType(self.x.shape, DType.INT16 if self.y.dtype is DType.INT16 else self.x.dtype)
 
     @property
     def multiplier(self) -> Multiplier:
@@ -103,6 +109,11 @@ class Softmax(ScaledOp, Unary):
             raise self.refuse("16-bit results have zero point 0 and a scale of 2^-15", self.y.type.quant)
         if self.x.dtype is not DType.INT8:
             return
+        if self.y.dtype is DType.INT16 and self.y.type.quant != OUTPUT_OF_8_BITS:
+            rule = "16-bit results of an int8 operand have zero point -32768 and a scale of 2^-16"
+            raise self.refuse(rule, self.y.type.quant)
+        if self.y.dtype is DType.INT16:
+            return
         if not is_share_quant(self.y.quant):
             raise self.refuse("the result has zero point -128, and a scale from 2^-21 to 1/256", self.y.quant)
 
@@ -122,7 +133,8 @@ class Softmax(ScaledOp, Unary):
             inverse = numerics.multiply_high(inverse, self.factor)
         shift = self.places - zeros
         probability = numerics.shift_right(numerics.multiply_high(inverse, exponential), shift)
-        return np.where(counted, numerics.clamp_to_int8(probability - 128, -128, 127), -128).astype(np.int8)
+        low, high = self.y.dtype.bounds
+        return np.where(counted, np.clip(probability + low, low, high), low).astype(self.y.dtype.numpy)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
@@ -132,6 +144,7 @@ class Softmax(ScaledOp, Unary):
             yield make_op(cls, value("y", (), step, OUTPUT.zero_point), x=x)
             if number < len(_SHAPES_AND_SCALES):
                 yield make_op(cls, Value("y", TensorType((), DType.INT16, OUTPUT_16)), x=in_16_bits(x))
+                yield make_op(cls, Value("y", TensorType((), DType.INT16, OUTPUT_OF_8_BITS)), x=x)
 
 
 def smallest_difference(multiplier: Multiplier) -> int:

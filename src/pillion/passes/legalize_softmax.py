@@ -9,13 +9,13 @@ from pillion.ir.types import Value
 from pillion.ops import Softmax
 from pillion.ops.movement import Movement
 from pillion.ops.reduce import ExtremumReduction
-from pillion.ops.softmax import OUTPUT
+from pillion.ops.softmax import OUTPUT, OUTPUT_OF_8_BITS
 from pillion.ops.softmax16 import OUTPUT_16
 
 
 def legalize_softmax(graph: Graph) -> Graph:
-    """Returns softmax results the step 1/256 that other runtimes require; in 16 bits they have LiteRT's 2^-15."""
-    known_steps = (OUTPUT, OUTPUT_16, None)
+    """Returns softmax results the step 1/256 that other runtimes require; in 16 bits they have LiteRT's."""
+    known_steps = (OUTPUT, OUTPUT_16, OUTPUT_OF_8_BITS, None)
     fine = {op.y for op in graph.ops if isinstance(op, Softmax) and op.y.type.quant not in known_steps}
     ties, known = list(_values_sharing_quant(graph)), 0
     while known < len(fine):

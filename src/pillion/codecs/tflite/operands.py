@@ -53,6 +53,27 @@ def with_axes(call: ReadOperator, value: Value, rank: int) -> Value:
     return value
 
 
+PACKED = ("CONV_2D", "FULLY_CONNECTED")
+"""Operators whose weights of 4 bits stay so, if the operand has 8 bits."""
+
+
+def weights_of(call: ReadOperator, x: Value, rank: int) -> Value:
+    """Returns the weights. Those of 4 bits are bytes where kernels read bytes alone; raises where LiteRT does not
+    unpack them."""
+    weights = with_axes(call, call.constant(1), rank)
+    if weights.dtype is not DType.INT4:
+        return weights
+    is_wide = x.dtype is DType.INT16
+    if is_wide and call.code not in PACKED:
+        rule = (
+            f"weights of 4 bits meet 16-bit operands in {' and '.join(PACKED)}: LiteRT does not unpack others"
+        )
+        raise call.refuse(rule, f"{weights!r} and {x!r}", "convert this layer with weights of 8 bits")
+    if call.code in PACKED and not is_wide:
+        return weights
+    return constant_value(weights.name, weights.constant, weights.type.quant)
+
+
 def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels: int) -> Value:
     """Returns the bias with the accumulators' scale; zeros if it is omitted."""
     if 0 in weights.shape:  # an empty shape takes no bytes in the file, so its other axes may have any size

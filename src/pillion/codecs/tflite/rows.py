@@ -7,15 +7,15 @@ from math import frexp
 from typing import Any
 
 from pillion import ops
-from pillion.codecs.tflite.exact import inexact_op_error, int8_only
+from pillion.codecs.tflite.exact import inexact_op_error, int8_only, int8_or_16_only
 from pillion.codecs.tflite.geometry import axes_in_order, resized_shape
-from pillion.codecs.tflite.operands import INT8_OR_16
+from pillion.codecs.tflite.operands import INT8_OR_16, require_int8
 from pillion.codecs.tflite.operator_row import ANY, INT8, Row, readers_by_operator, writers_by_op
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.codecs.tflite.window_row import WINDOW_ROWS
 from pillion.ir.types import DType, Value
 from pillion.ops.elementwise import AddOrSub
-from pillion.ops.softmax import OUTPUT
+from pillion.ops.softmax import OUTPUT, OUTPUT_OF_8_BITS
 from pillion.ops.softmax16 import OUTPUT_16
 from pillion.schemas import tflite
 
@@ -23,6 +23,7 @@ PAIR = ("a", "b")
 INT32, BOOL = (DType.INT32,), (DType.BOOL,)
 MOST_AXES = 4
 """The most axes along which LiteRT's kernels broadcast."""
+SAME_SCALES = "operands of a 16-bit comparison have one scale: LiteRT compares their numbers as they are"
 DIVISIONS = (ops.Calculation.FLOOR_DIV, ops.Calculation.FLOOR_MOD)
 
 
@@ -50,6 +51,9 @@ def _require_defined_quotients(op: ops.Div) -> None:
 
 
 def _require_litert_steps(op: ops.Softmax) -> None:
+    if op.y.quant == OUTPUT_OF_8_BITS:
+        return
+    int8_or_16_only(op)
     if op.y.quant != (OUTPUT_16 if op.y.dtype is DType.INT16 else OUTPUT):
         rule, help = (
             "LiteRT's softmax has steps of 1/256, or of 2^-15 in 16 bits",
@@ -69,6 +73,8 @@ def _require_readable_softmax(call: ReadOperator, op: ops.Softmax) -> None:
     if beta != 1:
         help = "multiply by beta in the layer before, whose weights can hold it"
         raise call.refuse("beta is 1", beta, help)
+    if (op.x.dtype, op.y.dtype) != (DType.INT8, DType.INT16):
+        require_int8(call, types=INT8_OR_16)
     if op.y.dtype is DType.INT8 and op.y.type.quant != OUTPUT:
         raise call.refuse("the result has scale 1/256 and zero point -128", repr(op.y))
 
@@ -84,11 +90,18 @@ def _require_comparable(op: ops.Compare) -> None:
             raise inexact_op_error(
                 op, rule, f"`{coarse.name}`: {coarse.scale:.6g}", "divide both by a number"
             )
+    elif op.a.dtype is DType.INT16 and op.a.type.quant != op.b.type.quant:
+        raise inexact_op_error(op, SAME_SCALES, f"{op.a!r} and {op.b!r}", "requantize one of them")
     elif op.a.dtype is DType.BOOL and op.relation not in (ops.Relation.EQUAL, ops.Relation.NOT_EQUAL):
         rule = "LiteRT compares booleans for equality"
         raise inexact_op_error(op, rule, op.relation.value, "logical_and and logical_not say the same")
-    elif op.a.dtype not in (DType.BOOL, DType.INT32):
-        raise inexact_op_error(op, "int8, int32 or bool is compared", repr(op.a), "quantize the model")
+    elif op.a.dtype not in (DType.BOOL, DType.INT16, DType.INT32):
+        raise inexact_op_error(op, "int8, int16, int32 or bool is compared", repr(op.a), "quantize the model")
+
+
+def _require_readable_comparison(call: ReadOperator, op: ops.Compare) -> None:
+    if op.a.dtype is DType.INT16 and not (op.a.is_quantized and op.a.type.quant == op.b.type.quant):
+        raise call.refuse(SAME_SCALES, f"{op.a!r} and {op.b!r}", "give both the same range in calibration")
 
 
 def _require_no_activation(call: ReadOperator, _: ops.IntegerArithmetic) -> None:
@@ -148,8 +161,9 @@ def _calculation_row(code: str, calculation: ops.Calculation, options: Any = Non
 
 def _comparison_row(relation: ops.Relation) -> Row:
     more = BOOL if relation in (ops.Relation.EQUAL, ops.Relation.NOT_EQUAL) else ()
-    types, fixed = (DType.INT8, DType.INT32, *more), {"relation": relation}
-    return Row(relation.name, ops.Compare, PAIR, fixed=fixed, types=types, check_written=_require_comparable)
+    types, fixed = (*INT8_OR_16, DType.INT32, *more), {"relation": relation}
+    checks: Any = {"check_read": _require_readable_comparison, "check_written": _require_comparable}
+    return Row(relation.name, ops.Compare, PAIR, fixed=fixed, types=types, **checks)
 
 
 def _lut_row(code: str, function: ops.Function, options: Any = None, **more: Any) -> Row:
@@ -220,7 +234,7 @@ ROWS = (
         ops.Softmax,
         options=tflite.SoftmaxOptions,
         fixed_options={"beta": 1.0},
-        types=INT8_OR_16,
+        types=ANY,
         check_read=_require_readable_softmax,
         check_written=_require_litert_steps,
     ),

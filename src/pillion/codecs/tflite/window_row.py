@@ -21,11 +21,11 @@ from pillion.codecs.tflite.exact import (
 )
 from pillion.codecs.tflite.geometry import levels, padding_sides
 from pillion.codecs.tflite.node import Node, int32_constant
-from pillion.codecs.tflite.operands import INT8_OR_16, bias_of, require_int8, with_axes
+from pillion.codecs.tflite.operands import INT8_OR_16, bias_of, require_int8, weights_of, with_axes
 from pillion.codecs.tflite.operator_row import Row
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.types import PerTensor, TensorType, Value, constant_value
 from pillion.ops.conv import zero_dead_channel_biases
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Padding
@@ -57,10 +57,7 @@ class WindowRow(Row):
         }
         kernel = fields.get("kernel")
         if self.channel_axis is not None:
-            weights = with_axes(call, call.constant(1), 4)
-            if weights.dtype is DType.INT4 and self.op is not ops.Conv2d:  # the others have bytes
-                weights = constant_value(weights.name, weights.constant, weights.type.quant)
-            fields["weights"] = weights
+            fields["weights"] = weights = weights_of(call, x, 4)
             kernel = (weights.shape[1], weights.shape[2])
         if self.op is ops.Conv2d:
             fields["groups"] = max(x.shape[3] // weights.shape[3], 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.codecs.tflite.exact import inexact_op_error, int8_only
+from pillion.codecs.tflite.exact import inexact_op_error, int8_only, int8_or_16_only
 from pillion.codecs.tflite.node import Node, int32_constant
 from pillion.codecs.tflite.rows import require_few_axes
 from pillion.ir.types import DType, TensorType, Value, constant_value
@@ -40,12 +40,12 @@ def arg_extremum(op: ArgExtremum) -> list[Node]:
 
 def top_k(op: TopK) -> list[Node]:
     """Returns the operator of the k largest; one of its two results is unused."""
-    int8_only(op, op.x)
+    int8_or_16_only(op, op.x)
     if not op.largest:
         rule = "LiteRT looks for the largest"
         raise inexact_op_error(op, rule, "the smallest", "negate the operand and look for its largest")
     indices = Value(f"{op.name}/places", TensorType(op.y.shape, DType.INT32))
-    values = Value(f"{op.name}/values", TensorType(op.y.shape, DType.INT8, op.x.type.quant))
+    values = Value(f"{op.name}/values", TensorType(op.y.shape, op.x.dtype, op.x.type.quant))
     results = (values, op.y) if isinstance(op, TopPlaces) else (op.y, indices)
     k = constant_value(f"{op.name}/k", np.array(op.k, np.int32))
     return [Node("TOPK_V2", (op.x, k), results)]

@@ -35,6 +35,7 @@ from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.types import DType, Value, constant_value
 from pillion.ops.conv import Convolution
 from pillion.ops.lut_tflite import ACTIVATIONS, activation_levels, as_clamp, tflite_entries
+from pillion.ops.softmax import OUTPUT_OF_8_BITS
 from pillion.schemas import tflite
 
 HALVES = (ops.LstmCell, ops.LstmOutput, ops.SvdfMemory, ops.SvdfOutput)
@@ -201,7 +202,7 @@ def _flip_nodes(op: ops.Flip) -> list[Node]:
 
 def _quantize_nodes(op: ops.Quantize | ops.Requantize | ops.Mean) -> list[Node]:
     for value in (op.x, op.y):
-        if value.dtype is DType.INT16:
+        if value.dtype is DType.INT16 and value.type.quant != OUTPUT_OF_8_BITS:
             int8_or_16_only(op, value)
     return [Node("QUANTIZE", (op.x,), (op.y,), tflite.QuantizeOptions())]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pillion.codecs.tflite.geometry import axis_of, single_axis
-from pillion.codecs.tflite.operands import require_one_of
+from pillion.codecs.tflite.operands import INT8_OR_16, require_one_of
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.op_chain import OpChain, as_constant
 from pillion.ir.op import Op
@@ -64,7 +64,7 @@ def arg_extremum(cls: type[Op]) -> Reading:
 def top_k(call: ReadOperator) -> list[Op]:
     """Reads the k largest values and their indices."""
     x, k = call.operand(0), call.integers(1)
-    require_one_of(call, x, DType.INT8)
+    require_one_of(call, x, *INT8_OR_16)
     if len(call.outputs) != 2 or len(k) != 1:
         raise call.refuse("there are values and places, and one k", f"{len(call.outputs)} results, k {k}")
     values, indices = call.outputs
@@ -82,7 +82,7 @@ def gather(call: ReadOperator) -> list[Op]:
 
 
 def _gather_op(call: ReadOperator, x: Value, indices: Value, axis: int, batch: int) -> Op:
-    require_one_of(call, x, DType.INT8, DType.INT32, DType.BOOL, DType.FLOAT32)
+    require_one_of(call, x, *INT8_OR_16, DType.INT32, DType.BOOL, DType.FLOAT32)
     require_one_of(call, indices, DType.INT32)
     axis, batch = axis_of(call, axis, x.type.rank), batch % max(indices.type.rank, 1) if batch < 0 else batch
     known = indices.constant.astype(np.int64) if indices.is_constant else np.zeros(1, np.int64)
@@ -94,7 +94,7 @@ def _gather_op(call: ReadOperator, x: Value, indices: Value, axis: int, batch: i
 def embedding_lookup(call: ReadOperator) -> list[Op]:
     """Reads rows of a table (second operand) by index (first operand)."""
     table = call.operand(1)
-    require_one_of(call, table, DType.INT8)
+    require_one_of(call, table, *INT8_OR_16)
     if call.result.type.quant != table.type.quant:
         raise call.refuse("rows have the scale of their table", repr(call.result))
     return [_gather_op(call, table, call.operand(0), 0, 0)]

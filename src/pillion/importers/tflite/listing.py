@@ -36,7 +36,7 @@ LIMITS = {
     "ELU": "as LiteRT's optimized kernel: the reference kernels lack it",
     "NEG": "as LiteRT: it negates the bytes, whatever their zero points",
     "FILL": "sizes and the number are known",
-    "GATHER": "of int8, int32, bool and float32, by int32 and int64",
+    "GATHER": "of int8, int16, int32, bool and float32, by int32 and int64",
     "GATHER_ND": "numbers that are known, or one for each slice",
     "RESHAPE": "to a fixed shape",
     "STRIDED_SLICE": "all masks, positive steps",

@@ -9,7 +9,7 @@ import numpy as np
 
 from pillion.codecs.tflite.exact import UNSIGNED_BY
 from pillion.codecs.tflite.geometry import axis_of
-from pillion.codecs.tflite.operands import require_one_of
+from pillion.codecs.tflite.operands import INT8_OR_16, require_one_of
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.op_chain import OpChain
 from pillion.ir.op import Op
@@ -17,7 +17,7 @@ from pillion.ir.types import DType, constant_value
 from pillion.ops.compare_select import Where
 from pillion.schemas import tflite
 
-MOVED = (DType.INT8, DType.INT32, DType.BOOL)
+MOVED = (*INT8_OR_16, DType.INT32, DType.BOOL)
 
 
 def scatter_nd(call: ReadOperator) -> list[Op]:

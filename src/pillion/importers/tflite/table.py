@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pillion import ops
@@ -13,7 +15,7 @@ from pillion.codecs.tflite.operands import (
     check_declared_shapes,
     require_int8,
     require_one_of,
-    with_axes,
+    weights_of,
 )
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.codecs.tflite.rows import READERS
@@ -37,10 +39,11 @@ from pillion.importers.tflite.uint8_ops import uint8_reader
 from pillion.importers.tflite.weight_zero_points import lower_weight_zero_points
 from pillion.ir import numerics
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor
+from pillion.ir.types import DType, PerTensor, Value
 from pillion.ops.conv import zero_dead_channel_biases
 from pillion.ops.l2_normalize import FRACTION_BITS
 from pillion.ops.lut_tflite import activation_levels
+from pillion.ops.softmax import OUTPUT_OF_8_BITS
 from pillion.schemas import tflite
 
 
@@ -60,55 +63,15 @@ def ops_of(call: ReadOperator) -> list[Op]:
 
 
 OF_16_BITS = (
-    *(
-        "ADD",
-        "AVERAGE_POOL_2D",
-        "BATCH_MATMUL",
-        "CONCATENATION",
-        "CONV_2D",
-        "DEPTHWISE_CONV_2D",
-        "DEQUANTIZE",
-    ),
-    *(
-        "EXPAND_DIMS",
-        "FULLY_CONNECTED",
-        "LEAKY_RELU",
-        "LOGISTIC",
-        "MAXIMUM",
-        "MAX_POOL_2D",
-        "MEAN",
-        "MINIMUM",
-    ),
-    *(
-        "MUL",
-        "PACK",
-        "PAD",
-        "PADV2",
-        "QUANTIZE",
-        "REDUCE_MAX",
-        "REDUCE_MIN",
-        "RELU",
-        "RELU6",
-        "RESHAPE",
-        "SHAPE",
-    ),
-    *(
-        "RESIZE_BILINEAR",
-        "RESIZE_NEAREST_NEIGHBOR",
-        "REVERSE_V2",
-        "SELECT",
-        "SELECT_V2",
-        "SLICE",
-        "SOFTMAX",
-        "SPLIT",
-        "SPLIT_V",
-        "SQUEEZE",
-        "STRIDED_SLICE",
-        "SUB",
-        "TANH",
-    ),
-    *("TRANSPOSE", "TRANSPOSE_CONV", "UNPACK"),
-)
+    "ADD", "AVERAGE_POOL_2D", "BATCH_MATMUL", "BATCH_TO_SPACE_ND", "CONCATENATION", "CONV_2D",
+    "DEPTHWISE_CONV_2D", "DEQUANTIZE", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "EQUAL", "EXPAND_DIMS",
+    "FULLY_CONNECTED", "GATHER", "GATHER_ND", "GREATER", "GREATER_EQUAL", "LEAKY_RELU", "LESS",
+    "LESS_EQUAL", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MIRROR_PAD", "MUL", "NOT_EQUAL",
+    "PACK", "PAD", "PADV2", "QUANTIZE", "RANK", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RESHAPE",
+    "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_SEQUENCE", "REVERSE_V2", "SELECT", "SELECT_V2",
+    "SHAPE", "SLICE", "SOFTMAX", "SPACE_TO_BATCH_ND", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "SUB",
+    "TANH", "TILE", "TOPK_V2", "TRANSPOSE", "TRANSPOSE_CONV", "UNPACK",
+)  # fmt: skip
 """Operators with 16-bit activations, all of them symmetric."""
 NARROWER = (
     "convert with int8 activations: supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8], without "
@@ -123,7 +86,10 @@ def require_form_of_16_bits(call: ReadOperator) -> None:
         if call.code not in OF_16_BITS:
             rule = f"operators with 16-bit tensors are {len(OF_16_BITS)}: docs/reference/tflite.md lists them"
             raise call.refuse(rule, repr(value), NARROWER)
-        if call.is_unsigned or not isinstance(value.type.quant, PerTensor) or value.zero_point:
+        quant = value.type.quant
+        is_share = call.code in ("SOFTMAX", "QUANTIZE") and quant == OUTPUT_OF_8_BITS
+        is_symmetric = isinstance(quant, PerTensor) and not quant.zero_point
+        if call.is_unsigned or not (is_share or is_symmetric):
             rule = "16-bit tensors have one scale and zero point 0, and no uint8 next to them"
             raise call.refuse(rule, repr(value), NARROWER)
 
@@ -133,7 +99,8 @@ def _read_linear(call: ReadOperator) -> list[Op]:
     become one."""
     require_int8(call, types=INT8_OR_16)
     options = call.options_as(tflite.FullyConnectedOptions)
-    x, weights, y = call.operand(0), with_axes(call, call.constant(1), 2), call.result
+    x, y = call.operand(0), call.result
+    weights = weights_of(call, x, 2)
     out, features = weights.shape
     if options.weights_format or x.type.elements % features:
         raise call.refuse(f"the operand is rows of {features} elements, weights are [out, in]", list(x.shape))
@@ -163,12 +130,25 @@ def _read_clamp(call: ReadOperator) -> list[Op]:
 
 def _read_quantize(call: ReadOperator) -> list[Op]:
     x, y = call.operand(0), call.result
+    if (x.dtype, y.dtype) == (DType.INT16, DType.INT32):
+        return [ops.Requantize(x=x, y=_quantized_int32(call, y), to=y.dtype, source=call.source)]
     if y.dtype not in INT8_OR_16 or not isinstance(y.type.quant, PerTensor):
-        raise call.refuse("the result is int8 or int16 with one scale", repr(y))
+        rule = "the result is int8 or int16 with one scale, or int32 if the operand is int16"
+        raise call.refuse(rule, repr(y))
     if x.dtype is DType.FLOAT32:
         return [ops.Quantize(x=x, y=y, source=call.source)]
     require_one_of(call, x, *INT8_OR_16)
     return [ops.Requantize(x=x, y=y, to=y.dtype, source=call.source)]
+
+
+def _quantized_int32(call: ReadOperator, y: Value) -> Value:
+    """Returns an int32 tensor with its scale. Other operators read its numbers as they are."""
+    declared = call.quantization(y)
+    if declared is None or len(declared.scale) != 1 or any(declared.zero_point):
+        raise call.refuse("int32 results have one scale and zero point 0", repr(declared))
+    quantized = Value(y.name, replace(y.type, quant=PerTensor(declared.scale[0])))
+    call.bind(y, quantized)
+    return quantized
 
 
 def _read_dequantize(call: ReadOperator) -> list[Op]:

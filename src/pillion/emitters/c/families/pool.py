@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_XY, INT16_XY, is_within
+from pillion.emitters.c.kernel_conditions import INT8_XY, INT16_XY, has_dtypes, is_within
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
+from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
 from pillion.ops.l2_normalize import L2Normalize
 from pillion.ops.log_softmax import LogSoftmax
@@ -125,6 +126,13 @@ KERNELS: tuple[Kernel, ...] = (
         lambda op: {**row_sizes(op), **softmax_exponentials(op)},
         requires=(INT8_XY, row_sum_fits),
         in_place="x",
+    ),
+    PORTABLE.kernel(
+        Softmax,
+        "softmax_s8_s16",
+        lambda op: {**row_sizes(op), **softmax_exponentials(op)},
+        requires=(has_dtypes("x", DType.INT8), has_dtypes("y", DType.INT16), row_sum_fits),
+        name="softmax_8_16",
     ),
     MVE.kernel(
         Softmax,

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Softmax of 8-bit elements with shares of 16 bits. */
+#include "pillion/kernels.h"
+#include "pillion/softmax.h"
+
+static void row(const pillion_softmax_s8_s16_params *p, const int8_t *x, int16_t *y) {
+    const int32_t largest = pillion_largest_of(x, p->count);
+    uint32_t sum = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        sum += pillion_in_sum(pillion_exponential(p, largest, x[i]));
+    }
+    const pillion_divisor by = pillion_divide_by(sum, p->places, p->factor);
+    for (int32_t i = 0; i < p->count; i++) {
+        const int32_t share = pillion_share(by, pillion_exponential(p, largest, x[i]));
+        y[i] = (int16_t)pillion_clamp(share - 32768, -32768, 32767);
+    }
+}
+
+void pillion_softmax_s8_s16(const pillion_softmax_s8_s16_params *p, const int8_t *x, int16_t *y, void *scratch) {
+    (void)scratch;
+    for (int32_t n = 0; n < p->rows; n++) {
+        row(p, x + n * p->count, y + n * p->count);
+    }
+}
