@@ -21,6 +21,7 @@ from pillion.modules.pictures import (
     Rotate,
     Yuv422ToRgb,
 )
+from pillion.modules.window_statistics import WindowStatistics
 
 __all__ = [
     "AnchorDecoder",
@@ -40,5 +41,6 @@ __all__ = [
     "Rgb565ToRgb",
     "RgbToGray",
     "Rotate",
+    "WindowStatistics",
     "Yuv422ToRgb",
 ]
