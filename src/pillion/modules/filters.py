@@ -4,17 +4,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pillion.modules.arguments import require
 
+Numbers = NDArray[np.float64]
+
 ROW = 6
 """Numbers of a section: b0, b1, b2, a0, a1 and a2."""
+BLOCK = 256
+"""Samples that are filtered at a time, by one product."""
 MOST_SECTIONS, MOST_RADIUS = 8, 0.9999
+
+
+@lru_cache(maxsize=16)
+def _linear_map(coefficients: tuple[float, ...], samples: int) -> Numbers:
+    """Returns the matrix from samples and the last two values of all signals to results and the new values."""
+    rows = np.reshape(coefficients, (-1, 5))
+    unit = np.eye(samples + 2 * len(rows) + 2)
+    last = list(unit[samples:].reshape(-1, 2, len(unit)))
+    results = []
+    for value in unit[:samples]:
+        for k, (b0, b1, b2, a1, a2) in enumerate(rows):
+            (x1, x2), (y1, y2) = last[k], last[k + 1]
+            last[k] = np.stack([value, x1])
+            value = b0 * value + b1 * x1 + b2 * x2 - a1 * y1 - a2 * y2
+        last[-1] = np.stack([value, last[-1][0]])
+        results.append(value)
+    return np.concatenate([results, *last]).T
 
 
 @torch.library.custom_op("pillion::biquads", mutates_args=())
@@ -23,22 +46,19 @@ def biquads(x: Tensor, past: Tensor, coefficients: Sequence[float]) -> Tensor:
 
     A state is the last two values before, between and behind the sections, each of two numbers that add up to it,
     and zeros where a program keeps remainders. Coefficients are b0, b1, b2, a1, a2 of each section."""
-    rows = np.reshape(coefficients, (-1, 5))
-    words = past.detach().cpu().double().numpy()
-    last = list((words[:, ::2] + words[:, 1::2]).T[: 2 * len(rows) + 2].reshape(-1, 2, len(words)))
-    filtered = []
-    for value in x.detach().cpu().double().numpy().T:
-        for k, (b0, b1, b2, a1, a2) in enumerate(rows):
-            (x1, x2), (y1, y2) = last[k], last[k + 1]
-            last[k] = np.stack([value, x1])
-            value = b0 * value + b1 * x1 + b2 * x2 - a1 * y1 - a2 * y2
-        last[-1] = np.stack([value, last[-1][0]])
-        filtered.append(value)
-    values = np.concatenate(last).T
-    upper = values.astype(np.float32)
-    state = np.stack([upper, values - upper], axis=-1).reshape(len(words), -1)
-    zeros = np.zeros((len(words), 4 * len(rows)))
-    return torch.from_numpy(np.concatenate([np.stack(filtered, axis=1), state, zeros], axis=1)).to(x)
+    samples, words = (v.detach().cpu().double().numpy() for v in (x, past))
+    count = 2 * (len(coefficients) // 5) + 2
+    last = (words[:, ::2] + words[:, 1::2])[:, :count]
+    results = []
+    for part in np.split(samples, range(BLOCK, samples.shape[1], BLOCK), axis=1):
+        size = part.shape[1]
+        made = np.concatenate([part, last], axis=1) @ _linear_map(tuple(coefficients), size)
+        results.append(made[:, :size])
+        last = made[:, size:]
+    upper = last.astype(np.float32)
+    state = np.zeros(words.shape)
+    state[:, : 2 * count] = np.stack([upper, last - upper], axis=-1).reshape(len(words), -1)
+    return torch.from_numpy(np.concatenate([*results, state], axis=1)).to(x)
 
 
 @biquads.register_fake
@@ -50,7 +70,7 @@ BIQUADS: Any = torch.ops.pillion.biquads.default
 """The operator in exported programs."""
 
 
-def _with_equal_gains(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _with_equal_gains(rows: Numbers) -> Numbers:
     """Returns sections whose largest gain is 1, except the last one, which keeps that of the cascade: SciPy's first
     section has all of it, and numerators that are too small or too large for fixed point."""
     angles = [np.linspace(0, np.pi, 512), *(np.angle(np.roots(row[3:])) for row in rows)]
