@@ -86,6 +86,20 @@ def _size(choices: Choices, x: Shape) -> tuple[int, int]:
     return choices.pick((1, 2, 3, 5, 7, 8, 11, 13)), choices.pick((1, 2, 3, 5, 7, 8, 11, 13))
 
 
+def _coefficients(choices: Choices, x: Shape) -> tuple[float, ...]:
+    """One to three sections, whose poles have any angle and a radius of up to 0.999."""
+    found: list[float] = []
+    for _ in range(choices.integer(1, 3)):
+        radius, cosine = choices.pick((0.0, 0.5, 0.9, 0.999)), choices.integer(-10, 10) / 10
+        found += [
+            choices.integer(-20, 20) / 16 or 0.1,
+            choices.integer(-20, 20) / 16,
+            choices.pick((0.0, -0.25)),
+        ]
+        found += [-2 * radius * cosine, radius * radius]
+    return tuple(found)
+
+
 ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "stride": _pair(1, 1, 2, 1, 3),
     "dilation": _pair(1, 1, 1, 1, 2, 3),
@@ -95,6 +109,7 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "kernel": _pair(1, 2, 3, 3, 5, 4, 7),
     "axes": _axes,
     "hop": lambda choices, x: choices.integer(1, 50),
+    "coefficients": _coefficients,
     "slope": lambda choices, x: choices.pick((0.693, 3.01, 1.0, -0.5)),
     "intercept": lambda choices, x: choices.pick((0.0, 0.0, -3.5)),
     "offset": lambda choices, x: choices.pick((0.0, 1e-6, 1e-10, 1.0)),

@@ -22,6 +22,7 @@ from pillion.ops import (
     Add,
     AvgPool2d,
     BatchMatmul,
+    Biquads,
     Compare,
     Concat,
     Conv2d,
@@ -42,6 +43,7 @@ from pillion.ops import (
     TransposeConv2d,
     Where,
 )
+from pillion.ops.biquads import COEFFICIENTS, state_rows
 from pillion.ops.elementwise import Binary, ScaledBinary
 from pillion.ops.lut_interpolation import ENTRIES
 
@@ -244,6 +246,18 @@ def log_mel(grower: Grower, cls: type[LogMel]) -> Value:
     return grower.put(cls, dtype, quant, x=x, **constants, **found)
 
 
+def biquads(grower: Grower, cls: type[Biquads]) -> Value:
+    """Of signals of their own, with any state."""
+    found = attributes(cls, grower.choices, ())
+    signals, sections = grower.choices.integer(1, 5), len(found["coefficients"]) // COEFFICIENTS
+    quant = PerTensor(grower.choices.pick((2.0**-15, 1.0)))
+    x, past = (
+        grower.source(Value(grower.name(name), TensorType((signals, count), DType.INT16, quant)))
+        for name, count in (("x", grower.choices.integer(1, 50)), ("past", state_rows(sections)))
+    )
+    return grower.put(cls, DType.INT16, quant, x=x, past=past, **found)
+
+
 def product(grower: Grower, cls: type[BatchMatmul]) -> Value:
     a = grower.held(3)
     found = attributes(cls, grower.choices, a.shape)
@@ -360,6 +374,7 @@ SPECIAL: dict[type[Op], Recipe] = {
     Normalize: normalize_axes,
     Magnitude: magnitude,
     LogMel: log_mel,
+    Biquads: biquads,
     Concat: joined,
     Slice: slice_of,
     Reshape: reshape,

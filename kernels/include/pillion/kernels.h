@@ -306,6 +306,14 @@ typedef struct {
 } pillion_log_mel_params;
 void pillion_log_mel(const pillion_log_mel_params *p, const int16_t *x, void *y, void *scratch);
 
+/* Sections of second order, of signals [signals][samples] with their states [signals][8 * sections + 4]: y has both, one
+ * behind the other. Definition: ops/biquads.py. */
+typedef struct {
+    int32_t signals, samples, sections, fraction; /* fraction bits between sections */
+    const int32_t *coefficients; /* [sections][7]: b0, b1, b2, -a1, -a2 and the factors of the last two remainders */
+} pillion_biquads_s16_params;
+void pillion_biquads_s16(const pillion_biquads_s16_params *p, const int16_t *x, const int16_t *past, int16_t *y, void *scratch);
+
 /* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp, low, high). */
 typedef struct {
     PILLION_BROADCAST_FIELDS

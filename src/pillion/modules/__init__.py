@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pillion.modules.anomalies import CentreDistance, ReconstructionError
 from pillion.modules.boxes import AnchorDecoder, CentreDecoder, DflDecoder, NonMaxSuppression
+from pillion.modules.filters import BiquadCascade
 from pillion.modules.keywords import KeywordDetector, PosteriorSmoother
 from pillion.modules.pictures import (
     BayerToRgb,
@@ -20,10 +21,12 @@ from pillion.modules.pictures import (
     Rotate,
     Yuv422ToRgb,
 )
+from pillion.modules.window_statistics import WindowStatistics
 
 __all__ = [
     "AnchorDecoder",
     "BayerToRgb",
+    "BiquadCascade",
     "CentreDecoder",
     "CentreDistance",
     "Crop",
@@ -38,5 +41,6 @@ __all__ = [
     "Rgb565ToRgb",
     "RgbToGray",
     "Rotate",
+    "WindowStatistics",
     "Yuv422ToRgb",
 ]

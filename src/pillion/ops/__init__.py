@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pillion.ir import text
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ops.biquads import Biquads
 from pillion.ops.clamp import Clamp
 from pillion.ops.compare_select import ArgMax, ArgMin, Compare, Relation, TopPlaces, TopValues, Where
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
@@ -49,7 +50,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     *(AvgPool2d, AvgPool2dUp, MaxPool2d),
     *(Mean, ReduceSum, ReduceMax, ReduceMin),
     *(ResizeNearest, ResizeBilinear, ResizeBilinearFloat),
-    *(Softmax, LogSoftmax, L2Normalize, Normalize, LogMel),
+    *(Softmax, LogSoftmax, L2Normalize, Normalize, LogMel, Biquads),
     *(Concat, Slice, Pad, Reshape, Transpose, Flip),
     *(Gather, EmbeddingBag, Compare, IntegerArithmetic),
     *(Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast),
@@ -74,7 +75,17 @@ def parse(source: str) -> Graph:
     return text.parse(source, KINDS)
 
 
-__all__ = ["ALL_OPS", "KINDS", "Add", "ArgMax", "ArgMin", "AvgPool2d", "AvgPool2dUp", "BatchMatmul"]
+__all__ = [
+    "ALL_OPS",
+    "KINDS",
+    "Add",
+    "ArgMax",
+    "ArgMin",
+    "AvgPool2d",
+    "AvgPool2dUp",
+    "BatchMatmul",
+    "Biquads",
+]
 __all__ += ["Calculation", "Cast", "Clamp", "Compare", "Concat", "Conv2d", "DepthwiseConv2d", "Dequantize"]
 __all__ += ["Detections", "Div", "EmbeddingBag", "Flip", "Function", "Gather", "IntegerArithmetic"]
 __all__ += ["L2Normalize", "Linear", "LogMel", "LogSoftmax", "LstmCell", "LstmOutput", "Lut", "Magnitude"]

@@ -29,6 +29,7 @@ from pillion.ops import (
     ArgMax,
     ArgMin,
     BatchMatmul,
+    Biquads,
     Cast,
     Concat,
     DepthwiseConv2d,
@@ -308,6 +309,11 @@ def _log_mel(op: LogMel) -> Features:
     }
 
 
+def _filtered(op: Biquads) -> Features:
+    samples = op.x.type.elements
+    return {"rows": op.x.shape[0], "samples": samples, "butterflies": samples * op.sections}
+
+
 SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     ((Transpose, Slice, Flip, Concat, Pad), _copied),
     (Gather, _gathered),
@@ -328,4 +334,5 @@ SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     ((TopValues, TopPlaces), _top),
     (Detections, _detected),
     (LogMel, _log_mel),
+    (Biquads, _filtered),
 )

@@ -24,7 +24,7 @@ FAMILIES = {
         ),
         *("prelu", "recurrent", "reduce", "resize", "four_bits"),
     ),
-    "portable": ("conv", "detections", "layers16", "magnitude", "transpose_conv"),
+    "portable": ("biquads", "conv", "detections", "layers16", "magnitude", "transpose_conv"),
     "scalar": ("conv", "depthwise"),
     "dsp": ("conv", "depthwise", "linear", "layers16"),
     "mve": ("conv", "layers16"),

@@ -51,6 +51,7 @@ from pillion.importers.torch.train.batch_norm_calls import batch_norm
 from pillion.importers.torch.train.folded_norms import simulated_layer
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.op import Quantization
+from pillion.modules.filters import BIQUADS
 from pillion.ops import Concat, Softmax
 
 PICKS = (*torch_operators("reshape permute flip amax amin"), aten.slice.Tensor)
@@ -245,6 +246,7 @@ def _add_to_sharing_groups(
                 if is_read_by_others(_before_dropouts(operand), plan.rules, plan.written)
             }
         _share_operands_and_result(node, operands, sharing, own)
+        sharing.group(node).samples |= node.target is BIQUADS
     else:
         _share_with_producers(node, operands, sharing, symmetric=rule.kind in constraints.symmetric_operands)
         if node not in plan.fused and is_tensor(node):
@@ -284,10 +286,12 @@ def _share_with_producers(node: Node, operands: list[Node], sharing: Sharing, *,
         edge, source = (operand, node), _before_dropouts(operand)
         fixed = sharing.group(source).fixed if source in sharing else None
         sharing.add(edge)
-        if source in sharing and not (symmetric and fixed):
+        takes_samples = node.target is log_mel
+        joins = source in sharing and not (symmetric and fixed)
+        if joins and (takes_samples or not sharing.group(source).samples):
             sharing.join(source, edge)
         sharing.group(edge).symmetric |= symmetric
-        sharing.group(edge).samples |= node.target is log_mel
+        sharing.group(edge).samples |= takes_samples
         last = len(shape_of(node)) - 1
         sharing.group(edge).scores |= node.target in SOFTMAXES and node.args[1] in (-1, last)
         if node.target is normalize_axes and operand is node.args[0]:

@@ -31,6 +31,7 @@ from pillion.importers.torch.fx_nodes import (
 from pillion.importers.torch.log_mel import log_mel
 from pillion.importers.torch.rewrite.spectra import WINDOWED, frame_params
 from pillion.ir.constraints import QuantizationConstraints
+from pillion.modules.filters import BIQUADS
 from pillion.ops.log_mel import LEAST_POINTS, MOST_POINTS
 
 PER_DOUBLING = {
@@ -85,7 +86,7 @@ def fuse_log_mels(
             logarithm = _logarithm(node)
             root = next((n for n in _upstream(logarithm.operand) if n.target in ROOTS), None)
             frames = _frames(root) if root is not None else None
-            if root is not None and frames is not None and _is_input(frames.x):
+            if root is not None and frames is not None and _has_16_bits(frames.x):
                 _fuse(root, frames, logarithm)
     module.graph.eliminate_dead_code()
 
@@ -206,11 +207,17 @@ def _frames_of_rfft(root: Node) -> Frames | None:
     return Frames(x, window, hop, points, False)
 
 
-def _is_input(x: Node) -> bool:
-    """Whether a signal is an input of the model, perhaps padded, that nothing else reads."""
-    made = set(_upstream(x))
-    moves = all(n.op == "placeholder" or getattr(n.target, "overloadpacket", None) in MOVES for n in made)
-    return moves and len(x.users) == 1 and all(made.issuperset(n.users) for n in made - {x})
+def _has_16_bits(x: Node) -> bool:
+    """Whether a signal is an input of the model, perhaps padded, that nothing else reads, or comes from filters with
+    results of 16 bits."""
+    made, filtered = set(_upstream(x)), set()
+    for node in made:
+        if node.target is BIQUADS:
+            filtered |= set(_upstream(node))
+    rest = made - filtered
+    if any(n.op != "placeholder" and getattr(n.target, "overloadpacket", None) not in MOVES for n in rest):
+        return False
+    return bool(filtered) or (len(x.users) == 1 and all(made.issuperset(n.users) for n in made - {x}))
 
 
 def _between(root: Node, end: Node) -> list[Node] | None:

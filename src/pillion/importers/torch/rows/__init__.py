@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from pillion.importers.torch.rows import (  # noqa: F401  # they enter themselves
+    biquads,
     byte_functions,
     compare_select,
     convolutions,
