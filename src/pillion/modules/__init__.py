@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pillion.modules.anomalies import CentreDistance, ReconstructionError
 from pillion.modules.boxes import AnchorDecoder, CentreDecoder, DflDecoder, NonMaxSuppression
+from pillion.modules.cascades import Cascade
 from pillion.modules.keywords import KeywordDetector, PosteriorSmoother
 from pillion.modules.pictures import (
     BayerToRgb,
@@ -24,6 +25,7 @@ from pillion.modules.pictures import (
 __all__ = [
     "AnchorDecoder",
     "BayerToRgb",
+    "Cascade",
     "CentreDecoder",
     "CentreDistance",
     "Crop",
