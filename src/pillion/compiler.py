@@ -55,6 +55,7 @@ from pillion.ir.verify import refuse_float
 from pillion.model_names import is_int8_file, refuse_useless_options
 from pillion.npu_settings import fastest_that_fits, refuse_npu_options
 from pillion.ops import Segment
+from pillion.ops.guards import order_branches
 from pillion.ops.mixed_scale_concat import warn_of_mixed_scales
 from pillion.option_values import ArithmeticName, Optimize, Precision
 from pillion.overlap import with_overlap
@@ -418,6 +419,7 @@ def place_ops(
 ) -> Placement:
     """Places each op on the NPU or the core. With `unrolls`, unrolls the loops whose steps run better so."""
     core = core_cycles(chip.core, graph.arithmetic)
+    graph = order_branches(graph)
     if chip.npu is None:
         return Placement(graph, all_on_cpu(graph, core, npu_target_example()))
     graph = passes.apply(RECOVERED.function, graph, watch)
@@ -428,6 +430,7 @@ def place_ops(
     request = (rewritten, npu, core, options, lambda body: cost_of(body, npu, name))
     placed = partition_loops(*request, UNROLLED.function) if unrolls else partition(*request)
     placed = restore_original_ops(graph, rewritten, placed, core)
+    placed = replace(placed, graph=order_branches(placed.graph))
     if watch:
         watch("place", placed.graph)
     return placed

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pillion.emitters.c.branch_items import without_branches
 from pillion.emitters.c.loop_rolling import LoadConstant, MoveRows, ProgramItem, RolledLoop, RunStep
 from pillion.emitters.c.lower import CProgram
 from pillion.emitters.image.writer import image_bytes
@@ -96,7 +97,7 @@ def _bytes_view(of: Temp, size: int) -> NodeView:
 
 def _parts(program: CProgram) -> Iterator[_Part]:
     """Yields the parts in running order; those whose ops run nothing are left out."""
-    ops, items = list(program.graph.ops), list(program.items)
+    ops, items = list(program.graph.ops), without_branches(program.items)
     while ops:
         end = next((n for n, op in enumerate(ops) if isinstance(op, Segment)), len(ops))
         last = next((n for n, item in enumerate(items) if _segment_of(program, item)), len(items))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pillion.modules.anomalies import CentreDistance, ReconstructionError
 from pillion.modules.boxes import AnchorDecoder, CentreDecoder, DflDecoder, NonMaxSuppression
+from pillion.modules.cascades import Cascade
 from pillion.modules.filters import BiquadCascade
 from pillion.modules.keywords import KeywordDetector, PosteriorSmoother
 from pillion.modules.pictures import (
@@ -27,6 +28,7 @@ __all__ = [
     "AnchorDecoder",
     "BayerToRgb",
     "BiquadCascade",
+    "Cascade",
     "CentreDecoder",
     "CentreDistance",
     "Crop",

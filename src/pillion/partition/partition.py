@@ -7,7 +7,6 @@ converters fail on segments that only move data."""
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,11 @@ from pillion.devices.payloads import ConverterError, SegmentCost
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
+from pillion.ir.topological_order import topological_order
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict, all_ok, failed_rules
 from pillion.ops import Dequantize, Quantize, Segment, op_run_counts
+from pillion.ops.guards import branch_guards
 from pillion.ops.movement import Movement
 from pillion.ops.scan import OpRunCount
 from pillion.partition.ledger import PREFERRED, Ledger, LedgerEntry, ProcessingUnit
@@ -117,31 +118,34 @@ def _npu_verdicts(op: Op, npu: Device, options: PlacementOptions) -> tuple[Verdi
 
 
 def _group_into_segments(graph: Graph, refused: set[Op]) -> list[list[Op]]:
-    """Returns connected sets of allowed ops at one level; the level changes where a path enters or leaves the
-    CPU."""
+    """Returns connected sets of allowed ops at one level and with the same guards; the level changes where a path
+    enters or leaves the CPU."""
+    guards = branch_guards(graph)
     level: dict[Op, int] = {}
     for op in graph.ops:
-        before = [graph.producers[v] for v in op.activations if v in graph.producers]
+        flags = (guard.flag for guard in guards.get(op, ()))
+        before = [graph.producers[v] for v in (*op.activations, *flags) if v in graph.producers]
         on_npu = op not in refused
         level[op] = max((level[b] + ((b not in refused) != on_npu) for b in before), default=0)
     members: dict[Op, list[Op]] = {}
-    first = _connected_sets([op for op in graph.ops if op not in refused], level)
+    stages = {op: (level[op], guards.get(op)) for op in graph.ops}
+    first = _connected_sets([op for op in graph.ops if op not in refused], stages)
     for op, representative in first.items():
         members.setdefault(representative, []).append(op)
     return list(members.values())
 
 
-def _connected_sets(ops: Sequence[Op], level: Mapping[Op, int]) -> dict[Op, Op]:
-    """Returns the representative of each op's connected set: ops of a level that share an operand or pass a
+def _connected_sets(ops: Sequence[Op], stages: Mapping[Op, object]) -> dict[Op, Op]:
+    """Returns the representative of each op's connected set: ops of a stage that share an operand or pass a
     result."""
     stands_for: dict[Op, Op] = {}
-    touched: dict[tuple[Value, int], Op] = {}
+    touched: dict[tuple[Value, object], Op] = {}
     for op in ops:
         stands_for[op] = op
         for value in op.activations:
-            first = touched.setdefault((value, level[op]), op)
+            first = touched.setdefault((value, stages[op]), op)
             stands_for[_set_representative(stands_for, first)] = _set_representative(stands_for, op)
-        touched.update(((value, level[op]), op) for value in op.results)
+        touched.update(((value, stages[op]), op) for value in op.results)
     return {op: _set_representative(stands_for, op) for op in ops}
 
 
@@ -334,7 +338,7 @@ def _replace_by_segments(graph: Graph, segments: list[list[Op]], npu: Device) ->
     segment_ops = {op: _segment_op(graph, segment, npu) for segment in segments for op in segment[-1:]}
     members = {op for segment in segments for op in segment}
     waiting = [segment_ops.get(op, op) for op in graph.ops if op not in members or op in segment_ops]
-    return graph.replace(ops=tuple(_topological_order(graph, waiting)))
+    return graph.replace(ops=tuple(topological_order(waiting, graph.sources)))
 
 
 def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
@@ -343,25 +347,3 @@ def _segment_op(graph: Graph, segment: list[Op], npu: Device) -> Segment:
         f"{graph.name}_{segment[0].name}", tuple(inputs), tuple(segment), tuple(outputs), npu.arithmetic
     )
     return Segment(xs=tuple(inputs), ys=tuple(outputs), body=body, device=npu.name, source=segment[0].source)
-
-
-def _topological_order(graph: Graph, ops: Sequence[Op]) -> list[Op]:
-    """Returns the ops in topological order, otherwise in the order of the list."""
-    available = set(graph.sources)
-    missing = [set(op.activations) - available for op in ops]
-    readers: dict[Value, list[int]] = {}
-    for number, values in enumerate(missing):
-        for value in values:
-            readers.setdefault(value, []).append(number)
-    runnable = [number for number, values in enumerate(missing) if not values]  # in order: a heap
-    ordered: list[Op] = []
-    while runnable:
-        op = ops[heapq.heappop(runnable)]
-        ordered.append(op)
-        for value in op.results:
-            for number in readers.get(value, ()):
-                missing[number].remove(value)
-                if not missing[number]:
-                    heapq.heappush(runnable, number)
-    assert len(ordered) == len(ops), "segments are convex"
-    return ordered

@@ -20,6 +20,7 @@ from pillion.memory.demand import RowDemand
 from pillion.memory.events import Event, align_up, is_alias
 from pillion.memory.warm_up import WarmUpPrediction, predict_from_first_steps
 from pillion.ops import Region, split_into_tiles
+from pillion.ops.guards import branch_guards, selecting_ops
 from pillion.ops.region import rows_made, why_not_in_rows
 from pillion.tiling.part_keys import PartKey, PartKeys
 from pillion.tiling.stripe import Stripe
@@ -70,7 +71,9 @@ class Candidates:
         }
         self.last = {v: i for i, op in enumerate(ops) for v in op.activations}
         self.last |= {v: len(ops) for v in self.graph.ends}
-        self.why = [why_not_in_rows(op) for op in ops]
+        self.guards = branch_guards(self.graph)
+        selecting = selecting_ops(self.guards, self.graph)
+        self.why = ["it selects a branch" if op in selecting else why_not_in_rows(op) for op in ops]
         self._crossing = self._bytes_between_ops()
         self.live = [self._crossing[i] - self._last_read_bytes(i, i + 1) for i in range(len(ops))]
         self.whole = [self._whole_op_candidate(i) for i in range(len(ops))]
@@ -128,7 +131,7 @@ class Candidates:
             is_hot = False
             least, most = self._region_lengths(first, longest)
             for end in range(first + 1, min(first + most, len(hot)) + 1):
-                if self.why[end - 1]:
+                if self.why[end - 1] or not self._has_same_guards(first, end):
                     break
                 is_hot |= hot[end - 1]
                 is_border = self._is_border[end] or self.is_fed(first)
@@ -136,6 +139,10 @@ class Candidates:
                     yield first, end
                 if self._is_tiled_reduction(end - 1):
                     break
+
+    def _has_same_guards(self, first: int, end: int) -> bool:
+        """Whether ops run under the same conditions."""
+        return len({self.guards.get(op) for op in self.graph.ops[first:end]}) == 1
 
     def _region_lengths(self, first: int, longest: int) -> tuple[int, int]:
         """Returns the least and the greatest number of ops of a region that begins here. All readers of a fed
@@ -362,6 +369,7 @@ class Candidates:
                     or not is_there
                     or (self.fed is not None and stripe.fed and not self._has_all_fed_readers(variation))
                     or any(self.why[variation.first : variation.end])
+                    or not self._has_same_guards(variation.first, variation.end)
                 ):
                     continue
                 if not self._has_rows(variation.end - 1):

@@ -24,10 +24,13 @@ from pillion.emitters.c.loop_rolling import (
     ProgramItem,
     RolledLoop,
     RowIndex,
+    RunBranch,
     RunStep,
     RunVariant,
     TakeRows,
     VariantSelector,
+    branches_in,
+    steps_in,
     type_of,
     waits,
 )
@@ -85,10 +88,12 @@ class StatementWriter:
         self.answer = ""
         self.resume_points = 0
         fed = program.feed.items if program.feed is not None else range(0)
-        (self.before, self.fed, self.rest), self.subroutines = outline_repeated_calls(
-            [program.items[: fed.start], program.items[fed.start : fed.stop], program.items[fed.stop :]],
-            interchangeable_variants(program),
+        parts = [program.items[: fed.start], program.items[fed.start : fed.stop], program.items[fed.stop :]]
+        branches = list(dict.fromkeys(branches_in(program.items)))
+        (self.before, self.fed, self.rest, *bodies), self.subroutines = outline_repeated_calls(
+            [*parts, *(branch.body for branch in branches)], interchangeable_variants(program)
         )
+        self.bodies = dict(zip(branches, bodies, strict=True))
         self.functions = "".join(map(self._subroutine_function, self._subroutine_order()))
 
     def text(self) -> str:
@@ -123,7 +128,8 @@ class StatementWriter:
         order: dict[int, None] = {}
 
         def put(what: Action) -> None:
-            for part in what.body if isinstance(what, RolledLoop) else ():
+            inner = what.body if isinstance(what, RolledLoop) else ()
+            for part in self.bodies[what] if isinstance(what, RunBranch) else inner:
                 put(part.what)
             if isinstance(what, CallSubroutine) and what.subroutine not in order:
                 for item in self.subroutines[what.subroutine].items:
@@ -211,6 +217,8 @@ class StatementWriter:
                 return self._run(what, places, len(counters))
             case RolledLoop():
                 return self._loop(what, counters)
+            case RunBranch():
+                return self._branch(what, places[0])
 
     def _asynchronous_statements(
         self, what: AwaitSegment | AwaitConstants | FetchConstants, places: Texts
@@ -231,6 +239,14 @@ class StatementWriter:
         declared = count if loop.waits else f"uint32_t {count}"
         head = f"for ({declared} = 0; {count} < {loop.count}; {count}++) {{"
         return f"{head}\n{indent(body, '    ')}}}\n"
+
+    def _branch(self, branch: RunBranch, flag: str) -> str:
+        """Returns the statements of a branch. Measurements see the ops that it skips as ops without instructions."""
+        body = "".join(map(self._item_statements, self.bodies[branch]))
+        skipped = [f"    done({step});\n" for step in steps_in(branch.body)] if self.after_op else ()
+        instead = f" else {{\n{''.join(skipped)}}}" if skipped else ""
+        relation = "!=" if branch.value else "=="
+        return f"if (*(const uint8_t *){flag} {relation} 0) {{\n{indent(body, '    ')}}}{instead}\n"
 
     def _take_rows_call(self, rows: int, locations: Texts) -> str:
         """Returns the call that takes rows from the caller."""

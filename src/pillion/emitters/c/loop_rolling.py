@@ -60,6 +60,16 @@ class RolledLoop:
 
 
 @dataclass(frozen=True)
+class RunBranch:
+    """Runs a body if a flag has a value; its location is that of the flag."""
+
+    flag: str
+    """The name of the flag's value."""
+    value: bool
+    body: tuple[ProgramItem, ...]
+
+
+@dataclass(frozen=True)
 class CallSubroutine:
     """Calls an outlined subroutine (outlining.py); its locations are the arguments."""
 
@@ -110,8 +120,28 @@ Action = (
     | TakeRows
     | LoadConstant
     | RolledLoop
+    | RunBranch
     | CallSubroutine
 )
+
+
+def branches_in(items: Iterable[ProgramItem]) -> Iterator[RunBranch]:
+    """Yields all branches, outer ones first."""
+    for item in items:
+        if isinstance(item.what, RunBranch):
+            yield item.what
+            yield from branches_in(item.what.body)
+
+
+def steps_in(items: Iterable[ProgramItem]) -> list[int]:
+    """Returns the steps that items run, each once."""
+    found: set[int] = set()
+    for item in items:
+        if isinstance(item.what, RunStep):
+            found.add(item.what.step)
+        elif isinstance(item.what, (RolledLoop, RunBranch)):
+            found.update(steps_in(item.what.body))
+    return sorted(found)
 
 
 @dataclass(frozen=True)

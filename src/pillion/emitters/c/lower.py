@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.branch_items import guards_of_plan, with_branches
 from pillion.emitters.c.constant_copies import with_fetches
 from pillion.emitters.c.kernel import Call, Routine
 from pillion.emitters.c.kernel_choice import KernelChoice
@@ -20,6 +21,7 @@ from pillion.emitters.c.loop_rolling import (
     AwaitSegment,
     ProgramItem,
     RolledLoop,
+    RunBranch,
     RunStep,
     roll_repetitions,
 )
@@ -160,7 +162,8 @@ class CProgram(KernelPlan):
         return list(dict.fromkeys(call.routine for step in self.steps for call in step.calls))
 
     def runs(self) -> Counter[int]:
-        """Counts the runs of each step: once, or once for each tile of a region."""
+        """Counts the runs of each step: once, or once for each tile of a region. Those in branches count as if both
+        branches ran."""
         counts: Counter[int] = Counter()
         for item in self.items:
             _count_runs(item.what, 1, counts)
@@ -180,9 +183,9 @@ class CProgram(KernelPlan):
 def _count_runs(what: Action, times: int, counts: Counter[int]) -> None:
     if isinstance(what, RunStep):
         counts[what.step] += times
-    elif isinstance(what, RolledLoop):
+    elif isinstance(what, (RolledLoop, RunBranch)):
         for part in what.body:
-            _count_runs(part.what, times * what.count, counts)
+            _count_runs(part.what, times * (what.count if isinstance(what, RolledLoop) else 1), counts)
 
 
 def _params_size(call: Call) -> int:
@@ -257,6 +260,7 @@ def pack_constants(plan: KernelPlan) -> CProgram:
     writer = _ItemWriter(regions, plan.needs, dict(sliding_buffer_moves(plan.joints, memory)), memory)
     firsts = dict(_ops_with_step_index(graph, plan.needs))
     items = [list(writer.items(op, first)) for op, first in firsts.items()]
+    items = with_branches(plan, items, guards_of_plan(plan, writer.moves))
     if memory.several is not None and memory.several.streamed:
         pointers = {
             step.choice.op: step.pointers[0] for step in steps if step.choice.op in memory.several.streamed

@@ -22,7 +22,7 @@ from pillion.emitters.c.escaping import C_TYPES, comment_text, string_literal
 from pillion.emitters.c.families.sliding_sums import RunningSums
 from pillion.emitters.c.kernel import Call, Param
 from pillion.emitters.c.literals import c_literal, lines
-from pillion.emitters.c.loop_rolling import Action, LoadConstant, MoveRows, RolledLoop
+from pillion.emitters.c.loop_rolling import Action, LoadConstant, MoveRows, RolledLoop, RunBranch
 from pillion.emitters.c.lower import Constant, CProgram, CStep
 from pillion.emitters.c.text_templates import fill_template
 from pillion.host_io.atomic_files import LazyContent
@@ -210,7 +210,7 @@ def kernel_headers(program: CProgram) -> list[str]:
 def _moves_rows(what: Action) -> bool:
     """Whether the item copies rows."""
     return isinstance(what, (MoveRows, LoadConstant)) or (
-        isinstance(what, RolledLoop) and any(_moves_rows(part.what) for part in what.body)
+        isinstance(what, (RolledLoop, RunBranch)) and any(_moves_rows(part.what) for part in what.body)
     )
 
 

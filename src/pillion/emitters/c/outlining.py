@@ -25,6 +25,7 @@ from pillion.emitters.c.loop_rolling import (
     ParameterLocation,
     ProgramItem,
     RolledLoop,
+    RunBranch,
     RunStep,
     RunVariant,
     TakeRows,
@@ -92,6 +93,7 @@ _BYTES: Mapping[type, int] = {
     FetchConstants: MOVE_BYTES,
     AwaitConstants: MOVE_BYTES,
     TakeRows: TAKE_BYTES,
+    RunBranch: LOOP_BYTES,
     CallSubroutine: CALL_BYTES,
 }
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from pillion.emitters.c.branch_items import without_branches
 from pillion.emitters.c.escaping import replace_surrogates
 from pillion.emitters.c.kernel import Call
 from pillion.emitters.c.loop_rolling import (
@@ -243,7 +244,7 @@ class _ImageWriter:
         return [(places[w[0]](w[1]) if isinstance(w, tuple) else w) & 0xFFFFFFFF for w in schedule]
 
     def _run_schedule(self) -> list[int | tuple[str, int]]:
-        items, feed = self.program.items, self.program.feed
+        items, feed = without_branches(self.program.items), self.program.feed
         if feed is None:
             return [*self._items(items, 0), STOP]
         first, last = feed.items.start, feed.items.stop
