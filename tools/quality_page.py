@@ -67,8 +67,7 @@ SIXTEEN_BITS = """## Sixteen bits
 
 Programs whose tensors have 8 bits, 16 bits where [35 dB need them](guide/quantization.md#sixteen-bits), and 16 bits wherever ops have such forms; weights have 8 bits in all.
 Decibels on the samples that judge, which the choice has not seen (it is made by 8 or 16 others, and its quality is a lower bound by those that did not calibrate);
-tensors with 16 bits; instructions on an emulated Cortex-M55, in parts of those in 8 bits. Objects, persons, words, transformer and digits stack are measured with room in 16 bits for
-twice the range; the other rows are of programs without it, chosen by the samples that calibrated.
+tensors with 16 bits; instructions on an emulated Cortex-M55, in parts of those in 8 bits.
 """
 
 WHERE = """## What made the difference
