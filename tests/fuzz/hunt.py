@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fuzz import properties, streaming
 from fuzz.choices import Choices, from_seed
 from fuzz.merged_programs import smallest, together
+from fuzz.mixed import LARGE
 from fuzz.recipes import NETS, OFTEN, grown
 from fuzz.stateful_programs import states_keep_the_meaning, states_on
 from pillion.errors import PillionError
@@ -77,6 +78,11 @@ HUNTS = {
         properties.in_executorch,
         batch=4,
     ),
+    "long-axes": Hunt(
+        properties.host_is_the_reference,
+        batch=6,
+        grow=lambda choices, arithmetic: grown(choices, 4, arithmetic, largest=LARGE),
+    ),
     "host-alone": Hunt(properties.host_is_the_reference),
     "native": Hunt(properties.native_is_the_reference, batch=6),
     "placed": Hunt(properties.placed_is_the_reference, (Arithmetic.CMSIS_NN,), batch=4),
@@ -118,7 +124,7 @@ def programs(hunt: Hunt, seed: int) -> list[Graph]:
         if hunt.grow is not None:
             grown_ones.append(hunt.grow(choices, arithmetic))
             continue
-        largest = 20_000 if choices.one_in(12) else 3000
+        largest = LARGE - 1 if choices.one_in(12) else 3000
         ops = choices.integer(2, 10)
         made = grown(choices, ops, arithmetic, largest=largest, kinds=kinds(choices), accepts=hunt.accepts)
         grown_ones.append(made)

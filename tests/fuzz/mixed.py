@@ -24,6 +24,8 @@ LEVELS = 256
 """Steps of 16 bits in one of 8."""
 LONG = (2**15, 2**15 + 3, 2**16 - 15, 2**16, 2**16 + 1)
 """Sizes past which counters and strides of 16 bits overflow."""
+LARGE = 20_000
+"""The elements of a program's largest values from which on axes may be long; boards do not hold several such programs."""
 
 
 class MixedGrower(Grower):
@@ -36,7 +38,7 @@ class MixedGrower(Grower):
     def shape(self, rank: int | None = None) -> Shape:
         """Now and then one with a long axis, in programs of large values."""
         usual = super().shape(rank)
-        if self.largest < 20_000 or not usual or not self.choices.one_in(4):
+        if self.largest < LARGE or not usual or not self.choices.one_in(4):
             return usual
         axis = self.choices.integer(0, len(usual) - 1)
         return tuple(self.choices.pick(LONG) if i == axis else 1 for i in range(len(usual)))

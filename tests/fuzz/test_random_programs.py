@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fuzz.choices import from_hypothesis, from_seed
 from fuzz.hunt import HUNTS, Hunt
 from fuzz.merged_programs import together
+from fuzz.mixed import LARGE
 from fuzz.recipes import grown
 from nightly import part_of, seeds
 from pillion.ir.graph import Graph
@@ -105,7 +106,7 @@ def test_generated_c_is_the_reference(name: str, arithmetic: Arithmetic, seed: i
 def test_axes_beyond_2_to_the_15_and_16(seed: int) -> None:
     """Some of these programs have them; others have images of thousands of pixels."""
     arithmetic = [*Arithmetic][seed % len(Arithmetic)]
-    HUNTS["host"].holds(batch(HUNTS["host"], arithmetic, 1000 + seed, largest=20_000))
+    HUNTS["host"].holds(batch(HUNTS["host"], arithmetic, 1000 + seed, largest=LARGE))
 
 
 @pytest.mark.turns(4)
