@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import pillion
 from ops.test_log_mel import mel_filters
+from pillion.modules import BiquadCascade
 from pillion.ops import LogMel
 from streams.stream_checks import require_windows, signals, steps
 
@@ -167,3 +168,38 @@ def test_streams_begin_at_the_samples(target: str, board: str) -> None:
     given = list(steps(whole.graph, streaming, held, 16))
     for on in ("host", board):
         assert require_windows(whole.graph, streaming, program.stream(on).run(given), held) >= 5
+
+
+class Filtered(nn.Module):
+    """A filtered signal of two axes that a spectrum, a norm and a convolution read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filter = BiquadCascade.dc_blocker(0.97, signals=2)
+        self.sound, self.conv = Sound(by_frames), nn.Conv1d(2, 3, 5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        x = self.filter(x)
+        return self.sound(x), nn.functional.layer_norm(x, x.shape[-1:]), self.conv(x).relu()
+
+
+@pytest.mark.parametrize("int16", [None, "*"])
+def test_spectra_of_filtered_signals_are_one_op_whoever_else_reads_them(int16: str | None) -> None:
+    torch.manual_seed(0)
+    module, x = Filtered().eval(), sound()[None] + 0.1
+    program = pillion.compile(
+        module, (x,), target="cortex-m55", calibrate=[(x,)] * 4, io_dtype="int16", int16=int16
+    )
+    assert [type(op) for op in program.graph.ops].count(LogMel) == 1
+    levels = np.round(x.numpy() * 2**15).astype(np.int16)
+    runs = [[levels[..., ::-1].copy()], [levels]]
+    answers = program.stream("reference").run(runs)
+    for ours, theirs in zip(answers, program.stream("host").run(runs), strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(a, b)
+    wanted = [module(torch.from_numpy(levels_[0] / np.float32(2**15))) for levels_ in runs][-1]
+    for v, found, exact in zip(program.graph.outputs, answers[-1], wanted, strict=True):
+        real = (found.astype(float) - v.zero_point) * v.scale
+        error = np.square(real - exact.detach().numpy()).sum()
+        least = 40 if int16 else 25
+        assert 10 * np.log10(exact.square().sum().item() / error) > least, v.name
