@@ -113,7 +113,10 @@ static __attribute__((noinline)) void window(const pillion_log_mel_params *p, co
 #define QUARTERS(re, im) "asr r11, " re ", #2\n\tasr r12, " im ", #2\n\t"
 #define FAR "[r1]\n\tadd r1, r1, r3\n\t"
 #define BACK "[r1], #8\n\tsub r1, r1, r3, lsl #1\n\tsub r1, r1, r3\n\t"
-#define CLOBBERED "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory"
+/* Compilers may hold a frame pointer in r7 or r11, and then do not save them for the text. */
+#define SAVE "push {r7, r11}\n\t"
+#define RESTORE "pop {r7, r11}\n\t"
+#define CLOBBERED "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory"
 
 /* Results lie side by side; each round has twiddles of its own. */
 static const int32_t *first_stage(const pillion_complex *from, pillion_complex *to, int32_t quarter,
@@ -124,11 +127,11 @@ static const int32_t *first_stage(const pillion_complex *from, pillion_complex *
     register const pillion_complex *end __asm__("r3") = from + quarter;
     register const int32_t *w __asm__("r4") = twiddles;
     __asm volatile(
-        "1:\n\t" BUTTERFLY("strd r8, r6, [r1], #8\n\t")
+        SAVE "1:\n\t" BUTTERFLY("strd r8, r6, [r1], #8\n\t")
         TURN("ldr r8, [r4], #4\n\t", "r6", "r7") "strd r11, r12, [r1], #8\n\t"
         TURN("ldr r8, [r4], #4\n\t", "lr", "r5") "strd r11, r12, [r1], #8\n\t"
         TURN("ldr r8, [r4], #4\n\t", "r9", "r10") "strd r11, r12, [r1], #8\n\t"
-        "cmp r0, r3\n\tbne 1b\n\t"
+        "cmp r0, r3\n\tbne 1b\n\t" RESTORE
         : "+&r"(x), "+&r"(y), "+&r"(w)
         : "r"(step), "r"(end)
         : CLOBBERED);
@@ -143,11 +146,11 @@ static void last_stage(const pillion_complex *from, pillion_complex *to, int32_t
     register int32_t apart __asm__("r3") = quarter * 8;
     register const pillion_complex *end __asm__("r4") = from + quarter;
     __asm volatile(
-        "1:\n\t" BUTTERFLY("strd r8, r6, " FAR)
+        SAVE "1:\n\t" BUTTERFLY("strd r8, r6, " FAR)
         QUARTERS("r6", "r7") "strd r11, r12, " FAR
         QUARTERS("lr", "r5") "strd r11, r12, " FAR
         QUARTERS("r9", "r10") "strd r11, r12, " BACK
-        "cmp r0, r4\n\tbne 1b\n\t"
+        "cmp r0, r4\n\tbne 1b\n\t" RESTORE
         : "+&r"(x), "+&r"(y)
         : "r"(step), "r"(apart), "r"(end)
         : CLOBBERED);
@@ -164,11 +167,11 @@ static void rounds(const pillion_complex *from, pillion_complex *to, int32_t qua
     register int32_t apart __asm__("r3") = stride * 8;
     register const uintptr_t *w __asm__("r4") = constants;
     __asm volatile(
-        "1:\n\t" BUTTERFLY("strd r8, r6, " FAR)
+        SAVE "1:\n\t" BUTTERFLY("strd r8, r6, " FAR)
         TURN("ldr r8, [r4]\n\t", "r6", "r7") "strd r11, r12, " FAR
         TURN("ldr r8, [r4, #4]\n\t", "lr", "r5") "strd r11, r12, " FAR
         TURN("ldr r8, [r4, #8]\n\t", "r9", "r10") "strd r11, r12, " BACK
-        "ldr lr, [r4, #12]\n\tcmp r0, lr\n\tbne 1b\n\t"
+        "ldr lr, [r4, #12]\n\tcmp r0, lr\n\tbne 1b\n\t" RESTORE
         : "+&r"(x), "+&r"(y)
         : "r"(step), "r"(apart), "r"(w)
         : CLOBBERED);

@@ -76,31 +76,43 @@ static void window(const pillion_log_mel_params *p, const int16_t *x, int32_t up
     }
 }
 
+/* What the assembly of a stage loads, in this order, then some of the words behind. */
+typedef struct {
+    const int32_t *a, *b, *c, *d;
+    int32_t *y0, *y1, *y2, *y3;
+    const int32_t *twiddles;
+    int32_t groups, rounds, skip;
+} stage_state;
+
+#define LOAD_STATE "ldm r0, {r1-r6, r8-r9}\n"
+#define CLOBBERS \
+    "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory"
+
 /* Of a butterfly of a, b, c and d: q0, q2 = a - c, a + c; q1, q4 = b - d, b + d. Then the same of the imaginary parts, with d - b. */
-#define REAL_PARTS                \
-    "vldrw.u32 q0, [%[a]], #16\n" \
-    "vldrw.u32 q1, [%[c]], #16\n" \
-    "vadd.i32 q2, q0, q1\n"       \
-    "vsub.i32 q0, q0, q1\n"       \
-    "vldrw.u32 q1, [%[b]], #16\n" \
-    "vldrw.u32 q3, [%[d]], #16\n" \
-    "vadd.i32 q4, q1, q3\n"       \
-    "vsub.i32 q1, q1, q3\n"       \
-    "vadd.i32 q3, q2, q4\n"       \
-    "vshr.s32 q3, q3, #2\n"       \
+#define REAL_PARTS              \
+    "vldrw.u32 q0, [r1], #16\n" \
+    "vldrw.u32 q1, [r3], #16\n" \
+    "vadd.i32 q2, q0, q1\n"     \
+    "vsub.i32 q0, q0, q1\n"     \
+    "vldrw.u32 q1, [r2], #16\n" \
+    "vldrw.u32 q3, [r4], #16\n" \
+    "vadd.i32 q4, q1, q3\n"     \
+    "vsub.i32 q1, q1, q3\n"     \
+    "vadd.i32 q3, q2, q4\n"     \
+    "vshr.s32 q3, q3, #2\n"     \
     "vsub.i32 q2, q2, q4\n"
 
-#define IMAGINARY_PARTS           \
-    "vldrw.u32 q3, [%[a]], #16\n" \
-    "vldrw.u32 q4, [%[c]], #16\n" \
-    "vadd.i32 q5, q3, q4\n"       \
-    "vsub.i32 q3, q3, q4\n"       \
-    "vldrw.u32 q4, [%[b]], #16\n" \
-    "vldrw.u32 q6, [%[d]], #16\n" \
-    "vadd.i32 q7, q4, q6\n"       \
-    "vsub.i32 q4, q6, q4\n"       \
-    "vadd.i32 q6, q5, q7\n"       \
-    "vshr.s32 q6, q6, #2\n"       \
+#define IMAGINARY_PARTS         \
+    "vldrw.u32 q3, [r1], #16\n" \
+    "vldrw.u32 q4, [r3], #16\n" \
+    "vadd.i32 q5, q3, q4\n"     \
+    "vsub.i32 q3, q3, q4\n"     \
+    "vldrw.u32 q4, [r2], #16\n" \
+    "vldrw.u32 q6, [r4], #16\n" \
+    "vadd.i32 q7, q4, q6\n"     \
+    "vsub.i32 q4, q6, q4\n"     \
+    "vadd.i32 q6, q5, q7\n"     \
+    "vshr.s32 q6, q6, #2\n"     \
     "vsub.i32 q5, q5, q7\n"
 
 /* The second result in q6 and q7, the fourth one in q0 and q3; the third one is in q2 and q5. */
@@ -110,39 +122,38 @@ static void window(const pillion_log_mel_params *p, const int16_t *x, int32_t up
     "vsub.i32 q7, q3, q1\n" \
     "vadd.i32 q3, q3, q1\n"
 
-#define VECTORS "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"
-
 /* Four numbers times twiddles: with cosine and sine from `at` on, to q5 and q1. Needs q6. */
-#define TURN_BY_FOUR(re, im, at)                \
-    "vldrw.u32 q1, [%[twiddles], #" at "]\n"    \
-    "vqdmulh.s32 q5, " re ", q1\n"              \
-    "vqdmulh.s32 q1, " im ", q1\n"              \
-    "vldrw.u32 q6, [%[twiddles], #" at "+16]\n" \
-    "vqdmulh.s32 " re ", " re ", q6\n"          \
-    "vqdmulh.s32 " im ", " im ", q6\n"          \
-    "vadd.i32 q5, q5, " im "\n"                 \
+#define TURN_BY_FOUR(re, im, at)        \
+    "vldrw.u32 q1, [r10, #" at "]\n"    \
+    "vqdmulh.s32 q5, " re ", q1\n"      \
+    "vqdmulh.s32 q1, " im ", q1\n"      \
+    "vldrw.u32 q6, [r10, #" at "+16]\n" \
+    "vqdmulh.s32 " re ", " re ", q6\n"  \
+    "vqdmulh.s32 " im ", " im ", q6\n"  \
+    "vadd.i32 q5, q5, " im "\n"         \
     "vsub.i32 q1, q1, " re "\n"
 
-#define SCATTER(re, im)                      \
-    "vstrw.32 " re ", [%[y], q7, uxtw #2]\n" \
-    "add %[y], #16\n"                        \
-    "vstrw.32 " im ", [%[y], q7, uxtw #2]\n"
+#define SCATTER(re, im)                    \
+    "vstrw.32 " re ", [r5, q7, uxtw #2]\n" \
+    "add r5, #16\n"                        \
+    "vstrw.32 " im ", [r5, q7, uxtw #2]\n"
 
 /* Each number of a vector has twiddles of its own, and its four results come side by side: those of one vector lie eight words apart.
- * There are too few registers, so one vector waits in memory. */
-PILLION_APART const int32_t *first_stage(const int32_t *x, int32_t *y, int32_t points, const int32_t *twiddles) {
-    const int32_t quarter = points / 2;
-    const int32_t *a = x, *b = a + quarter, *c = b + quarter, *d = c + quarter;
-    int32_t apart_and_waiting[8] = {0, 8, 16, 24};
+ * There are too few registers, so one vector waits in memory: r12 points at the distances, and at its place behind them. */
+static __attribute__((noinline)) void first_stage(const stage_state *s, int32_t *apart_and_waiting) {
+    register const stage_state *r0 __asm__("r0") = s;
+    register int32_t *memory __asm__("r12") = apart_and_waiting;
     __asm__ volatile(
-        "dls lr, %[rounds]\n"
+        LOAD_STATE
+        "ldrd r10, lr, [r0, #32]\n"
+        "dls lr, lr\n"
         "1:\n" REAL_PARTS
-        "vldrw.u32 q4, [%[a]], #16\n"
-        "vldrw.u32 q5, [%[c]], #16\n"
+        "vldrw.u32 q4, [r1], #16\n"
+        "vldrw.u32 q5, [r3], #16\n"
         "vadd.i32 q6, q4, q5\n"
         "vsub.i32 q4, q4, q5\n"
-        "vldrw.u32 q5, [%[b]], #16\n"
-        "vldrw.u32 q7, [%[d]], #16\n"
+        "vldrw.u32 q5, [r2], #16\n"
+        "vldrw.u32 q7, [r4], #16\n"
         "vsub.i32 q7, q7, q5\n"
         "vadd.i32 q5, q5, q5\n"
         "vadd.i32 q5, q5, q7\n"
@@ -150,108 +161,123 @@ PILLION_APART const int32_t *first_stage(const int32_t *x, int32_t *y, int32_t p
         "vadd.i32 q5, q5, q5\n"
         "vadd.i32 q5, q5, q6\n"
         "vshr.s32 q5, q5, #2\n"
-        "vstrw.32 q7, [%[memory], #16]\n"
-        "vldrw.u32 q7, [%[memory]]\n" SCATTER("q3", "q5")
-        "sub %[y], #8\n"
-        "vldrw.u32 q3, [%[twiddles], #32]\n"
+        "vstrw.32 q7, [r12, #16]\n"
+        "vldrw.u32 q7, [r12]\n" SCATTER("q3", "q5")
+        "sub r5, #8\n"
+        "vldrw.u32 q3, [r10, #32]\n"
         "vqdmulh.s32 q5, q2, q3\n"
         "vqdmulh.s32 q3, q6, q3\n"
-        "vldrw.u32 q7, [%[twiddles], #48]\n"
+        "vldrw.u32 q7, [r10, #48]\n"
         "vqdmulh.s32 q2, q2, q7\n"
         "vqdmulh.s32 q6, q6, q7\n"
         "vadd.i32 q5, q5, q6\n"
         "vsub.i32 q3, q3, q2\n"
-        "vldrw.u32 q7, [%[memory]]\n" SCATTER("q5", "q3")
-        "sub %[y], #20\n"
-        "vldrw.u32 q7, [%[memory], #16]\n"
+        "vldrw.u32 q7, [r12]\n" SCATTER("q5", "q3")
+        "sub r5, #20\n"
+        "vldrw.u32 q7, [r12, #16]\n"
         "vsub.i32 q2, q0, q7\n"
         "vadd.i32 q0, q0, q7\n"
         "vsub.i32 q3, q4, q1\n"
         "vadd.i32 q4, q4, q1\n"
-        "vldrw.u32 q7, [%[memory]]\n" TURN_BY_FOUR("q2", "q3", "0") SCATTER("q5", "q1")
-        "sub %[y], #8\n" TURN_BY_FOUR("q0", "q4", "64") SCATTER("q5", "q1")
-        "add %[y], #100\n"
-        "add %[twiddles], #96\n"
+        "vldrw.u32 q7, [r12]\n" TURN_BY_FOUR("q2", "q3", "0") SCATTER("q5", "q1")
+        "sub r5, #8\n" TURN_BY_FOUR("q0", "q4", "64") SCATTER("q5", "q1")
+        "add r5, #100\n"
+        "add r10, #96\n"
         "le lr, 1b\n"
-        : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d), [y] "+&r"(y), [twiddles] "+&r"(twiddles)
-        : [memory] "r"(apart_and_waiting), [rounds] "r"(points / 16)
-        : "lr", VECTORS, "cc", "memory");
-    return twiddles;
+        : "+r"(r0), "+r"(memory)
+        :
+        : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
 }
 
-/* A result times twiddles of all four numbers, stored. */
-#define TURN_AND_STORE(re, im, at, y)                   \
-    "ldrd %[cosine], %[sine], [%[twiddles], #" at "]\n" \
-    "vqdmulh.s32 q1, " re ", %[cosine]\n"               \
-    "vqdmulh.s32 q4, " im ", %[sine]\n"                 \
-    "vadd.i32 q1, q1, q4\n"                             \
-    "vstrw.32 q1, [%[" y "]], #16\n"                    \
-    "vqdmulh.s32 q1, " im ", %[cosine]\n"               \
-    "vqdmulh.s32 q4, " re ", %[sine]\n"                 \
-    "vsub.i32 q1, q1, q4\n"                             \
-    "vstrw.32 q1, [%[" y "]], #16\n"
+/* A result times the twiddles of its group, stored. */
+#define TURN_AND_STORE(re, im, at, y) \
+    "ldrd r10, r11, [r7, #" at "]\n"  \
+    "vqdmulh.s32 q1, " re ", r10\n"   \
+    "vqdmulh.s32 q4, " im ", r11\n"   \
+    "vadd.i32 q1, q1, q4\n"           \
+    "vstrw.32 q1, [" y "], #16\n"     \
+    "vqdmulh.s32 q1, " im ", r10\n"   \
+    "vqdmulh.s32 q4, " re ", r11\n"   \
+    "vsub.i32 q1, q1, q4\n"           \
+    "vstrw.32 q1, [" y "], #16\n"
 
-PILLION_APART const int32_t *middle_stage(const int32_t *x, int32_t *y, int32_t points, int32_t stride, const int32_t *twiddles) {
-    const int32_t quarter = points / 4 * stride * 2, step = 2 * stride;
-    const int32_t *a = x, *b = a + quarter, *c = b + quarter, *d = c + quarter;
-    int32_t *y0 = y;
-    for (int32_t left = points / 4; left > 0; left--, twiddles += 6, y0 += 3 * step) {
-        int32_t *y1 = y0 + step, *y2 = y1 + step, *y3 = y2 + step, cosine, sine;
-        __asm__ volatile(
-            "dls lr, %[rounds]\n"
-            "1:\n" REAL_PARTS "vstrw.32 q3, [%[y0]], #16\n" IMAGINARY_PARTS "vstrw.32 q6, [%[y0]], #16\n" SECOND_AND_FOURTH
-            TURN_AND_STORE("q6", "q7", "0", "y1") TURN_AND_STORE("q2", "q5", "8", "y2") TURN_AND_STORE("q0", "q3", "16", "y3")
-            "le lr, 1b\n"
-            : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d), [y0] "+&r"(y0), [y1] "+&r"(y1), [y2] "+&r"(y2), [y3] "+&r"(y3),
-              [cosine] "=&r"(cosine), [sine] "=&r"(sine)
-            : [twiddles] "r"(twiddles), [rounds] "r"(stride / 4)
-            : "lr", VECTORS, "cc", "memory");
-    }
-    return twiddles;
+/* Groups of rounds that have the same twiddles. */
+static __attribute__((noinline)) void middle_stage(const stage_state *s) {
+    register const stage_state *r0 __asm__("r0") = s;
+    __asm__ volatile(
+        "push {r7, r11}\n" LOAD_STATE
+        "ldrd r7, r12, [r0, #32]\n"
+        "0: ldr lr, [r0, #40]\n"
+        "dls lr, lr\n"
+        "1:\n" REAL_PARTS "vstrw.32 q3, [r5], #16\n" IMAGINARY_PARTS "vstrw.32 q6, [r5], #16\n" SECOND_AND_FOURTH
+        TURN_AND_STORE("q6", "q7", "0", "r6") TURN_AND_STORE("q2", "q5", "8", "r8") TURN_AND_STORE("q0", "q3", "16", "r9")
+        "le lr, 1b\n"
+        "ldr r10, [r0, #44]\n"
+        "add r5, r10\n"
+        "add r6, r10\n"
+        "add r8, r10\n"
+        "add r9, r10\n"
+        "add r7, #24\n"
+        "subs r12, #1\n"
+        "bne.w 0b\n"
+        "pop {r7, r11}\n"
+        : "+r"(r0)
+        :
+        : CLOBBERS);
 }
 
-/* A result without twiddles, to both rows of the spectrum. */
+/* A result to both rows of the spectrum, `r12` bytes apart. */
+#define STORE_BOTH(re, im, y)         \
+    "add r10, " y ", r12\n"           \
+    "vstrw.32 " re ", [" y "], #16\n" \
+    "vstrw.32 " im ", [r10]\n"
+
 #define SHIFT_AND_STORE(re, im, y)  \
     "vshr.s32 " re ", " re ", #2\n" \
     "vshr.s32 " im ", " im ", #2\n" \
     STORE_BOTH(re, im, y)
 
-#define STORE_BOTH(re, im, y)            \
-    "add %[other], %[" y "], %[row]\n"   \
-    "vstrw.32 " re ", [%[" y "]], #16\n" \
-    "vstrw.32 " im ", [%[other]]\n"
-
 /* Twiddles are 1. */
-PILLION_APART void last_stage(const int32_t *x, int32_t *y, int32_t row) {
-    const int32_t quarter = row / 4;
-    const int32_t *a = x, *b = a + 2 * quarter, *c = b + 2 * quarter, *d = c + 2 * quarter;
-    int32_t *y0 = y, *y1 = y0 + quarter, *y2 = y1 + quarter, *y3 = y2 + quarter, *other;
+static __attribute__((noinline)) void last_stage(const stage_state *s) {
+    register const stage_state *r0 __asm__("r0") = s;
     __asm__ volatile(
-        "dls lr, %[rounds]\n"
-        "1:\n" REAL_PARTS "vstrw.32 q3, [%[y0]]\n" IMAGINARY_PARTS
-        "add %[other], %[y0], %[row]\n"
-        "vstrw.32 q6, [%[other]]\n"
-        "add %[y0], #16\n" SECOND_AND_FOURTH
-        SHIFT_AND_STORE("q6", "q7", "y1") SHIFT_AND_STORE("q2", "q5", "y2") SHIFT_AND_STORE("q0", "q3", "y3")
+        LOAD_STATE
+        "ldrd lr, r12, [r0, #40]\n"
+        "dls lr, lr\n"
+        "1:\n" REAL_PARTS "vstrw.32 q3, [r5]\n" IMAGINARY_PARTS
+        "add r10, r5, r12\n"
+        "vstrw.32 q6, [r10]\n"
+        "add r5, #16\n" SECOND_AND_FOURTH
+        SHIFT_AND_STORE("q6", "q7", "r6") SHIFT_AND_STORE("q2", "q5", "r8") SHIFT_AND_STORE("q0", "q3", "r9")
         "le lr, 1b\n"
-        : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d), [y0] "+&r"(y0), [y1] "+&r"(y1), [y2] "+&r"(y2), [y3] "+&r"(y3),
-          [other] "=&r"(other)
-        : [row] "r"(4 * row), [rounds] "r"(quarter / 4)
-        : "lr", VECTORS, "cc", "memory");
+        : "+r"(r0)
+        :
+        : CLOBBERS);
 }
 
 static const int32_t *stage(const pillion_complex *from, pillion_complex *to, int32_t points, int32_t stride,
                             const int32_t *twiddles) {
     const int32_t *x = &from->re;
     int32_t *y = &to->re;
+    const int32_t row = points * stride, quarter = row / 2; /* words of both parts of a quarter */
+    const int32_t step = points == 4 ? row / 4 : 2 * stride;
+    stage_state s = {x, x + quarter, x + 2 * quarter, x + 3 * quarter, y, y + step, y + 2 * step, y + 3 * step, twiddles, 0, 0, 0};
     if (stride == 1) {
-        return first_stage(x, y, points, twiddles);
+        int32_t apart_and_waiting[8] = {0, 8, 16, 24};
+        s.groups = points / 16;
+        first_stage(&s, apart_and_waiting);
+        return twiddles + 6 * (points / 4);
     }
+    s.rounds = stride / 4;
     if (points == 4) {
-        last_stage(x, y, points * stride);
+        s.skip = 4 * row;
+        last_stage(&s);
         return twiddles + 6;
     }
-    return middle_stage(x, y, points, stride, twiddles);
+    s.groups = points / 4;
+    s.skip = 3 * 4 * step;
+    middle_stage(&s);
+    return twiddles + 6 * s.groups;
 }
 
 static void radix2_stage(const pillion_complex *from, pillion_complex *to, int32_t stride) {

@@ -26,6 +26,7 @@ NEVER = {
     "svdf_memory",
     "svdf_output",
     "detections",
+    "biquads",
 }
 
 

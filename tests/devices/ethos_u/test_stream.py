@@ -320,7 +320,7 @@ def test_a_missing_wait_is_found() -> None:
 def test_operations_that_start_too_soon_are_found(accelerator: str) -> None:
     """What Vela writes into BLOCKDEP is enough, and where it is less than all, that is too much for most."""
     lets, too_soon, most = 0, 0, 7 if "u85" in accelerator else 3
-    for graph in (_zoo("ds_cnn"), graph_of(list(Softmax.examples())[2])):
+    for graph in (_zoo("ds_cnn"), _softmax()):
         stream = compiled(tflite.emit(graph), accelerator).interpreter
         assert stream.operations
         set_by = {one.at: one for one in stream.stream.instructions if one.command.name == "BLOCKDEP"}
@@ -428,7 +428,7 @@ def faults_found(
     ],
 )
 def test_single_bit_faults_are_found(name: str, accelerator: str, trials: int) -> None:
-    graph = graph_of(list(Softmax.examples())[2]) if name == "softmax" else _zoo(name)
+    graph = _softmax() if name == "softmax" else _zoo(name)
     made = compiled(tflite.emit(graph), accelerator)
     rng = np.random.default_rng(0)
     inputs = {
@@ -437,6 +437,11 @@ def test_single_bit_faults_are_found(name: str, accelerator: str, trials: int) -
     }
     found = faults_found(made.interpreter, inputs, tuple(port.place for port in made.outputs), trials)
     assert found >= 0.9 * trials, f"{found} of {trials}"
+
+
+def _softmax() -> Graph:
+    """Several rows in 8 bits."""
+    return graph_of(next(op for op in Softmax.examples() if op.x.shape == (2, 3, 7)))
 
 
 def _zoo(name: str) -> Graph:

@@ -51,7 +51,7 @@ def _require_defined_quotients(op: ops.Div) -> None:
 
 
 def _require_litert_steps(op: ops.Softmax) -> None:
-    if op.y.quant == OUTPUT_OF_8_BITS:
+    if op.y.type.quant == OUTPUT_OF_8_BITS:
         return
     int8_or_16_only(op)
     if op.y.quant != (OUTPUT_16 if op.y.dtype is DType.INT16 else OUTPUT):
