@@ -169,3 +169,13 @@ def test_programs_refuse_what_32_bits_do_not_hold(coefficients: tuple[float, ...
     past = replace(op.past, type=replace(op.past.type, shape=(1, state_rows(sections))))
     with pytest.raises(PillionError, match=rule):
         replace(op, past=past, coefficients=coefficients).check()
+
+
+def test_all_tensors_may_have_16_bits_already() -> None:
+    x = torch.rand(1, 64) / 8
+    options = {"target": "cortex-m33", "calibrate": [(x,)], "io_dtype": "int16"}
+    made = [
+        pillion.compile(BiquadCascade.dc_blocker(0.99).eval(), (x,), precision=precision, **options)
+        for precision in ("int8", "int16")
+    ]
+    assert str(made[0].graph) == str(made[1].graph)

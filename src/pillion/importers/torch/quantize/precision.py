@@ -200,7 +200,12 @@ def _chosen_observers(
     """Returns the observers of the named tensors. Tensors with one observer, such as those of moves, are chosen
     together, unless one of them has no 16-bit form."""
     named = {observer_of(prepared, c.result) for c in computations if any(_matches(c, p) for p in patterns)}
-    unmatched = [p for p in patterns if not any(_matches(c, p) for c in computations)]
+    has_16_bits = any(getattr(module, "dtype", None) is torch.int16 for module in prepared.modules())
+    unmatched = [
+        p
+        for p in patterns
+        if not (p == "*" and has_16_bits) and not any(_matches(c, p) for c in computations)
+    ]
     if unmatched:
         names = dict.fromkeys(name for c in computations for name in names_of(c) if name)
         raise PillionError(
