@@ -22,6 +22,7 @@ from pillion.modules.pictures import (
     Rotate,
     Yuv422ToRgb,
 )
+from pillion.modules.sequences import CtcDecoder
 from pillion.modules.window_statistics import WindowStatistics
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "CentreDecoder",
     "CentreDistance",
     "Crop",
+    "CtcDecoder",
     "DflDecoder",
     "GrayToRgb",
     "KeywordDetector",
