@@ -59,7 +59,7 @@ class Case:
 
 
 CASES = {
-    "distance": Case(lambda: CentreDistance(torch.randn(3, 7)), lambda: (torch.randn(2, 7),), (37, 41)),
+    "distance": Case(lambda: CentreDistance(torch.randn(3, 7)), lambda: (torch.randn(2, 7),), (37, 53)),
     "reconstruction": Case(ReconstructionError, lambda: (torch.randn(2, 13), torch.randn(2, 13)), (33, 64)),
     "anchors": Case(
         lambda: AnchorDecoder(torch.cat([torch.rand(33, 2), 0.1 + 0.4 * torch.rand(33, 2)], 1)),
