@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import pillion
 from pillion import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
-from pillion.modules import BiquadCascade
+from pillion.modules import BiquadCascade, filters
 from pillion.ops import Biquads
 from pillion.ops.biquads import COEFFICIENTS, MOST_RADIUS, MOST_SECTIONS, PLACES, state_rows
 from pillion.ops.example_values import make_op
@@ -179,3 +181,11 @@ def test_all_tensors_may_have_16_bits_already() -> None:
         for precision in ("int8", "int16")
     ]
     assert str(made[0].graph) == str(made[1].graph)
+
+
+def test_module_op_and_kernel_have_the_same_limits() -> None:
+    """Modules stand alone, and C cannot ask: their limits are written again."""
+    kernel = Path(__file__).resolve().parents[2] / "kernels" / "portable" / "biquads_s16.c"
+    (in_c,) = re.findall(r"#define MOST_SECTIONS (\d+)", kernel.read_text("utf-8"))
+    assert (filters.MOST_SECTIONS, filters.MOST_RADIUS) == (MOST_SECTIONS, MOST_RADIUS)
+    assert int(in_c) == MOST_SECTIONS

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 import pillion
 from pillion import PillionError
-from pillion.modules import KeywordDetector, PosteriorSmoother
+from pillion.emitters.c.loop_rolling import branches_in
+from pillion.modules import Cascade, KeywordDetector, PosteriorSmoother
 
 FRAMES, BANDS, SMOOTHED, HOP, RUNS = 12, 5, 3, 2, 40
 
@@ -86,6 +87,29 @@ def test_all_executors_answer_alike(programs: tuple[pillion.Program, pillion.Pro
     for a, b in zip(reference, host, strict=True):
         assert all(map(np.array_equal, a, b))
         assert len(a) == len(b)
+
+
+def test_a_cascade_keeps_the_rows_of_a_network_that_is_skipped() -> None:
+    """What the second network needs of later windows is kept though it is not asked for."""
+    torch.manual_seed(0)
+    layers = [nn.Conv1d(BANDS, 16, 3), nn.ReLU(), nn.Conv1d(16, 24, 3), nn.ReLU(), nn.AdaptiveMaxPool1d(1)]
+    second = nn.Sequential(*layers, nn.Flatten(), nn.Linear(24, 64), nn.ReLU(), nn.Linear(64, 3))
+    first = nn.Sequential(nn.Conv1d(BANDS, 2, 3), nn.AdaptiveMaxPool1d(1), nn.Flatten(), nn.Softmax(1))
+    data = [(x,) for x in windows()]
+    with torch.no_grad():
+        highest = torch.stack([first(x).max() for (x,) in data])
+    model = Cascade(first, second, float(highest.median()), torch.zeros(1, 3)).eval()
+    program = pillion.compile(
+        model, data[0], target="cortex-m55", calibrate=data, io_dtype="int8", stream="inputs_0:2", hop=HOP
+    )
+    assert any(branches_in(program.lowered.items))
+    heard = quantized(signal(), program)
+    calls = [[heard[:, :, at : at + HOP]] for at in range(0, heard.shape[2] - 1, HOP)]
+    reference, host = program.stream().run(calls), program.stream("host").run(calls)
+    answered = [pair for pair in zip(reference, host, strict=True) if pair[0]]
+    assert all(np.array_equal(a, b) for pair in answered for a, b in zip(*pair, strict=True))
+    skipped = sum((a[1] == a[1][0, 0]).all() for a, _ in answered)
+    assert 5 < skipped < len(answered) - 5
 
 
 class Smoothed(nn.Module):
