@@ -59,7 +59,7 @@ def test_events_are_found_missed_repeated_or_false_alarms(pillion: Call, bells: 
     assert (quiet["seconds"], quiet["events"], quiet["false_alarms_at"]) == (10, 0, [])
     assert (raw["found"], raw["missed_at"], raw["false_alarms_at"], raw["repeated"]) == (2, [], [5], 1)
     assert (facts["events"], facts["false_alarms"], facts["steps"], facts["recordings"]) == (6, 2, 50, 3)
-    assert facts["found"] == pytest.approx(4 / 6, abs=1e-4)
+    assert facts["found_share"] == pytest.approx(4 / 6, abs=1e-4)
     assert facts["false_alarms_per_hour"] == pytest.approx(2 / 50 * 3600)
     assert facts["mean_delay_seconds"] == pytest.approx((1 + 1 + 1 + 0.75) / 4, abs=1e-4)
     (same,) = facts["agreement"]
@@ -148,7 +148,7 @@ def test_a_stream_hears_a_wav_file(pillion: Call, tmp_path: Path) -> None:
     assert facts["mean_delay_seconds"] == pytest.approx(0.5, abs=0.01)
     found = package.evaluate_events(tmp_path / "fw", tmp_path, tmp_path / "events.csv", within=2)
     assert found.recordings[0].steps == 32
-    assert found.metrics["found"] == 1
+    assert found.metrics["found_share"] == 1
     refused(
         pillion("eval", tmp_path / "fw", "-d", tmp_path / "calibrate.npz"),
         "no answers to samples",

@@ -119,7 +119,7 @@ class EventEvaluation:
         """The share of events found, false alarms per hour and the mean delay, each if it is known."""
         found: dict[str, float] = {}
         if self.events:
-            found["found"] = len(self.delays) / self.events
+            found["found_share"] = len(self.delays) / self.events
         if self.seconds:
             found["false_alarms_per_hour"] = self.false_alarms / self.seconds * 3600
         if self.delays:

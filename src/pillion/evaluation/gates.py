@@ -95,7 +95,7 @@ class Limits:
         """Yields the gates, passed or not."""
         if self.min_found is not None:
             found = _measured(
-                evaluation, "found", "--min-found", "an event at least in the table of --events"
+                evaluation, "found_share", "--min-found", "an event at least in the table of --events"
             )
             yield Gate("--min-found", self.min_found, found, found >= self.min_found)
         if self.max_false_alarms is not None:
