@@ -11,10 +11,9 @@ from fuzz.choices import Choices
 from pillion import passes
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import DType, TensorType, Value, constant_value
+from pillion.ir.types import TensorType, Value, constant_value
 from pillion.ir.verify import verify_graph
 from pillion.ops import Pad, Requantize, Reshape, Scan, Slice
-from pillion.ops.elementwise import requantize_by_adding_zero
 from pillion.ops.wide_arithmetic import TYPES
 from pillion.passes.int8_io import int8_io
 
@@ -72,11 +71,7 @@ def _next(value: Value, made: Value, ops: list[Op]) -> Value:
         ops.append(Pad(x=flat, y=fitted, before=(0,), after=(wanted - elements,), value=5))
     else:
         ops.append(Slice(x=flat, y=fitted, begin=(0,), step=(1,)))
-    is_wide = DType.INT16 in (shaped.dtype, y.dtype)
-    made_so = (
-        requantize_by_adding_zero(shaped, y, f"{value.name}_zeros") if is_wide else Requantize(x=shaped, y=y)
-    )
-    ops += [Reshape(x=fitted, y=shaped), made_so]
+    ops += [Reshape(x=fitted, y=shaped), Requantize(x=shaped, y=y, to=y.dtype)]
     return y
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, require_same_quant
-from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.example_values import BROADCASTS, ZERO_POINTS, example_pairs, in_16_bits, make_op, value
 from pillion.ops.rowwise import RowWise
 from pillion.ops.wide_arithmetic import (
@@ -256,11 +256,10 @@ class Add(AddOrSub):
     `tflite` arithmetic, three 16-bit tensors with zero point 0 are added as in LiteRT."""
 
 
-def requantize_by_adding_zero(x: Value, y: Value, name: str, source: str = "") -> Add:
-    """Returns an op that requantizes between 8 and 16 bits: a sum with a row of zeros."""
-    zeros = constant_value(name, np.zeros(x.shape[-1:], np.int8), PerTensor(x.scale, 0))
-    low, high = y.dtype.bounds
-    return Add(a=x, b=zeros, y=y, low=low, high=high, source=source)
+class Requantization(AddOrSub):
+    """A sum whose second operand does not count: what kernels of 16-bit sums make of a `Requantize`."""
+
+    sign = 0
 
 
 @op("sub")

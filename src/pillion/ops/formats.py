@@ -14,6 +14,7 @@ from pillion.ir.types import BYTES, Array, DType, PerChannel, PerTensor, TensorT
 from pillion.ops.elementwise import level_steps
 from pillion.ops.example_values import ZERO_POINTS, float_value, make_op, rescale_examples, value
 from pillion.ops.rowwise import Unary
+from pillion.ops.wide_arithmetic import WideSum, has_16_bits
 
 NORMAL = (2.0**-126, 2.0**126)
 """Scales that are normal float32 numbers, as are their reciprocals; some cores and compilers flush smaller ones to
@@ -97,7 +98,7 @@ class Dequantize(Unary):
 @op("requantize", quantization=Quantization.NONE)
 class Requantize(Unary):
     """Changes scale and zero point; converts between uint8 and int8, between int8 and int16, and from int16 to
-    int32."""
+    int32. To and from int16, unless arithmetic is `tflite`, 64 bits are rounded once, half up."""
 
     takes_int16 = True
 
@@ -106,6 +107,20 @@ class Requantize(Unary):
     @property
     def is_identity(self) -> bool:
         return self.x.type == self.y.type
+
+    def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
+        return has_16_bits((self.x, self.y)) and not arithmetic.is_tflite
+
+    @property
+    def wide(self) -> WideSum:
+        """The op in our own 16-bit arithmetic, as a sum whose second operand does not count."""
+        return WideSum(self.x, self.x, self.y, False, 0)
+
+    def check_scales(self, arithmetic: Arithmetic) -> None:
+        if self.has_own_int16_form(arithmetic):
+            self.wide.check_scales()
+        else:
+            super().check_scales(arithmetic)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         yield level_steps(self.x), numerics.encode_multiplier(self.x.scale / self.y.scale).shift
@@ -126,11 +141,12 @@ class Requantize(Unary):
             )
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        scaled = numerics.scale_by(
-            operands[0].astype(np.int64) - self.x.zero_point, self.x.scale / self.y.scale
-        )
-        levels = np.clip(scaled + self.y.zero_point, *self.to.bounds)
-        return levels.astype(self.to.numpy)
+        if self.has_own_int16_form(arithmetic):
+            levels = self.wide.levels((operands[0], operands[0]))
+        else:
+            x = operands[0].astype(np.int64) - self.x.zero_point
+            levels = numerics.scale_by(x, self.x.scale / self.y.scale) + self.y.zero_point
+        return np.clip(levels, *self.to.bounds).astype(self.to.numpy)
 
     @classmethod
     def examples(cls) -> Iterator[Op]:

@@ -66,7 +66,7 @@ class WideSum(WidePair):
     """Each operand is multiplied by a 31-bit integer; the 64-bit sum is rounded once, half up."""
 
     sign: int
-    """-1 for the op's first operand less its second."""
+    """-1 for the op's first operand less its second; 0 if the second one does not count."""
 
     @property
     def places(self) -> int:

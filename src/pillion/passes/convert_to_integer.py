@@ -39,7 +39,6 @@ from pillion.ops import (
     Slice,
 )
 from pillion.ops.conv import Convolution
-from pillion.ops.elementwise import requantize_by_adding_zero
 from pillion.ops.softmax import OUTPUT, Softmax, is_share_quant
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 from pillion.passes.uint8_io import APART
@@ -198,8 +197,7 @@ class _IntegerConversion:
         return y
 
     def requantize_value(self, value: Value, quant: object, source: str, dtype: DType = DType.INT8) -> Value:
-        """Requantizes a value; between 8 and 16 bits by adding zero; returns it unchanged if it has these
-        parameters."""
+        """Requantizes a value; returns it unchanged if it has these parameters."""
         if value.type.quant == quant and (dtype is not DType.INT16 or value.dtype is dtype):
             return value
         if value.dtype is DType.UINT8 and dtype is DType.INT16:
@@ -207,11 +205,7 @@ class _IntegerConversion:
             value = self.requantize_value(value, byte, source)
         made_type = TensorType(value.shape, dtype, quant)  # type: ignore[arg-type]  # per tensor, as all activations
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
-        requantize: Op = Requantize(x=value, y=y, to=dtype, source=source)
-        if DType.INT16 in (value.dtype, dtype) and not self.graph.arithmetic.is_tflite:
-            requantize = requantize_by_adding_zero(
-                value, y, self.names.fresh(f"{value.name}_nothing"), source
-            )
+        requantize = Requantize(x=value, y=y, to=dtype, source=source)
         require_sums_fit_32_bits(requantize)
         self.ops.append(requantize)
         return y

@@ -22,7 +22,7 @@ from pillion.ops import (
     Transpose,
     has_repeats,
 )
-from pillion.ops.elementwise import AddOrSub, ScaledBinary
+from pillion.ops.elementwise import ScaledBinary
 from pillion.ops.lut_interpolation import as_int8_table
 from pillion.ops.wide_arithmetic import STEPS, STEPS_IN_LOOPS
 
@@ -142,16 +142,10 @@ class _Int8Demotion:
             if wide.y.dtype is DType.INT16:
                 low, high = self.levels(np.array([wide.low, wide.high])).tolist()
                 op = replace(op, low=low, high=high)
-            return Requantize(x=op.a, y=op.y, source=op.source) if _only_requantizes(op) else op
+            return op
+        if isinstance(op, Requantize):
+            return replace(op, to=op.y.dtype)
         if isinstance(op, Lut) and isinstance(wide, Lut) and op.table is not None:
             entries = as_int8_table(wide.line_ends, op.x, op.y, (wide.x, wide.y))
             return replace(op, table=constant_value(op.table.name, entries))
         return op
-
-
-def _only_requantizes(op: ScaledBinary) -> bool:
-    """Whether zero is added or subtracted, and the result not clamped."""
-    is_nothing = (
-        isinstance(op, AddOrSub) and op.b.is_constant and not np.any(op.b.constant != op.b.zero_point)
-    )
-    return is_nothing and op.a.shape == op.y.shape and (op.low, op.high) == op.y.dtype.bounds

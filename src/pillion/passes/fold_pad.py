@@ -5,8 +5,7 @@ import dataclasses
 
 from pillion.ir.op import Op
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
-from pillion.ops import Add, Conv2d, DepthwiseConv2d, MaxPool2d, Pad, Requantize
-from pillion.ops.elementwise import is_constant_of
+from pillion.ops import Conv2d, DepthwiseConv2d, MaxPool2d, Pad, Requantize
 
 
 @rewrite_pass(Conv2d, DepthwiseConv2d, MaxPool2d)
@@ -36,8 +35,5 @@ def fold_pad(op: Conv2d | DepthwiseConv2d | MaxPool2d, at: RewriteSweep) -> Repl
 
 
 def _conversion(op: Op | None) -> Op | None:
-    """Returns the op if it requantizes, in one of both ways; this maps zero to zero."""
-    if isinstance(op, Add):
-        is_plain = (op.low, op.high) == op.y.dtype.bounds and op.b.shape == op.a.shape[-1:]
-        return op if is_plain and is_constant_of(op.b, 0.0) else None
+    """Returns the op if it requantizes; this maps zero to zero."""
     return op if isinstance(op, Requantize) else None

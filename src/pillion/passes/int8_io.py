@@ -4,8 +4,7 @@ from __future__ import annotations
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.numerics import clamp_to_int8
 from pillion.ir.types import DType, PerTensor, TensorType, Value
-from pillion.ops import Dequantize, Quantize
-from pillion.ops.elementwise import requantize_by_adding_zero
+from pillion.ops import Dequantize, Quantize, Requantize
 from pillion.ops.wide_arithmetic import STEPS_IN_LOOPS
 
 
@@ -38,7 +37,7 @@ def _int8_output(graph: Graph, border: Dequantize) -> tuple[Graph, Value]:
     quant = PerTensor(x.scale * STEPS_IN_LOOPS, zero_point)
     names = UniqueNames(graph.values)
     y = Value(names.fresh(f"{x.name}_i8"), TensorType(x.shape, DType.INT8, quant))
-    op = requantize_by_adding_zero(x, y, names.fresh(f"{x.name}_nothing"), border.source)
+    op = Requantize(x=x, y=y, source=border.source)
     return graph.replace(ops=(*graph.ops, op)), y
 
 

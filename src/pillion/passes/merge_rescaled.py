@@ -4,7 +4,7 @@ from __future__ import annotations
 import dataclasses
 
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
-from pillion.ir.types import PerTensor
+from pillion.ir.types import DType, PerTensor
 from pillion.ops import Requantize
 
 
@@ -13,7 +13,11 @@ def merge_rescaled(op: Requantize, at: RewriteSweep) -> Replacement:
     """Merges a requantize with a neighbouring conversion between uint8 and int8, and removes requantizes
     that change nothing."""
     before = at.producers.get(op.x)
-    if isinstance(before, Requantize) and (preserves_real_values(before) or preserves_real_values(op)):
+    if (
+        isinstance(before, Requantize)
+        and {before.x.dtype, op.to} != {DType.UINT8, DType.INT16}  # no op converts between these at once
+        and (preserves_real_values(before) or preserves_real_values(op))
+    ):
         op = dataclasses.replace(op, x=before.x)
     return at.read_instead(op, op.x) if op.is_identity and not at.graph.is_output(op.y) else [op]
 

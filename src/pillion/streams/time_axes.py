@@ -18,7 +18,7 @@ from pillion.ir.access import AxisMap, Span
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Value
-from pillion.ops import Linear, Reshape, Scan
+from pillion.ops import Biquads, Linear, Reshape, Scan, Slice
 from pillion.ops.compare_select import ArgExtremum
 from pillion.ops.pool import Pool
 from pillion.ops.reduce import Reduction
@@ -40,11 +40,17 @@ class RowTrack:
     """The number of the first row of the first call, counted from the reset."""
     dirty: int = 0
     """The number of leading rows of the window that depend on padding."""
+    behind: int = 0
+    """Elements along the axis, behind the rows, that are no rows: the state of a filter."""
 
     @property
     def new(self) -> Span:
         """The rows of the window that are new in each call."""
         return Span(self.size - self.step, self.step)
+
+    def is_behind(self, op: Slice) -> bool:
+        """Whether a slice takes what lies behind the rows."""
+        return op.begin[self.axis] >= self.size
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,13 @@ class RowTracks:
         if isinstance(op, Scan) and moving and _follows_time_order(op, [self.rows[x] for x in moving]):
             self._visit_recurrent_layer(op, moving)
             return
+        if isinstance(op, Biquads) and moving == [op.x]:
+            self._visit_filter(op)
+            return
+        if isinstance(op, Slice) and moving and self.rows[op.x].is_behind(op):
+            self.whole[op.y], self.ready[op.y] = False, self.ready[op.x]
+            self.firings.append(RowFiring(op, {}))
+            return
         if not moving:
             if any(x in self.whole for x in op.activations):
                 self._record_whole_run(op, {}, False)
@@ -135,6 +148,16 @@ class RowTracks:
             self.whole[y], self.ready[y] = True, ready
         uses = {x: RowUse(self.rows[x].new) for x in moving}
         self.firings.append(RowFiring(op, uses, 0, step))
+
+    def _visit_filter(self, op: Biquads) -> None:
+        """Visits a filter, which begins with the signal; its state is one of the model itself."""
+        track = self.rows[op.x]
+        if track.lag:
+            raise refusals.LATE_BEGIN.error(op, refusals.begins_later(op.x))
+        behind = op.y.shape[1] - track.size
+        self.rows[op.y] = RowTrack(1, track.size, track.step, Fraction(0), track.size, behind)
+        self.ready[op.y] = self.ready[op.x]
+        self.firings.append(RowFiring(op, {op.x: RowUse(track.new)}, 1, track.step))
 
     def _visit_whole_window_op(self, op: Op, moving: list[Value], reason: str) -> None:
         """Visits an op that needs all rows of the window at once."""

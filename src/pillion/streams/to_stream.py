@@ -84,6 +84,10 @@ class HopGraphBuilder:
         parts |= {x: self.now[x] for x in op.activations if x not in parts}
         results = {y: self._new_rows(y) for y in op.results}
         changes = op.tile(firing.axis, Span(0, firing.rows), (0, 0)) if firing.is_cut else {}
+        if isinstance(op, Slice) and op.x in self.tracks.rows and self.tracks.rows[op.x].is_behind(op):
+            track = self.tracks.rows[op.x]
+            begin = op.begin[track.axis] - track.size + track.step
+            changes = {"begin": (*op.begin[: track.axis], begin, *op.begin[track.axis + 1 :])}
         new_op = op.substitute({**parts, **results}, **changes)
         y = op.results[0]
         if (
@@ -110,7 +114,9 @@ class HopGraphBuilder:
     def _new_rows(self, value: Value) -> Value:
         """Returns the new rows of a value in each call, or all of it."""
         track = self.tracks.rows.get(value)
-        return value if track is None else _value_with_rows(value.name, value, track.axis, track.step)
+        if track is None:
+            return value
+        return _value_with_rows(value.name, value, track.axis, track.step + track.behind)
 
     def _operand_rows(self, op: Op, x: Value, use: RowUse) -> Value:
         """Returns the rows of an operand that an op needs: new ones, with kept ones in front if needed."""

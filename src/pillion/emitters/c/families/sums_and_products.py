@@ -22,7 +22,6 @@ from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     INT8_ABY,
     Check,
-    OfOp,
     all_of,
     in_own_form,
     in_place_same_shape,
@@ -36,7 +35,17 @@ from pillion.emitters.c.walk import few_walk_axes, rows_verdict
 from pillion.ir.numerics import INT32_MAX, MOST_PLACES, Arithmetic, wrap_to_32_bits
 from pillion.ir.types import Shape, Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, AddOrSub, Binary, Mul, ScaledBinary, Sub
+from pillion.ops.elementwise import (
+    ADD_LEFT_SHIFT,
+    Add,
+    AddOrSub,
+    Binary,
+    Mul,
+    Requantization,
+    ScaledBinary,
+    Sub,
+)
+from pillion.ops.formats import Requantize
 from pillion.ops.squared_difference import SquaredDifference
 
 ANY_BROADCAST = (INT8_ABY, few_walk_axes)
@@ -247,8 +256,25 @@ def halves_params(op: AddOrSub) -> Params:
     return {**wide_walk(op), **parts, "shift": LOW_BITS - wide.places}
 
 
+def as_sum(op: Requantize) -> Requantization:
+    """Returns a requantization as a sum with itself, which does not count."""
+    low, high = op.y.dtype.bounds
+    return Requantization(a=op.x, b=op.x, y=op.y, low=low, high=high)
+
+
+def bounds_of(op: Requantize) -> Params:
+    """Returns the bounds of a requantization's result as parameters."""
+    low, high = op.y.dtype.bounds
+    return {"low": low, "high": high}
+
+
+def of_sum(check: Check[AddOrSub]) -> Check[Requantize]:
+    """Returns the condition that a requantization meets those of a sum."""
+    return lambda op, arithmetic: check(as_sum(op), arithmetic)
+
+
 def wide_kernels(
-    library: Library, params: OfOp[AddOrSub, Params], requires: Check[AddOrSub], *also: str
+    library: Library, params: Callable[[AddOrSub], Params], requires: Check[AddOrSub], *also: str
 ) -> tuple[Kernel, ...]:
     """Returns the kernels of 16-bit sums and products of a library."""
     common: Any = {"operands": in_width_order, "in_place": in_place_wide, "also": also}
@@ -258,6 +284,16 @@ def wide_kernels(
         *(
             library.kernel(op, "wide_add", params, requires=(requires,), name="wide_add", **common)
             for op in (Add, Sub)
+        ),
+        library.kernel(
+            Requantize,
+            "wide_add",
+            lambda op: {**params(as_sum(op)), **bounds_of(op)},
+            requires=(short_circuit(in_own_form, of_sum(requires)),),
+            name="wide_requantize",
+            operands=lambda op: (op.x, op.x),
+            in_place=lambda op: in_place_same_shape(op, op.x) if op.x.dtype is op.y.dtype else (),
+            also=also,
         ),
         library.kernel(
             Mul,

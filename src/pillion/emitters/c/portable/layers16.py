@@ -186,7 +186,11 @@ KERNELS: tuple[Kernel, ...] = (
     kernel_16(Mul, "mul_s16", requires=(*PAIR_16, in_litert_form), in_place="a b"),
     *(kernel_16(op, f"{op.kind}_s16", requires=PAIR_16, in_place="a b") for op in (Minimum, Maximum)),
     kernel_16(
-        Requantize, requantize_routine, requantize_params, requires=(has_int16,), in_place=in_place_same_size
+        Requantize,
+        requantize_routine,
+        requantize_params,
+        requires=(has_int16, in_litert_form),
+        in_place=in_place_same_size,
     ),
     kernel_16(Lut, lut_routine, lut_params, requires=(INT16_XY, in_litert_form), in_place="x"),
     PORTABLE.kernel(Softmax, "softmax_s16", softmax_params, **SOFTMAX),

@@ -17,11 +17,11 @@ from pillion.importers.torch.loop_nodes import LoopNodes, in_execution_order
 from pillion.importers.torch.observers import calls_of_observers, observer_of, set_range
 from pillion.importers.torch.quantize.function_ranges import FunctionRange
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC, MOVES, Int16Widening, step_of
-from pillion.importers.torch.rewrite.clamp_masks import MOVES as ALL_MOVES
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 from pillion.importers.torch.scalar_function import is_smooth
 from pillion.importers.torch.train.trained_ranges import MinMaxRangeObserver
 from pillion.ir.constraints import QuantizationConstraints
+from pillion.modules.filters import BIQUADS
 from pillion.ops import Add
 from pillion.ops.wide_arithmetic import STEPS_IN_LOOPS
 
@@ -133,14 +133,14 @@ def _is_smooth_state_update(after: Node, before: Node) -> bool:
 
 
 def _is_more_than_moved(after: Node, before: Node) -> bool:
-    """Whether a state is computed from itself by more than moves."""
+    """Whether a state is computed from itself by more than moves, and by more than filters, which keep all bits."""
     open_ends, seen = [(before, False)], set()
     while open_ends:
         node, computed = open_ends.pop()
         if node is after and computed:
             return True
         for user in node.users:
-            is_move = user.op != "call_function" or user.target in ALL_MOVES
+            is_move = user.op != "call_function" or user.target in (*MOVES, BIQUADS)
             step = (user, computed or not is_move)
             if step not in seen:
                 seen.add(step)
