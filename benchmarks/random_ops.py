@@ -187,7 +187,7 @@ def conversions(op: Requantize) -> Iterator[Op]:
 
 
 def random_ops_4(count: int, seed: int) -> Iterator[Op]:
-    """Yields random layers with weights of 4 bits; of convolutions those of one pixel, too."""
+    """Yields random layers with weights of 4 bits; of convolutions those of one pixel and of few channels, too."""
     for op in random_ops(count, seed, (Conv2d, Linear)):
         if not isinstance(op.operands[1].type.quant, PerChannel):
             continue
@@ -196,6 +196,9 @@ def random_ops_4(count: int, seed: int) -> Iterator[Op]:
             image = op.x.like("x", shape=(1, *op.kernel, op.in_channels))
             fields = {"x": image, "weights": op.weights, "bias": op.bias, "low": op.low, "high": op.high}
             forms.append(make_op(Conv2d, op.y, **fields))
+            few = constant_value("w", op.weights.constant[:, :1, :1, :16], op.weights.type.quant)
+            pixels = op.x.like("x", shape=(*op.x.shape[:3], few.shape[3]))
+            forms.append(make_op(Conv2d, op.y, **{**fields, "x": pixels, "weights": few}))
         yield from with_4_bits(forms)
 
 
