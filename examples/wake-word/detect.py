@@ -1,6 +1,7 @@
 """Writes half a minute of sound as a .wav file, and listens to it: 20 milliseconds in each step."""
 
 import wave
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -38,4 +39,6 @@ print(f"{len(pairs)} answers, the same on both: {same}")
 found = [(n + 1) * HOP / RATE for n, answer in enumerate(answers["host"]) if answer and answer[0].any()]
 spoken = [moment for moment, sounds in words if sounds == WAKE]
 print("spoken at ", *(f"{moment:.1f}" for moment in spoken))
+table = "".join(f"sound.wav,{moment:.2f},1\n" for moment in spoken)
+Path("events.csv").write_text("file,seconds,event\n" + table)
 print("heard till", *(f"{moment:.1f}" for moment in found))

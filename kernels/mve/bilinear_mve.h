@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Four numbers between four pixels each: channels side by side, or pixels of a channel where there are few. Halves go away from zero: they
- * are rounded up, after negative sums have been made less by one. */
+ * are rounded up, after negative sums have been made less by one.
+ * Registers of a channel: r1 columns, r2 y, r6 from pixel to pixel, r8 and r9 the rows, r10 and r12 their shares; q5 q6 places in the
+ * table of columns, q7 places of results. Of pixels: r1 r2 r6 r4 the four, r7 r9 r8 r10 their shares, r5 y, r11 columns, r12 channels. */
 #ifndef PILLION_BILINEAR_MVE_H
 #define PILLION_BILINEAR_MVE_H
 
@@ -78,8 +80,7 @@ typedef struct {
     const int32_t *column, *end;
 } pixels;
 
-/* A row, all channels of a pixel with the same shares: r7, r9, r8 and r10 are those of upper left, upper right, lower left and lower
- * right, which lie at r1, r2, r6 and r4. */
+/* A row, all channels of a pixel with the same shares. The four are upper left, upper right, lower left and lower right. */
 static __attribute__((noinline)) void pixel_row(const pixels *p) {
     register const pixels *r0 __asm__("r0") = p;
     __asm__ volatile(

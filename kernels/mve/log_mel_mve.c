@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Logarithms of mel spectra, four numbers at a time. Twiddles are 2^15 times as large as elsewhere: VQDMULH is then their
- * product / 2^16. */
+ * product / 2^16.
+ * Registers of a stage: r0 its state, r1 r2 r3 r4 the four numbers of a butterfly, r5 r6 r8 r9 its results, lr rounds. Of the first
+ * stage: r5 all results, r10 twiddles, r12 distances of results. Of a middle one: r7 twiddles, r10 r11 one of them, r12 groups. Of the
+ * last one: r12 from real parts to imaginary ones, r10 the latter. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

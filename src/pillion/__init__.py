@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     )
     from pillion.compiler import compile, float_weights, load, prepare_qat
     from pillion.evaluation.evaluate import evaluate
-    from pillion.evaluation.evaluation_result import Evaluation
+    from pillion.evaluation.evaluation_result import Evaluation, EventEvaluation
+    from pillion.evaluation.event_evaluation import evaluate_events
     from pillion.evaluation.metric_goal import MetricGoal
     from pillion.program import Program
     from pillion.registry import REGISTRY, Registry
@@ -38,6 +39,7 @@ __all__ = [
     "REGISTRY",
     "CompileOptions",
     "Evaluation",
+    "EventEvaluation",
     "Io",
     "Loading",
     "Memory",
@@ -53,6 +55,7 @@ __all__ = [
     "__version__",
     "compile",
     "evaluate",
+    "evaluate_events",
     "float_weights",
     "load",
     "prepare_qat",
@@ -63,7 +66,8 @@ _MODULES = {
     "pillion.compiler": "compile float_weights load prepare_qat",
     "pillion.compile_options": "CompileOptions Io Loading Memory NpuOptions PlacementOptions Quantization Stream Tuning",
     "pillion.evaluation.evaluate": "evaluate",
-    "pillion.evaluation.evaluation_result": "Evaluation",
+    "pillion.evaluation.evaluation_result": "Evaluation EventEvaluation",
+    "pillion.evaluation.event_evaluation": "evaluate_events",
     "pillion.evaluation.metric_goal": "MetricGoal",
     "pillion.program": "Program",
     "pillion.registry": "REGISTRY Registry",

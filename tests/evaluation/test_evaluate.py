@@ -274,13 +274,13 @@ def test_an_npu_is_not_measured(tmp_path: Path) -> None:
 def test_gates_say_what_was_found() -> None:
     found = pillion.evaluate(nets.classifier(), (X, Y))
     costs = costs_of(nets.classifier())
-    gates = list(Limits(0.999, 1, None, None).judge(found, costs))
+    gates = list(Limits(0.999, max_ram=1).judge(found, costs))
     assert [(g.gate, g.wanted, g.ok) for g in gates] == [
         ("--min-accuracy", 0.999, False),
         ("--max-ram", 1, False),
     ]
     assert [g.found for g in gates] == [found.accuracy, costs.ram_bytes]
-    exact = Limits(found.accuracy, costs.ram_bytes).judge(found, costs)
+    exact = Limits(found.accuracy, max_ram=costs.ram_bytes).judge(found, costs)
     assert all(gate.ok for gate in exact)
     with pytest.raises(PillionError, match="no accuracy was measured"):
         list(Limits(0.5).judge(pillion.evaluate(nets.classifier(), (X, Y), ("top2",)), costs))

@@ -16,6 +16,7 @@ from pillion.cli import completion
 from pillion.cli.help import DATA, GATES, INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, option
 from pillion.compile_options import Loading, Memory, NpuOptions, PlacementOptions, Quantization, Stream
 from pillion.data.reading_options import Reading
+from pillion.data.recordings import EventOptions
 from pillion.evaluation.gates import Limits
 from pillion.option_record import Option, OptionField, option_fields
 
@@ -28,6 +29,7 @@ HEADINGS = {
     Memory: MEMORY,
     Stream: STREAM,
     Reading: DATA,
+    EventOptions: DATA,
     Limits: GATES,
 }
 """Headings of the compile options in the help; others are about the result."""

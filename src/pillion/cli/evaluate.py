@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from pathlib import Path
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -17,6 +18,8 @@ from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
 from pillion.data.reading_options import Reading
+from pillion.data.recordings import EventOptions
+from pillion.errors import PillionError
 from pillion.evaluation.gates import Limits
 
 FloatOption = Annotated[
@@ -38,6 +41,7 @@ WorkersOption = Annotated[
 pillion eval kws.pte -d test.npz                            accuracy of a compiled program
 pillion eval net.py:Net -t cortex-m55 -d photos/ --calibrate photos/   with its float model
 pillion eval fw/ -d test.npz --min-accuracy 0.9 --max-ram 256K         exit code 1 on failure
+pillion eval wake/ -d recordings/ --events events.csv --within 1.5     a program with states
 """,
 )
 def evaluate(
@@ -76,51 +80,74 @@ def evaluate(
         float, option(RUNNING, "Time limit for the run of one sample.", metavar="SECONDS")
     ] = 60.0,
     reading: Reading,
+    events: EventOptions,
     quantize: ImpliedOption = True,
-    options: Annotated[CompileOptions, Without(("memory", "stream"))],
+    options: Annotated[CompileOptions, Without(("memory",))],
     as_json: JsonOption = False,
 ) -> None:
     """Measure the accuracy of a program on a data set.
 
     Runs the generated C, and the float model for comparison if there is one. Accuracy can be replaced by other
-    metrics.
+    metrics. With --events, a program with states runs through whole recordings, each from a reset.
 
     Evaluating a C project compiles and executes its code, and file.py:function is executed: use only what you
     trust."""
-    from pillion.cli.evaluate_output import facts_of, with_confusion_table
+    from pillion.cli.evaluate_output import event_facts, facts_of, with_confusion_table
     from pillion.cli.named_program import NamedProgramOptions
     from pillion.data.python_data import open_data
+    from pillion.data.recordings import read_events, recording_files
     from pillion.evaluation.evaluate import evaluate as run_evaluation
+    from pillion.evaluation.event_evaluation import evaluate_events
     from pillion.evaluation.program_costs import costs_of
 
-    limits.check(metric)
-    source = open_data(data, reading)
+    limits.check(metric, events.events is not None)
+    _refuse_mixture(events, metric, float_model)
+    source = open_data(data, reading) if events.events is None else None
+    if events.events is not None:  # before a model is compiled
+        read_events(events.events, [*recording_files(Path(data))], reading.classes)
     named = NamedProgramOptions(Request(program.name, target or "", True, options), float_model, reading)
     with console.progress_bar(quiet=as_json) as progress:
         built = named.program(progress)
-    floats = named.floats(beside=not only_int8)
     costs = costs_of(
         built, flash=limits.max_flash is not None, instructions=limits.max_instructions is not None
     )
+    running: dict[str, Any] = {"limit": limit, "workers": workers, "native": native, "on": on}
+    running |= {"agree": agree or (), "agree_samples": agree_samples, "timeout": timeout}
     with console.progress_bar(quiet=as_json, what="evaluating") as progress:
-        evaluation = run_evaluation(
-            built,
-            source,
-            metric,
-            limit=limit,
-            workers=workers,
-            native=native,
-            on=on,
-            float_model=floats,
-            agree=agree or (),
-            agree_samples=agree_samples,
-            timeout=timeout,
-            progress=progress,
-        )
-    judged = list(limits.judge(evaluation, costs))
-    for note in evaluation.notes:
-        console.warn(note)
-    facts = facts_of(evaluation, costs, judged)
-    console.print_facts(facts if as_json else with_confusion_table(facts), as_json)
+        if events.events is not None:
+            heard = evaluate_events(
+                built,
+                data,
+                events.events,
+                within=events.within,
+                rate=events.rate,
+                reading=reading,
+                progress=progress,
+                **running,
+            )
+            judged = list(limits.judge(heard, costs))
+            facts = shown = event_facts(heard, costs, judged)
+        else:
+            floats = named.floats(beside=not only_int8)
+            evaluation = run_evaluation(
+                built, source, metric, float_model=floats, progress=progress, **running
+            )
+            judged = list(limits.judge(evaluation, costs))
+            for note in evaluation.notes:
+                console.warn(note)
+            facts = facts_of(evaluation, costs, judged)
+            shown = with_confusion_table(facts)
+    console.print_facts(facts if as_json else shown, as_json)
     if not all(gate.ok for gate in judged):
         raise typer.Exit(1)
+
+
+def _refuse_mixture(events: EventOptions, metric: list[str] | None, float_model: str | None) -> None:
+    """Raises if options for samples meet recordings."""
+    if events.events is not None and (metric or float_model):
+        raise PillionError(
+            "events have metrics of their own",
+            rule="the share of events found, false alarms an hour, and the mean delay",
+            here=f"--metric {metric[0]}" if metric else f"--float {float_model}",
+            help="leave it out, or evaluate the network alone, on samples, without --events",
+        )

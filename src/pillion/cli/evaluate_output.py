@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from pillion.cli.console import Facts
-from pillion.evaluation.evaluation_result import Evaluation
+from pillion.evaluation.evaluation_result import Evaluation, EventEvaluation, RecordingEvents
 from pillion.evaluation.gates import Gate
 from pillion.evaluation.program_costs import ProgramCosts
 
@@ -38,6 +38,43 @@ def facts_of(evaluation: Evaluation, costs: ProgramCosts, gates: Sequence[Gate])
         **_confusion_facts(evaluation),
         **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
     }
+
+
+def event_facts(evaluation: EventEvaluation, costs: ProgramCosts, gates: Sequence[Gate]) -> Facts:
+    """Returns what a program answers to recordings, for the screen and for `--json`."""
+    return {
+        "model": evaluation.model,
+        "target": evaluation.target,
+        "data": evaluation.data,
+        "on": evaluation.on,
+        "recordings": len(evaluation.recordings),
+        "seconds": round(evaluation.seconds, 3),
+        "steps": sum(one.steps for one in evaluation.recordings),
+        "events": evaluation.events,
+        "false_alarms": evaluation.false_alarms,
+        **{name: round(value, 4) for name, value in evaluation.metrics.items()},
+        "each": [_recording_row(one) for one in evaluation.recordings],
+        **{name: value for name, value in asdict(costs).items() if value is not None},
+        **({"agreement": [asdict(one) for one in evaluation.agreements]} if evaluation.agreements else {}),
+        **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
+    }
+
+
+def _recording_row(one: RecordingEvents) -> Facts:
+    """Returns the row of a recording; times are in seconds, as texts that a table can hold."""
+    return {
+        "recording": one.recording,
+        "seconds": round(one.seconds, 3),
+        "events": one.events,
+        "found": len(one.delays),
+        "missed_at": _times(one.missed),
+        "false_alarms_at": _times(one.false_alarms),
+        "repeated": one.repeated,
+    }
+
+
+def _times(seconds: Sequence[float]) -> list[float]:
+    return [round(value, 3) for value in seconds]
 
 
 def _metric_rows(evaluation: Evaluation) -> list[Facts]:

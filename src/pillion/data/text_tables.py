@@ -35,7 +35,7 @@ class TextTable:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields the rows with their line numbers; empty lines are skipped."""
-        for line, cells in _read_rows(self.path, self.separator):
+        for line, cells in _rows_of(self.path, self.separator):
             if line > 1 or not self.has_names:
                 if len(cells) != self.columns:
                     raise _damaged_table_error(
@@ -47,7 +47,7 @@ class TextTable:
 def open_table(path: Path, numbers: int | None, reading: Reading) -> TextTable:
     """Determines the table's layout from its first lines, and from the number of columns if that is known."""
     separator = _detect_separator(path)
-    lines = [cells for _, cells in itertools.islice(_read_rows(path, separator), 2)]
+    lines = [cells for _, cells in itertools.islice(_rows_of(path, separator), 2)]
     if not lines:
         raise _damaged_table_error(path, 1, "an empty file", "a line for each sample")
     cells = lines[0]
@@ -83,7 +83,12 @@ def _detect_separator(path: Path) -> str:
     return max(SEPARATORS, key=line.count)
 
 
-def _read_rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yields every non-empty line of a table with its number."""
+    return _rows_of(path, _detect_separator(path))
+
+
+def _rows_of(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yields every non-empty line with its number."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

@@ -21,10 +21,9 @@ def agreement(
     runs: Sequence[tuple[Array, ...]],
     other: str,
     on: str,
-    timeout: float,
+    options: RunOptions,
 ) -> Agreement:
-    """Runs samples on two executors and compares all bytes of all outputs."""
-    options = RunOptions(timeout)
+    """Runs samples, or the steps of a stream, on two executors and compares all bytes of all outputs."""
     outputs = []
     for executor in (on, other):
         try:

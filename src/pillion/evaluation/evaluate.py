@@ -115,6 +115,13 @@ def evaluate(
     _check_limit(limit)
     source = open_data(data, reading)
     io = program_io(program)
+    if io.streaming is not None:
+        raise PillionError(
+            f"`{io.model}` has no answers to samples",
+            rule="it is a stream, which takes a few new frames in each step of a recording",
+            here=f"takes {io.streaming.takes[0]}",
+            help="--events events.csv (in Python pillion.evaluate_events) judges it on recordings; or evaluate the model of whole windows",
+        )
     reference = FloatReference(float_model, io) if float_model is not None else None
     names = tuple(metrics) if metrics is not None else None
     if names == ():
@@ -152,7 +159,9 @@ def evaluate(
         seconds = time.perf_counter() - begun - in_floats
     if totals.scores is None:
         raise _no_samples_error(source)
-    agreements = tuple(agreement(runnable, io, first, executor, on, timeout) for executor in agree)
+    agreements = tuple(
+        agreement(runnable, io, first, executor, on, RunOptions(timeout)) for executor in agree
+    )
     return _evaluation_result(totals, source, io, on, count, seconds, agreements)
 
 
@@ -268,11 +277,13 @@ def _evaluation_result(
         classes=source.classes,
         float_model=totals.distance.comparison(totals.floats.values()) if totals.floats else None,
         agreements=agreements,
-        notes=tuple(_result_caveats(totals)),
+        notes=tuple(_result_caveats(totals, io)),
     )
 
 
-def _result_caveats(totals: _EvaluationTotals) -> Iterator[str]:
+def _result_caveats(totals: _EvaluationTotals, io: ProgramIo) -> Iterator[str]:
     """Yields caveats about the numbers."""
+    if io.has_states:
+        yield "states are reset before each sample; --events judges the steps of recordings"
     if len(totals.labels) == 1:
         yield f"all samples have the same label, {next(iter(totals.labels))}: a model that always answers it would be right"

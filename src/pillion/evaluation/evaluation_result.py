@@ -63,3 +63,65 @@ class Evaluation:
     def accuracy(self) -> float | None:
         """The fraction of right answers, if measured."""
         return self.metrics.get("top1")
+
+
+@dataclass(frozen=True)
+class RecordingEvents:
+    """The events of a recording, and the answers to it; times are in seconds."""
+
+    recording: str
+    seconds: float
+    steps: int
+    events: int
+    delays: tuple[float, ...]
+    """For each event that was found, the time from its beginning to the end of the step that answers."""
+    missed: tuple[float, ...]
+    """When the events begin that were not found."""
+    false_alarms: tuple[float, ...]
+    """When answers came that no event explains."""
+    repeated: int
+    """The number of answers to events that had been found before."""
+
+
+@dataclass(frozen=True)
+class EventEvaluation:
+    """What a program answers to recordings with events."""
+
+    model: str
+    target: str
+    data: str
+    on: str
+    recordings: tuple[RecordingEvents, ...]
+    agreements: tuple[Agreement, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """The length of all recordings."""
+        return sum(one.seconds for one in self.recordings)
+
+    @property
+    def events(self) -> int:
+        """The number of events in all recordings."""
+        return sum(one.events for one in self.recordings)
+
+    @property
+    def delays(self) -> tuple[float, ...]:
+        """The delays of all events that were found."""
+        return tuple(delay for one in self.recordings for delay in one.delays)
+
+    @property
+    def false_alarms(self) -> int:
+        """The number of answers that no event explains."""
+        return sum(len(one.false_alarms) for one in self.recordings)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The share of events found, false alarms per hour and the mean delay, each if it is known."""
+        found: dict[str, float] = {}
+        if self.events:
+            found["found_share"] = len(self.delays) / self.events
+        if self.seconds:
+            found["false_alarms_per_hour"] = self.false_alarms / self.seconds * 3600
+        if self.delays:
+            found["mean_delay_seconds"] = sum(self.delays) / len(self.delays)
+        return found

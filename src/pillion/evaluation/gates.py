@@ -13,7 +13,7 @@ from pillion.errors import PillionError
 from pillion.option_record import Option
 
 if TYPE_CHECKING:
-    from pillion.evaluation.evaluation_result import Evaluation
+    from pillion.evaluation.evaluation_result import Evaluation, EventEvaluation
     from pillion.evaluation.program_costs import ProgramCosts
 
 BYTE_UNITS = {"": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2, "MIB": 1024**2}
@@ -37,6 +37,14 @@ class Limits:
     min_accuracy: Annotated[
         float | None, Option("Exit with 1 below this accuracy: 0.9.", "SHARE", typed=Optional[float])
     ] = None
+    min_found: Annotated[
+        float | None,
+        Option("Exit with 1 if a smaller share of --events is found: 0.9.", "SHARE", typed=Optional[float]),
+    ] = None
+    max_false_alarms: Annotated[
+        float | None,
+        Option("Exit with 1 above so many false alarms an hour.", "COUNT", typed=Optional[float]),
+    ] = None
     max_ram: Annotated[int | None, Option("Exit with 1 above this RAM: 256K.", "SIZE")] = None
     max_flash: Annotated[
         int | None, Option("Exit with 1 above this size of code and constants: 1M.", "SIZE")
@@ -51,21 +59,50 @@ class Limits:
             max_flash=parse_bytes("--max-flash", self.max_flash),
             max_instructions=parse_count("--max-instructions", self.max_instructions),
         )
-        if self.min_accuracy is not None and not 0 <= self.min_accuracy <= 1:
+        for name, share in (("--min-accuracy", self.min_accuracy), ("--min-found", self.min_found)):
+            if share is not None and not 0 <= share <= 1:
+                raise PillionError(
+                    f"{name} {share:g} cannot be reached",
+                    rule="a share from 0 to 1",
+                    here=f"{share:g}",
+                    help=f"{name} 0.9 is 90 %",
+                )
+        if self.max_false_alarms is not None and not self.max_false_alarms >= 0:
             raise PillionError(
-                f"--min-accuracy {self.min_accuracy:g} cannot be reached",
-                rule="a share from 0 to 1",
-                here=f"{self.min_accuracy:g}",
-                help="--min-accuracy 0.9 is 90 %",
+                f"--max-false-alarms {self.max_false_alarms:g} cannot be reached",
+                rule="false alarms an hour, 0 or more",
+                here=f"{self.max_false_alarms:g}",
+                help="--max-false-alarms 0.5 is one in two hours",
             )
 
-    def check(self, metrics: Sequence[str] | None) -> None:
-        """Raises before any run if accuracy has a limit but is not among the metrics."""
+    def check(self, metrics: Sequence[str] | None, of_events: bool = False) -> None:
+        """Raises before any run if something has a limit that is not measured."""
+        wrong = ("--min-accuracy",) if of_events else ("--min-found", "--max-false-alarms")
+        asked = [name for name in wrong if getattr(self, name[2:].replace("-", "_")) is not None]
+        if asked:
+            raise PillionError(
+                f"{asked[0]} has nothing to judge",
+                rule="events are judged by --min-found and --max-false-alarms, samples by --min-accuracy",
+                here="with --events" if of_events else "without --events",
+                help="--min-found 0.9"
+                if of_events
+                else "--events events.csv says what happens in the recordings",
+            )
         if self.min_accuracy is not None and metrics is not None and "top1" not in metrics:
             raise _missing_accuracy_error(f"--metric {' --metric '.join(metrics)}")
 
-    def judge(self, evaluation: Evaluation | None, costs: ProgramCosts) -> Iterator[Gate]:
+    def judge(self, evaluation: Evaluation | EventEvaluation | None, costs: ProgramCosts) -> Iterator[Gate]:
         """Yields the gates, passed or not."""
+        if self.min_found is not None:
+            found = _measured(
+                evaluation, "found_share", "--min-found", "an event at least in the table of --events"
+            )
+            yield Gate("--min-found", self.min_found, found, found >= self.min_found)
+        if self.max_false_alarms is not None:
+            alarms = _measured(
+                evaluation, "false_alarms_per_hour", "--max-false-alarms", "a recording of a step at least"
+            )
+            yield Gate("--max-false-alarms", self.max_false_alarms, alarms, alarms <= self.max_false_alarms)
         if self.min_accuracy is not None:
             accuracy = _measured_accuracy(evaluation)
             yield Gate("--min-accuracy", self.min_accuracy, accuracy, accuracy >= self.min_accuracy)
@@ -79,9 +116,21 @@ class Limits:
                 yield Gate(name, most, cost, cost <= most)
 
 
-def _measured_accuracy(evaluation: Evaluation | None) -> float:
-    if evaluation is not None and evaluation.accuracy is not None:
-        return evaluation.accuracy
+def _measured(evaluation: Evaluation | EventEvaluation | None, metric: str, gate: str, rule: str) -> float:
+    value = evaluation.metrics.get(metric) if evaluation is not None else None
+    if value is None:
+        raise PillionError(
+            f"{gate} has nothing to judge",
+            rule=rule,
+            here="none",
+            help="look at the table and the recordings",
+        )
+    return value
+
+
+def _measured_accuracy(evaluation: Evaluation | EventEvaluation | None) -> float:
+    if evaluation is not None and "top1" in evaluation.metrics:
+        return evaluation.metrics["top1"]
     metrics = ", ".join(evaluation.metrics) if evaluation is not None else ""
     raise _missing_accuracy_error(
         f"metrics {metrics}" if metrics else "no labels" if evaluation else "no data"

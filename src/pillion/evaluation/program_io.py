@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pillion.data.sample import Array, InputSpec
 from pillion.emitters.c.manifest import ManifestBuffer, read_manifest
+from pillion.ir.stream_io import Streaming
 from pillion.partition import inline_segments
 from pillion.program import Program
 
@@ -23,6 +24,8 @@ class ProgramIo:
     outputs: tuple[InputSpec, ...]
     macs: int
     ops: int
+    has_states: bool = False
+    streaming: Streaming | None = None
 
     def quantized(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Returns the inputs of a run as the program takes them."""
@@ -48,6 +51,8 @@ def program_io(program: Program | str | Path) -> ProgramIo:
             tuple(map(InputSpec.of, graph.outputs)),
             graph.macs,
             len(inline_segments(graph).ops),
+            bool(graph.states),
+            graph.streaming,
         )
     manifest = read_manifest(Path(program))
     return ProgramIo(
@@ -57,6 +62,8 @@ def program_io(program: Program | str | Path) -> ProgramIo:
         _specs_of_buffers(manifest.outputs),
         manifest.macs,
         len(manifest.ops),
+        bool(manifest.states),
+        manifest.stream,
     )
 
 

@@ -53,7 +53,7 @@ def open_chunk_runner(
     program: Runnable | Path, on: str = HOST, workers: int | None = None, options: RunOptions = DEFAULTS
 ) -> Iterator[Callable[[Iterable[Chunk]], Iterator[list[Outputs]]]]:
     """Yields a function that runs chunks of samples in order, for a program or a C project's folder. The
-    generated C runs in `workers` processes."""
+    generated C runs in `workers` processes. With `options.stream`, a chunk is a stream of its own, from a reset on."""
     count = check_workers(workers)
     with ExitStack() as stack:
         if on != HOST:
@@ -73,10 +73,10 @@ def open_chunk_runner(
         def run(chunk: Chunk) -> list[Outputs]:
             model = models.get()
             try:
-                return [
-                    outputs_from_bytes(manifest, raw)
-                    for raw in model.run_many([input_bytes(s) for s in chunk])
-                ]
+                if options.stream:
+                    model.reset()
+                answers = model.run_many([input_bytes(s) for s in chunk], stream=options.stream)
+                return [outputs_from_bytes(manifest, raw) for raw in answers]
             finally:
                 models.put(model)
 
