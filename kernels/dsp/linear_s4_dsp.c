@@ -129,7 +129,7 @@ static int32_t sum_inputs(const int32_t *x, int32_t fours) {
                    "smlad %[sum], %[second], %[sixteen], %[sum]\n"
                    "subs %[fours], #1\n"
                    "bne 1b\n"
-                   : [sum] "+r"(sum), [x] "+r"(x), [fours] "+r"(fours), [first] "=&r"(first), [second] "=&r"(second)
+                   : [sum] "+&r"(sum), [x] "+&r"(x), [fours] "+&r"(fours), [first] "=&r"(first), [second] "=&r"(second)
                    : [sixteen] "r"(0x00100010)
                    : "cc", "memory");
     return sum;

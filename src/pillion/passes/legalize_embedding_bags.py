@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pillion.errors import PillionError
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import DType, PerTensor, constant_value
 from pillion.ops import EmbeddingBag, Gather, Mean, ReduceSum
@@ -14,6 +15,13 @@ def legalize_embedding_bags(op: EmbeddingBag, at: RewriteSweep) -> Replacement:
     and arithmetics without bags. Rows of small values become coarser."""
     if op.y.dtype is not DType.INT8:
         return None
+    if op.table.dtype is DType.INT4:
+        raise PillionError(
+            f"the table of `{op.name}` has 4 bits, and a scale for each row",
+            rule="tables of .tflite and .pte files have one scale; LiteRT makes real numbers of rows with scales of their own",
+            here=f"`{op.table.name}`: {op.table}",
+            help="-o FOLDER, -o NAME.plm, --kernels pillion for a .pte, or leave --max-flash out",
+        )
     scales = op.table.channel_scales
     quant = PerTensor(float(scales.max()))
     levels = np.round(op.table.constant.astype(np.float64) * (scales / quant.scale)[:, None])

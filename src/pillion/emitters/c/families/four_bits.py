@@ -30,7 +30,7 @@ from pillion.emitters.c.mve import conv as mve
 from pillion.emitters.c.mve import pack
 from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.emitters.c.portable.layers16 import row_of_pixels
-from pillion.ir.nibbles import pack_nibbles
+from pillion.ir.nibbles import pack_rows
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
@@ -47,9 +47,7 @@ def weights_of(op: Layer) -> Array:
 
 def packed(op: Layer) -> Params:
     """Returns packed weights, in which each output begins with a byte, and the bias as parameters."""
-    weights = weights_of(op)
-    whole_bytes = np.pad(weights, ((0, 0), (0, weights.shape[1] % 2)))
-    return {"weights": pack_nibbles(whole_bytes), "bias": op.bias.constant.astype(np.int32)}
+    return {"weights": pack_rows(weights_of(op)), "bias": op.bias.constant.astype(np.int32)}
 
 
 def scratch_bytes(op: Layer) -> int:
