@@ -8,6 +8,7 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ from pillion.ops import (
     TopPlaces,
     TopValues,
 )
+from pillion.ops.embedding_bag import table_of_4_bits
 from pillion.ops.example_values import in_16_bits, make_op, random_like, with_4_bits
 from pillion.ops.softmax import OUTPUT_OF_8_BITS
 from pillion.ops.softmax16 import OUTPUT_16
@@ -187,7 +189,7 @@ def conversions(op: Requantize) -> Iterator[Op]:
 
 
 def random_ops_4(count: int, seed: int) -> Iterator[Op]:
-    """Yields random layers with weights of 4 bits; of convolutions those of one pixel, too."""
+    """Yields random layers and tables with weights of 4 bits; of convolutions those of one pixel and of few channels, too."""
     for op in random_ops(count, seed, (Conv2d, Linear)):
         if not isinstance(op.operands[1].type.quant, PerChannel):
             continue
@@ -196,7 +198,14 @@ def random_ops_4(count: int, seed: int) -> Iterator[Op]:
             image = op.x.like("x", shape=(1, *op.kernel, op.in_channels))
             fields = {"x": image, "weights": op.weights, "bias": op.bias, "low": op.low, "high": op.high}
             forms.append(make_op(Conv2d, op.y, **fields))
+            few = constant_value("w", op.weights.constant[:, :1, :1, :16], op.weights.type.quant)
+            pixels = op.x.like("x", shape=(*op.x.shape[:3], few.shape[3]))
+            forms.append(make_op(Conv2d, op.y, **{**fields, "x": pixels, "weights": few}))
         yield from with_4_bits(forms)
+    for op in random_ops(count, seed, (EmbeddingBag,)):
+        assert isinstance(op, EmbeddingBag)
+        if op.table.dtype is DType.INT8:
+            yield replace(op, table=table_of_4_bits(op.table))
 
 
 def random_data(op: Op, rng: np.random.Generator) -> tuple[Array, ...]:

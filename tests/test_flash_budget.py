@@ -76,7 +76,7 @@ def test_a_program_gets_as_small_as_it_has_to(target: str) -> None:
         assert program.flash.bytes == choice.after_bytes <= limit
         assert layers_of_4_bits(program) == set(choice.layers)
         assert choice.before_bytes == size
-        assert choice.before - choice.after < 3
+        assert choice.before - choice.after < 5
         sizes.append(len(choice.layers))
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[1]) == (0, 1)

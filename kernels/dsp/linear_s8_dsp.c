@@ -16,10 +16,8 @@
 #include "pillion/assembly.h"
 #include "pillion/once.h"
 #include "dot.h"
+#include "linear.h"
 #include "smmlar.h"
-#include "widen.h"
-
-#include <string.h>
 
 #if PILLION_HAS_DSP
 
@@ -50,31 +48,9 @@ PILLION_FIELDS_AT(group_loop, 0, x, jumps);
     "smlad r8, r2, r4, r8\n"     \
     "smlad r10, r2, r6, r10\n"
 
-/* r1 round, r2 multiplier of the second channel, r3 r4 of the first, r5 right shifts of both and what follows. */
-#define REQUANTIZE(s, round, multiplier)        \
-    "add r6, " round ", " s ", asr #31\n"       \
-    "smmlar " s ", " s ", " multiplier ", r6\n" \
-    "asr " s ", " s ", r5\n"                    \
-    "ssat " s ", #8, " s "\n"
-/* Where negative sums do not matter. */
-#define REQUANTIZE_RECTIFIED(s, round, multiplier)           \
-    "smmlar " s ", " s ", " multiplier ", " round "\n"       \
-    "asr " s ", " s ", r5\n"                                 \
-    "ssat " s ", #8, " s "\n"
 #define TWICE_B(t, s) "sub " t ", " t ", " s "\n" "asr " t ", " t ", #7\n"
 #define ONLY_B(t, s) "sub " t ", " t ", " s "\n" "asr " t ", " t ", #8\n"
-#define PAIR(requantize, t, s, next)            \
-    requantize(t, "r1", "r2") next              \
-    "add " s ", " s ", " s "\n"                 \
-    requantize(s, "r3", "r4")                   \
-    "strb " t ", [r11, #1]\n"                   \
-    "strb " s ", [r11], #2\n"
-/* The constants of a group to its results; the sign of r5 ends the run, and no flag changes until then. */
-#define GROUP(requantize)                                                    \
-    "ldmia r12!, {r1-r5}\n" PAIR(requantize, "r7", "r8", "asrs r5, r5, #8\n") \
-    "ldmia r12!, {r1-r4}\n"                                                  \
-    "lsr r5, r5, #8\n" PAIR(requantize, "r9", "r10", "ubfx r5, r5, #8, #7\n") \
-    "bpl.w 1b\n"
+#define DOUBLE "add r8, r8, r8\n" "add r10, r10, r10\n"
 #define SET_ASIDE(place, t, s)                  \
     "sub " t ", " t ", " s "\n"                 \
     "add " place ", " place ", " t ", asr #8\n" \
@@ -112,12 +88,12 @@ PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const grou
                    "b 2f\n"
                    PLACE("requantize") TWICE_B("r7", "r8") TWICE_B("r9", "r10")
                    "2:\n"
-                   GROUP(REQUANTIZE)
+                   DOUBLE GROUP(REQUANTIZE, "r7", "r8", "r9", "r10")
                    "4:\n"
                    "mov r0, r12\n"
                    "add sp, sp, #16\n"
                    "pop {r4-r11, pc}\n"
-                   PLACE("rectify") TWICE_B("r7", "r8") TWICE_B("r9", "r10") GROUP(REQUANTIZE_RECTIFIED)
+                   PLACE("rectify") TWICE_B("r7", "r8") TWICE_B("r9", "r10") DOUBLE GROUP(REQUANTIZE_RECTIFIED, "r7", "r8", "r9", "r10")
                    "b 4b\n"
                    PLACE("join_sums")
                    "ldrd r1, r2, [sp, #8]\n" ONLY_B("r7", "r8") ONLY_B("r9", "r10")
@@ -156,26 +132,8 @@ static void list_jumps(const layer *p, uint32_t *jump, const uint8_t *whole, con
     *jump = pillion_thumb(p->part_rounds > 0 ? join : whole);
 }
 
-static void widen(const layer *p, const int8_t *x, int32_t *to) {
-    const int32_t eights = p->in_features >> 3;
-    int32_t left = p->in_features & 7;
-    uint32_t four = 0;
-    int32_t *next = to + 4 * eights;
-    if (eights > 0) {
-        pillion_dsp_widen_eights(x, eights, to);
-        x += 8 * eights;
-    }
-    for (; left >= 4; left -= 4, x += 4, next += 2) {
-        memcpy(&four, x, 4);
-        pillion_dsp_widen_four(next, four);
-    }
-    if (left > 0) {
-        for (int32_t i = 0; i < left; i++) {
-            four = four << 8 | (uint8_t)x[left - 1 - i];
-        }
-        pillion_dsp_widen_four(next, four);
-    }
-    int16_t *const halves = (int16_t *)to;
+static void repeat_inputs(const layer *p, int32_t *row) {
+    int16_t *const halves = (int16_t *)row;
     for (int32_t i = 0; i < p->repeat_count; i++) {
         halves[p->repeats[2 * i + 1]] = halves[p->repeats[2 * i]];
     }
@@ -218,7 +176,8 @@ void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *
     list_jumps(l, jumps, p->rectified != 0 ? pillion_dsp_linear_rectify : pillion_dsp_linear_requantize, pillion_dsp_linear_join);
     const group_loop loop = {row, jumps};
     for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += p->out_features) {
-        widen(l, x, row);
+        pillion_dsp_widen_row(x, p->in_features, row);
+        repeat_inputs(l, row);
         const int32_t *stream = p->stream;
         for (const uint16_t *run = p->runs; run < runs_end; run++) {
             stream = groups_of_channels(&loop, stream, y + *run);
@@ -239,7 +198,8 @@ void pillion_linear_tflite_s8_dsp(const pillion_linear_tflite_s8_dsp_params *p, 
     list_jumps(l, jumps, pillion_dsp_linear_sums, pillion_dsp_linear_join_sums);
     const group_loop loop = {row, jumps};
     for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += out_features) {
-        widen(l, x, row);
+        pillion_dsp_widen_row(x, p->in_features, row);
+        repeat_inputs(l, row);
         const int32_t *stream = p->stream;
         for (int32_t i = 0; i < p->run_count; i++) {
             stream = groups_of_channels(&loop, stream, sums + p->runs[i]);

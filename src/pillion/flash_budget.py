@@ -18,7 +18,16 @@ from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
 from pillion.ops.scan import Scan
-from pillion.passes.four_bit_weights import Layer, SumsOfInputs, may_have_4_bits, with_4_bits
+from pillion.passes.four_bit_weights import (
+    Layer,
+    SumsOfInputs,
+    Table,
+    bytes_saved,
+    has_table_for_4_bits,
+    may_have_4_bits,
+    with_4_bits,
+    with_table_of_4_bits,
+)
 
 RANKING = 2
 """Samples that rank layers."""
@@ -27,6 +36,7 @@ HELD_BACK = 4
 MOST = 16
 """Samples at most: the reference computes each several times."""
 Values = dict[Value, Array]
+Candidate = Layer | Table
 
 
 @dataclass(frozen=True)
@@ -45,20 +55,22 @@ class FlashSearch:
         graph: Graph,
         samples: Sequence[FlashSample],
         flash_of: Callable[[Graph], FlashSize],
-        takes: Callable[[Layer], bool] = lambda op: True,
+        takes: Callable[[Candidate], bool] = lambda op: True,
     ) -> None:
         self.graph, self.flash_of = graph, flash_of
         samples = samples[:MOST]
         self.judging = samples[HELD_BACK - 1 :: HELD_BACK] or samples
         others = [s for number, s in enumerate(samples, start=1) if number % HELD_BACK]
         self.calibrating = others if len(samples) >= HELD_BACK else samples
-        self.holders: dict[Layer, Op] = {
+        has_bags = not graph.arithmetic.is_tflite
+        self.holders: dict[Candidate, Op] = {
             layer: op
             for op in graph.ops
             for layer in _layers_in(op)
-            if may_have_4_bits(layer) and takes(layer)
+            if may_have_4_bits(layer) or (has_bags and has_table_for_4_bits(layer))
+            if takes(layer)
         }
-        """The ops of the graph that are layers, or loops with layers."""
+        """The ops of the graph that are layers or read tables, or loops with such ops."""
         self.candidates = list(self.holders)
 
     @cached_property
@@ -70,7 +82,7 @@ class FlashSearch:
         """Returns the graph with as many layers of 4 bits as the limit needs, and the choice; raises if all are not
         enough."""
         before = size = self.flash_of(self.graph)
-        graph, chosen = self.graph, list[Layer]()
+        graph, chosen = self.graph, list[Candidate]()
         if before.bytes > limit:
             ranked = self.ranked()
             while size.bytes > limit:
@@ -94,26 +106,24 @@ class FlashSearch:
         )
 
     @staticmethod
-    def _as_many_as_save(layers: Sequence[Layer], wanted: int) -> int:
+    def _as_many_as_save(layers: Sequence[Candidate], wanted: int) -> int:
         """Returns how many of the layers save so many bytes; all if they save fewer."""
-        saved = np.cumsum([_saved_bytes(op) for op in layers])
+        saved = np.cumsum([bytes_saved(op) for op in layers])
         return min(int(np.searchsorted(saved, wanted)) + 1, len(layers))
 
-    def ranked(self) -> list[Layer]:
+    def ranked(self) -> list[Candidate]:
         """Returns the candidates, those of least damage for each byte saved first."""
         with stage("ranking layers", len(self.candidates)) as advance:
             cost = {}
             for number, op in enumerate(self.candidates, start=1):
-                cost[op] = self._damage(op) / _saved_bytes(op)
+                cost[op] = self._damage(op) / bytes_saved(op)
                 advance(number, len(self.candidates))
         return sorted(self.candidates, key=cost.__getitem__)
 
-    def _damage(self, op: Layer) -> float:
+    def _damage(self, op: Candidate) -> float:
         """Returns the noise of all outputs over their signal if one layer has 4 bits."""
-        holder, sums = self.holders[op], SumsOfInputs(op)
-        for values in self.values[:RANKING]:
-            sums.add(_operand(op, holder, values, self.graph))
-        coarse = _with_layer(holder, op, with_4_bits(op, sums))
+        holder = self.holders[op]
+        coarse = self._rounded(op, holder, self.values[:RANKING])
         signal, noise = 0.0, 0.0
         for values in self.values[:RANKING]:
             changed = _results(coarse, values, self.graph)
@@ -126,7 +136,18 @@ class FlashSearch:
                 noise += float(np.square(own - changed.get(y, values[y]).astype(np.float64)).sum())
         return noise / max(signal, 1e-30)
 
-    def converted(self, chosen: Sequence[Layer]) -> Graph:
+    def _rounded(self, op: Op, holder: Op, values: Sequence[Values]) -> Op:
+        """Returns an op whose layer or table has 4 bits, for inputs that layers before it make of the samples."""
+        if has_table_for_4_bits(op):
+            return _with_layer(holder, op, with_table_of_4_bits(op))
+        assert may_have_4_bits(op)
+        sums, exact = SumsOfInputs(op), self.holders[op]
+        for made, wanted in zip(values, self.values, strict=False):
+            x = _operand(op, holder, made, self.graph)
+            sums.add(x, None if made is wanted else _operand(op, exact, wanted, self.graph))
+        return _with_layer(holder, op, with_4_bits(op, sums))
+
+    def converted(self, chosen: Sequence[Candidate]) -> Graph:
         """Returns the graph with 4 bits in these layers, each rounded for the inputs that the layers before it make."""
         wanted, ops, done = set[Op](chosen), list[Op](), 0
         given = [dict(self.graph.given(sample.inputs)) for sample in self.calibrating]
@@ -134,13 +155,7 @@ class FlashSearch:
             for op in self.graph.ops:
                 made: Op = op
                 for layer in [one for one in _layers_in(op) if one in wanted]:
-                    assert may_have_4_bits(layer)
-                    sums = SumsOfInputs(layer)
-                    for values, exact in zip(given, self.values, strict=True):
-                        sums.add(
-                            _operand(layer, made, values, self.graph), _operand(layer, op, exact, self.graph)
-                        )
-                    made = _with_layer(made, layer, with_4_bits(layer, sums))
+                    made = self._rounded(layer, made, given)
                     done += 1
                     advance(done, len(chosen))
                 for values in given:
@@ -165,15 +180,10 @@ class FlashSearch:
     def _too_small(self, limit: int, before: FlashSize, reached: FlashSize) -> PillionError:
         return PillionError(
             f"`{self.graph.name}` does not fit {limit} bytes of flash",
-            rule="--max-flash is at least code and constants with weights of 4 bits in all layers that may have them: convolutions and fully connected layers on the core, gates of recurrent layers included",
+            rule="--max-flash is at least code and constants with weights of 4 bits in all layers that may have them: convolutions, fully connected layers and tables of embeddings on the core, gates of recurrent layers included",
             here=f"{before} with 8 bits, {reached} with 4 bits in all {len(self.candidates)} layers",
             help=f"--max-flash {min(before.bytes, reached.bytes)}, --optimize size for less code, or a smaller model",
         )
-
-
-def _saved_bytes(op: Layer) -> int:
-    """Returns the bytes that a layer saves with weights of 4 bits."""
-    return max(op.weights.type.elements // 2, 1)
 
 
 def _layers_in(op: Op) -> Sequence[Op]:
@@ -189,7 +199,7 @@ def _operand(layer: Layer, holder: Op, values: Mapping[Value, Array], graph: Gra
     return np.concatenate([step[layer.x] for step in steps])
 
 
-def _with_layer(holder: Op, old: Layer, new: Layer) -> Op:
+def _with_layer(holder: Op, old: Candidate, new: Candidate) -> Op:
     """Returns an op with another layer, which may be the op itself."""
     if not isinstance(holder, Scan):
         return new

@@ -142,6 +142,7 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "k": lambda choices, x: choices.integer(1, min(x[-1], 9)),
     "largest": _flag,
     "mean": _flag,
+    "is_lookup": _flag,
     "batch": lambda choices, x: choices.pick((0, 0, 1)),
     "first": lambda choices, x: choices.integer(-128, 127),
     "falls": _flag,

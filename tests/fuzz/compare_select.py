@@ -76,8 +76,9 @@ def bag(grower: Grower, cls: type[EmbeddingBag]) -> Value:
     rows, elements = grower.choices.pick((1, 2, 11, 40)), grower.choices.pick((1, 7, 8, 9, 16, 33))
     table = conv_weights((rows, elements), 0, grower.choices.integer(0, 99))
     table = Value(grower.name("table"), table.type, table.data)
-    numbers = words(grower, (*grower.shape()[:-1], grower.choices.integer(1, 9)))
+    shape, count = grower.shape()[:-1], grower.choices.integer(1, 9)
     found = attributes(cls, grower.choices, ())
+    numbers = words(grower, shape if shape and found["is_lookup"] else (*shape, count))
     return grower.put(cls, DType.INT8, grower.quant(), table=table, indices=numbers, **found)
 
 

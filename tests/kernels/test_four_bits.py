@@ -98,17 +98,27 @@ def vectors() -> Iterator[Op]:
             yield linear(rows, features, 1 + (5 * i) % 37, seed=i)
 
 
+def long_vectors() -> Iterator[Op]:
+    """Sums of D that are set aside, -8 as all weights, and biases for which a channel cannot be D."""
+    for i, features in enumerate((700, 1024, 1501, 2052)):
+        yield linear(1 + i % 2, features, 9 + i, seed=3 * i + 2, lowest=-8)
+        large = linear(1, features, 9 + i, seed=i)
+        biases = np.where(np.arange(9 + i) % 4 == 3, 2**21 - 1 - 2**22 * (i % 2), large.bias.constant)
+        bias = constant_value("b", biases.astype(np.int32), large.bias.type.quant)
+        yield replace(large, bias=bias, y=large.y.like("y", quant=PerTensor(60.0, 3)), low=-128)
+
+
 def runs(ops: Sequence[Op]) -> list[Run]:
     """The ops with the ends of int8, and with random data."""
     rng = np.random.default_rng(0)
     return [Run(op, random_operands(op, rng, extreme)) for op in ops for extreme in (True, False)]
 
 
-@pytest.mark.parametrize("ops", [pixels, windows, vectors])
+@pytest.mark.parametrize("ops", [pixels, windows, vectors, long_vectors])
 @pytest.mark.parametrize("target", TARGETS)
 def test_layers_of_every_size(target: rig.Target, ops: Any) -> None:
     taken = [op for op in ops() if kernel_of(target, op)]
-    assert len(taken) >= 15
+    assert len(taken) >= 15 or ops is long_vectors
     check_runs(target, runs(taken))
 
 
@@ -131,7 +141,12 @@ def failing(target: rig.Target, name: str, op: Op, arithmetic: Arithmetic = CMSI
 def test_kernels_refuse_what_their_loops_cannot() -> None:
     assert failing(M55, "linear_4_mve", linear(1, 16, 8, lowest=-8)) == ["weights"]
     assert failing(M33, "linear_4_dsp", linear(1, 16, 8, lowest=-8)) == []
-    assert failing(M33, "linear_4_dsp", linear(1, 18, 8)) == ["in_features"]
+    assert failing(M33, "linear_pixels_4_dsp", linear(2, 18, 8)) == ["rows", "in_features"]
+    assert failing(M33, "linear_4_dsp", linear(2, 18, 8)) == []
+    assert failing(M33, "linear_4_dsp", linear(1, 8191, 8)) == ["sum"]
+    assert failing(M55, "conv2d_1x1_k16_4_mve", conv2d((1, 1, 3, 17), 6)) == [
+        *("in_channels", "out_channels", "pixels")
+    ]
     assert failing(M55, "linear_4_mve", linear(1, 16, 8), Arithmetic.TFLITE) == ["arithmetic"]
     assert failing(M33, "conv2d_thin_4_dsp", conv2d((1, 5, 5, 8), 8, groups=2)) == ["groups"]
     huge = linear(1, 1024, 8)

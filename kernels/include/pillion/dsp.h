@@ -176,6 +176,10 @@ typedef struct {
 } pillion_linear_s8_dsp_params;
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same with weights of four bits, in a stream of its own (kernels/dsp/linear_s4_dsp.c). No input is wanted twice. */
+typedef pillion_linear_s8_dsp_params pillion_linear_s4_dsp_params;
+void pillion_linear_s4_dsp(const pillion_linear_s4_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* Convolution without padding that makes few pixels: a fully connected layer of so many rows, which are gathered first, into the scratch
  * memory behind what the layer needs. Steps are in bytes. */
 typedef struct {

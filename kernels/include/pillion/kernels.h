@@ -448,12 +448,21 @@ void pillion_gather(const pillion_gather_params *p, const void *x, const int32_t
 
 /* Rows of a table [rows][elements] by their numbers [bags][words], which are clamped to it: y = (sum of row * its multiplier + offset) >>
  * places, saturated. */
-typedef struct {
-    int32_t bags, words, rows, elements, places, offset_high, offset_low;
+#define PILLION_EMBEDDING_BAG_FIELDS                                      \
+    int32_t bags, words, rows, elements, places, offset_high, offset_low; \
     const int32_t *multipliers; /* [rows] */
+typedef struct {
+    PILLION_EMBEDDING_BAG_FIELDS
 } pillion_embedding_bag_s8_params;
 void pillion_embedding_bag_s8(const pillion_embedding_bag_s8_params *p, const int8_t *table, const int32_t *numbers, int8_t *y,
                     void *scratch);
+
+/* The same with rows of four bits, two in a byte, the first in the low half. Each row begins with a byte of its own. */
+typedef struct {
+    PILLION_EMBEDDING_BAG_FIELDS
+    const int8_t *table; /* [rows][elements] */
+} pillion_embedding_bag_s4_params;
+void pillion_embedding_bag_s4(const pillion_embedding_bag_s4_params *p, const int32_t *numbers, int8_t *y, void *scratch);
 
 /* Whole numbers in another element type: 0 is bool, 1 uint8, 2 int32, 3 float32, which only y may be. */
 typedef struct {

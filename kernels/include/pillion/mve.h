@@ -202,6 +202,9 @@ void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *
 /* The same with weights of four bits, [chunks][4][16] (kernels/mve/dot.h), and so the convolutions above. */
 typedef pillion_linear_s8_mve_params pillion_linear_s4_mve_params;
 void pillion_linear_s4_mve(const pillion_linear_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+/* Scratch: the constants of the kernel of bytes. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k16_s4_mve_params;
+void pillion_conv2d_1x1_k16_s4_mve(const pillion_conv2d_1x1_k16_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_s4_mve(const pillion_conv2d_1x1_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_im2col_s4_mve(const pillion_conv2d_im2col_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 

@@ -15,6 +15,11 @@ def pack_nibbles(numbers: Array) -> NDArray[np.int8]:
     return (flat[::2] & 15) | (flat[1::2] << 4)
 
 
+def pack_rows(numbers: Array) -> NDArray[np.int8]:
+    """Packs numbers [rows, columns], of which each row begins with a byte."""
+    return pack_nibbles(np.pad(numbers, ((0, 0), (0, numbers.shape[1] % 2))))
+
+
 def unpack_nibbles(packed: Array, count: int) -> NDArray[np.int8]:
     """Returns the numbers in a row of bytes."""
     halves = np.stack([packed.view(np.int8) << 4, packed.view(np.int8)], axis=-1) >> 4

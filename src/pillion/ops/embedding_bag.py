@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding bags: rows of a table, looked up and added in one op."""
+"""Embedding bags: rows of a table with a scale for each, looked up and added in one op."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pillion.ir import numerics
 from pillion.ir.access import Access, identity_access
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, op, operand, require_dtype, require_rank, result
-from pillion.ir.types import Array, DType, PerChannel, PerTensor, TensorType, Value, constant_value
+from pillion.ir.types import Array, DType, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops.example_values import ZERO_POINTS, conv_weights, make_op
 
 MOST_WORDS = 2**20
@@ -21,8 +21,8 @@ MOST_WORDS = 2**20
 
 @op("embedding_bag")
 class EmbeddingBag(Op):
-    """Adds or averages rows of a constant table [rows, elements]; the last axis of the indices is a bag. Each row
-    has its own scale: it is multiplied by a 31-bit integer, and the 64-bit sum is rounded once, half up.
+    """Adds or averages rows of a constant table [rows, elements]; the last axis of the indices is a bag, or every index
+    one of its own. Each row has its own scale: it is multiplied by a 31-bit integer, and the 64-bit sum is rounded once, half up.
 
     Indices below 0 count as 0, indices behind the last row as the last row."""
 
@@ -32,11 +32,18 @@ class EmbeddingBag(Op):
     indices: Value = operand()
     y: Value = result()
     mean: bool = False
+    is_lookup: bool = False
+    """Whether every index is a bag: rows are not added."""
+
+    @property
+    def bag_shape(self) -> Shape:
+        """The axes of the indices that are no bag."""
+        return self.indices.shape if self.is_lookup else self.indices.shape[:-1]
 
     @property
     def words(self) -> int:
         """The number of rows in a bag."""
-        return self.indices.shape[-1]
+        return 1 if self.is_lookup else self.indices.shape[-1]
 
     @property
     def macs(self) -> int:
@@ -66,7 +73,7 @@ class EmbeddingBag(Op):
     def access(self, operand: Value) -> Access:
         if operand is self.table:
             return identity_access(operand, (0, 1), "they are taken by their numbers")
-        return identity_access(operand, {operand.type.rank - 1}, "they are added")
+        return identity_access(operand, () if self.is_lookup else {operand.type.rank - 1}, "they are added")
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         if self.places < 1:
@@ -75,25 +82,26 @@ class EmbeddingBag(Op):
             )
 
     def infer(self) -> TensorType:
-        return TensorType((*self.indices.shape[:-1], self.table.shape[-1]), self.y.dtype)
+        return TensorType((*self.bag_shape, self.table.shape[-1]), self.y.dtype)
 
     def check(self) -> None:
         require_dtype(self, self.indices, DType.INT32)
         require_rank(self, self.table, 2)
-        if self.indices.type.rank < 1 or not 0 < self.words <= MOST_WORDS:
+        if not (self.indices.type.rank or self.is_lookup) or not 0 < self.words <= MOST_WORDS:
             raise self.refuse(f"1 to {MOST_WORDS:,} words in a bag", list(self.indices.shape))
         if not self.table.shape[0]:
             raise self.refuse("the table has a row at least", list(self.table.shape))
         if self.y.dtype is not DType.FLOAT32:
             require_dtype(self, self.y, DType.INT8)
-            require_dtype(self, self.table, DType.INT8)
+            if self.table.dtype is not DType.INT4:
+                require_dtype(self, self.table, DType.INT8)
             quant = self.table.type.quant
             if not isinstance(quant, PerChannel) or quant.axis != 0:
                 raise self.refuse("a scale for each row of the table", quant)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         table, numbers = operands
-        rows = np.clip(numbers, 0, table.shape[0] - 1)
+        rows = np.clip(numbers.reshape(*self.bag_shape, self.words), 0, table.shape[0] - 1)
         scaled = table[rows].astype(np.int64) * self.multipliers[rows].astype(np.int64)[..., None]
         sums: Int64Array = scaled.sum(axis=-2) + self.offset
         return np.clip(sums >> self.places, *DType.INT8.bounds).astype(np.int8)
@@ -107,6 +115,7 @@ class EmbeddingBag(Op):
             ((3, 9), (2, 3, 4), False),
             ((1, 1), (1, 2), False),
         )
+        made = list[Op]()
         for number, (shape, numbers, mean) in enumerate(cases):
             table = conv_weights(shape, 0, number, power_of_two=number % 2 == 1)
             table = Value("table", table.type, table.data)
@@ -116,4 +125,15 @@ class EmbeddingBag(Op):
                 indices = constant_value("indices", values)
             quant = PerTensor((0.02, 2.0**-7, 0.003, 2.0**-4, 0.05)[number], ZERO_POINTS[number % 4])
             y = Value("y", TensorType((), DType.INT8, quant))
-            yield make_op(cls, y, table=table, indices=indices, mean=mean)
+            made.append(make_op(cls, y, table=table, indices=indices, mean=mean))
+        yield from made
+        for number, bag in enumerate(made):
+            fields = {"table": table_of_4_bits(bag.operands[0]), "indices": bag.operands[1]}
+            yield make_op(cls, bag.results[0], **fields, is_lookup=number % 2 == 1)
+
+
+def table_of_4_bits(table: Value) -> Value:
+    """Returns the rows of an example's table in 4 bits, the first with the least and the largest number."""
+    numbers = table.constant // 16
+    numbers[0, :2] = (-8, 7)[: numbers.shape[1]]
+    return constant_value(table.name, numbers, table.type.quant, DType.INT4)

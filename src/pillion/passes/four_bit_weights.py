@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds the weights of a layer to 4 bits. The error of each input's weights is made good by those of later inputs, as far as
+"""Rounds the weights of a layer or a table to 4 bits. The error of each input's weights is made good by those of later inputs, as far as
 inputs of samples go together (GPTQ, Frantar et al. 2022), and that of means by the bias."""
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.types import Array, DType, PerChannel, constant_value
 from pillion.ops.conv import Conv2d, padded_windows
+from pillion.ops.embedding_bag import EmbeddingBag
+from pillion.ops.indexing import Gather
 from pillion.ops.linear import Linear
 
 Layer = Conv2d | Linear
+Table = Gather | EmbeddingBag
 Reals = NDArray[np.float64]
 LARGEST = 7
 """Weights are from -7 to 7: symmetric, as LiteRT's own, and every two fit a byte of the Helium kernels."""
@@ -45,6 +48,42 @@ def may_have_4_bits(op: Op) -> TypeGuard[Layer]:
         and getattr(op, "groups", 1) == 1
         and op.weights.type.elements >= FEWEST
     )
+
+
+def has_table_for_4_bits(op: Op) -> TypeGuard[Table]:
+    """Whether an op reads rows of a table that may be rounded to 4 bits, with a scale for each, and gets smaller so."""
+    if not isinstance(op, Table) or (op.operands[0].dtype, op.y.dtype) != (DType.INT8,) * 2:
+        return False
+    table = op.operands[0]
+    has_rows = not isinstance(op, Gather) or (op.axis, op.batch, table.type.rank) == (0, 0, 2)
+    return (
+        has_rows
+        and table.is_constant
+        and not why_multipliers_explicit(op)
+        and table.type.elements >= FEWEST
+        and bytes_saved(op) > 0
+    )
+
+
+def bytes_saved(op: Layer | Table) -> int:
+    """Returns the bytes that 4 bits save; a table that had one scale gets a multiplier for each row."""
+    weights = op.weights if isinstance(op, Layer) else op.operands[0]
+    multipliers = 4 * weights.shape[0] if isinstance(op, Gather) else 0
+    return weights.type.elements // 2 - multipliers
+
+
+def with_table_of_4_bits(op: Table) -> EmbeddingBag:
+    """Returns the lookup or bag with rows of 4 bits."""
+    table = op.operands[0]
+    fine = np.broadcast_to(table.channel_scales, (table.shape[0],))
+    zero = table.zero_point if isinstance(op, Gather) else 0
+    real = (table.constant.astype(np.float64) - zero) * fine[:, None]
+    scales = _best_scales(real, np.ones(table.shape[1]), fine)
+    rounded = _nearest(real, scales).astype(np.int8)
+    coarse = constant_value(table.name, rounded, PerChannel(tuple(scales.tolist()), 0), DType.INT4)
+    if isinstance(op, EmbeddingBag):
+        return replace(op, table=coarse)
+    return EmbeddingBag(table=coarse, indices=op.indices, y=op.y, is_lookup=True, source=op.source)
 
 
 class SumsOfInputs:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ B_LIMIT = 2**23
 """The bound of S_B, which occupies the upper 24 bits of an accumulator."""
 SUMS_AT_ONCE = 2**20
 """The number of prefix sums in memory at once; they are eight times as wide as weights."""
+Flags = NDArray[np.bool_]
 INPUTS_OF_ROUND = 32
 """The inputs of one unrolled loop iteration: eight steps of four."""
 
@@ -44,14 +45,14 @@ class SpillPlan:
     fits_b: NDArray[np.bool_]
 
 
-def choose_spill_interval(scaled: ScaledChannels) -> SpillPlan:
+def choose_spill_interval(scaled: ScaledChannels, limit: int = B_LIMIT) -> SpillPlan:
     """Chooses the longest interval between spills with which all channels fit, otherwise as many as possible."""
-    fits_unspilled = scaled.reach < B_LIMIT
+    fits_unspilled = scaled.reach < limit
     rounds = -(-scaled.weights.shape[1] // INPUTS_OF_ROUND)
     best = SpillPlan(0, fits_unspilled)
     while not best.fits_b.all() and rounds > 1:
         rounds = (rounds + 1) // 2
-        fits = partial_sum_bounds(scaled, rounds) < B_LIMIT
+        fits = partial_sum_bounds(scaled, rounds) < limit
         best = SpillPlan(rounds, fits) if fits.sum() > best.fits_b.sum() else best
     return best
 
@@ -123,7 +124,11 @@ def groups_of_four(count: int) -> int:
 def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
     """Packs weights [pairs, inputs] of A and B in words of two halves 256 * B + A: inputs 0 and 2, then 1 and 3 of
     every four."""
-    both = 256 * b.astype(np.int16) + a  # wraps like the 16-bit halves of the words
+    return pack_halfwords(256 * b.astype(np.int16) + a)  # wraps like the 16-bit halves of the words
+
+
+def pack_halfwords(both: NDArray[np.int16]) -> Int32Array:
+    """Packs halfwords [rows, inputs] in words: inputs 0 and 2, then 1 and 3 of every four."""
     padded = np.pad(both, ((0, 0), (0, -both.shape[1] % 4)))
     fours = padded.reshape(len(padded), -1, 2, 2).swapaxes(2, 3)
     return np.ascontiguousarray(fours).view(np.int32).reshape(len(padded), -1)
@@ -274,13 +279,13 @@ def pack_depthwise(channels: OutputChannels) -> Params:
     }
 
 
-def group_starts(fits_b: NDArray[np.bool_]) -> tuple[list[int], int]:
+def group_starts(fits_b: NDArray[np.bool_], limited: Sequence[int] = (1, 3)) -> tuple[list[int], int]:
     """Returns the first channels of groups of four, and the number of remaining channels. The second and fourth of
     a group are B of their pairs; if one does not fit, the next group begins with it and overwrites its result."""
     starts, channel, count = [], 0, len(fits_b)
     while count - channel > 3:
         starts.append(channel)
-        channel += 1 if not fits_b[channel + 1] else 3 if not fits_b[channel + 3] else 4
+        channel += next((place for place in limited if not fits_b[channel + place]), 4)
     return starts, count - channel
 
 
@@ -297,11 +302,17 @@ def _pack_groups(scaled: ScaledChannels, groups: ChannelGroups, begins: NDArray[
     if not len(a):
         return np.zeros(0, np.int32)
     ab, cd = groups.pack(scaled).reshape(2, len(a), -1, 2)
+    heads = initial_sums(scaled, a, a + 1), initial_sums(scaled, c, c + 1)
+    words = np.concatenate([ab, cd], axis=2).reshape(len(a), -1)
+    return join_word_stream(*heads, words, *group_constants(scaled, a, begins))
+
+
+def group_constants(scaled: ScaledChannels, a: NDArray[np.intp], begins: Flags) -> tuple[Int64Array, ...]:
+    """Returns what follows the weights of groups of four: rounds, multipliers and right shifts."""
+    c = a + 2
     bytes_of_shifts = zip((a + 1, a, c + 1, c), (0, 8, 16, 24), strict=True)
     shifts = mark_run_ends(sum(scaled.rights[part] << bit for part, bit in bytes_of_shifts), begins)
-    heads = initial_sums(scaled, a, a + 1), initial_sums(scaled, c, c + 1)
-    tails = scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
-    return join_word_stream(*heads, np.concatenate([ab, cd], axis=2).reshape(len(a), -1), *tails)
+    return scales(scaled, a, a + 1), shifts[:, None], scales(scaled, c, c + 1)
 
 
 def _pack_remaining_channels(scaled: ScaledChannels, count: int) -> Int32Array:

@@ -17,6 +17,7 @@ from pillion.emitters.c.kernel_library import MVE, PORTABLE
 from pillion.emitters.c.strides import as_int32_array, broadcast_steps
 from pillion.emitters.c.table_lookup import TableLookup, check_scalar, scalar_operands
 from pillion.emitters.c.walk import WalkRows, few_walk_axes, rows_of
+from pillion.ir.nibbles import pack_rows
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
@@ -141,7 +142,7 @@ def bag_params(op: EmbeddingBag) -> Params:
     """Returns the parameters of an embedding bag."""
     rows, elements = op.table.shape
     return {
-        **{"bags": math.prod(op.indices.shape[:-1]), "rows": rows, "elements": elements},
+        **{"bags": math.prod(op.bag_shape), "rows": rows, "elements": elements},
         "multipliers": op.multipliers,
     }
 
@@ -220,6 +221,17 @@ KERNELS: tuple[Kernel, ...] = (
         "embedding_bag_s8",
         bag_params,
         requires=(has_dtypes("table y", DType.INT8), check_constants("table"), INT32_INDICES),
+    ),
+    PORTABLE.kernel(
+        EmbeddingBag,
+        "embedding_bag_s4",
+        lambda op: {**bag_params(op), "table": pack_rows(op.table.constant)},
+        requires=(
+            *(has_dtypes("table", DType.INT4), has_dtypes("y", DType.INT8)),
+            *(check_constants("table"), INT32_INDICES),
+        ),
+        operands="indices",
+        name="embedding_bag_4",
     ),
     PORTABLE.kernel(Cast, "cast", cast_params, requires=(is_castable,)),
 )

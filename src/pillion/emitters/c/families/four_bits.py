@@ -12,7 +12,7 @@ import numpy as np
 from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv as dsp
-from pillion.emitters.c.dsp import conv_cost
+from pillion.emitters.c.dsp import conv_cost, linear_4
 from pillion.emitters.c.dsp.pack import dot_verdicts
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
@@ -30,7 +30,7 @@ from pillion.emitters.c.mve import conv as mve
 from pillion.emitters.c.mve import pack
 from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.emitters.c.portable.layers16 import row_of_pixels
-from pillion.ir.nibbles import pack_nibbles
+from pillion.ir.nibbles import pack_rows
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
@@ -47,9 +47,7 @@ def weights_of(op: Layer) -> Array:
 
 def packed(op: Layer) -> Params:
     """Returns packed weights, in which each output begins with a byte, and the bias as parameters."""
-    weights = weights_of(op)
-    whole_bytes = np.pad(weights, ((0, 0), (0, weights.shape[1] % 2)))
-    return {"weights": pack_nibbles(whole_bytes), "bias": op.bias.constant.astype(np.int32)}
+    return {"weights": pack_rows(weights_of(op)), "bias": op.bias.constant.astype(np.int32)}
 
 
 def scratch_bytes(op: Layer) -> int:
@@ -74,6 +72,7 @@ def bytes_hold_pairs(op: Layer) -> tuple[Verdict, ...]:
 
 
 DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
+DSP_LINEAR = short_circuit(DSP_DOT, linear_4.sums_are_exact)
 MVE_DOT = short_circuit(LAYER_4, bytes_hold_pairs)
 FOURS: Condition[Any] = multiple_of("in_channels", 4)
 UNGROUPED: Condition[Any] = field_equals("groups", 1)
@@ -116,7 +115,32 @@ def linear_mve_params(op: Layer) -> Params:
     return {**sizes, "constants": pack.pack_linear_4(channels.with_folded_zero_point)}
 
 
+def pointwise_16_params(op: Conv2d) -> Params:
+    """Returns the parameters of the Helium kernel of 1x1 windows with at most 16 input channels."""
+    channels = channels_of(op)
+    constants = pack.pack_dot16_4(channels)
+    return {
+        **pack.pointwise_sizes(op),
+        **{"signs": pack.negative_sum_mode(channels, False), "constants": constants},
+    }
+
+
+def rows_pay_as_pixels(op: Linear) -> Verdict:
+    """Checks whether three rows at a time are faster than one."""
+    return is_within("rows", op.rows, least=3)
+
+
+LINEAR_DSP = DSP.routine("linear_s4", "clamp")
+
 KERNELS: tuple[Kernel, ...] = (
+    DSP.kernel(
+        Conv2d,
+        LINEAR_DSP,
+        lambda op: linear_4.linear_4_params(op, math.prod(op.y.shape[:3])),
+        requires=(UNGROUPED, dsp.one_or_two_pixels, DSP_LINEAR),
+        name="conv2d_whole_4",
+        scratch_bytes=linear_4.scratch_linear_4,
+    ),
     dsp_kernel(
         "conv2d_1x1",
         lambda op: {**dsp.dot_params(op), "pixels": math.prod(op.y.shape[:3])},
@@ -143,10 +167,18 @@ KERNELS: tuple[Kernel, ...] = (
         Linear,
         "conv2d_1x1_s4",
         lambda op: {**dsp.dot_params(op), "pixels": op.rows, "in_c": op.in_features},
-        requires=(fixed_point, multiple_of("in_features", 4), DSP_DOT),
-        name="linear_4",
+        requires=(fixed_point, rows_pay_as_pixels, multiple_of("in_features", 4), DSP_DOT),
+        name="linear_pixels_4",
         also=("conv2d_1x1_s8", "dot", "dot_1", "dot_4", "clamp"),
         scratch_bytes=dsp.scratch_1x1,
+    ),
+    DSP.kernel(
+        Linear,
+        LINEAR_DSP,
+        lambda op: linear_4.linear_4_params(op, op.rows),
+        requires=(fixed_point, DSP_LINEAR),
+        name="linear_4",
+        scratch_bytes=linear_4.scratch_linear_4,
     ),
     MVE.kernel(
         Conv2d,
@@ -155,6 +187,15 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(MVE_DOT, mve.one_pixel),),
         name="conv2d_pixel_4",
         overread_bytes=pack.OVERREAD_BYTES,
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_1x1_k16_s4", "pointwise", "dot_16"),
+        pointwise_16_params,
+        requires=(short_circuit(LAYER_4, pack.pointwise_16_verdicts),),
+        name="conv2d_1x1_k16_4",
+        scratch_bytes=lambda op: 28 * op.out_channels,
+        **mve.POINTWISE,
     ),
     mve_kernel("1x1", pack.pixels_are_windows, pack.pointwise_sizes, **mve.POINTWISE),
     mve_kernel("im2col", pack.is_ungrouped, pack.im2col_sizes, **mve.IM2COL),

@@ -121,6 +121,13 @@ def pack_dot16(channels: OutputChannels) -> Int32Array:
     return np.concatenate([numbers, g.weights.view(np.int32)], axis=2).ravel()
 
 
+def pack_dot16_4(channels: OutputChannels) -> Int32Array:
+    """Packs weights of 4 bits, biases and multipliers into the stream of pillion_conv2d_1x1_k16_s4_mve."""
+    pairs = pack_dot16(channels).reshape(-1, 2, 7)
+    low, high = pairs[:, 0, 3:].copy().view(np.int8), pairs[:, 1, 3:].copy().view(np.int8)
+    return join_groups(pairs[:, :, :3], 16 * high + (low & 15))
+
+
 def unscaled_channel_params(channels: OutputChannels) -> OutputChannels:
     """Returns channels whose sums are not rescaled by the kernel, with folded zero points."""
     return replace(channels, bias=channels.folded_bias, in_zp=0)
