@@ -18,9 +18,20 @@ from pillion.ir.types import Array
 from pillion.modules import NoiseReduction, Pcen
 
 HOP, POINTS, BANDS, EPS = 320, 512, 40, 1e-6
+
+
+def learned() -> Pcen:
+    """Parameters that differ from band to band."""
+    module, rng = Pcen(BANDS, r=0.4), np.random.default_rng(2)
+    with torch.no_grad():
+        module.beta.copy_(torch.tensor(rng.uniform(0, 0.4, BANDS)))
+        module.log_delta.copy_(torch.tensor(np.log(rng.uniform(0.5, 10, BANDS))))
+    return module
+
+
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "pcen": lambda: Pcen(BANDS),
-    "slow pcen": lambda: Pcen(BANDS, smoothing=0.01, alpha=0.8, delta=10.0, r=0.25),
+    "learned pcen": learned,
     "noise reduction": lambda: NoiseReduction(BANDS),
 }
 
@@ -97,7 +108,7 @@ def decibels(found: Array, wanted: Array) -> float:
 
 
 @pytest.mark.parametrize("name", MODULES)
-@pytest.mark.parametrize("options", [{"precision": "int16"}, {"int16": ["*normalize*", "log*"]}])
+@pytest.mark.parametrize("options", [{"precision": "int16"}, {"int16": ["*normalize*"]}])
 def test_streams_from_samples_are_near_the_real_numbers(name: str, options: dict[str, Any]) -> None:
     """Of 250 frames: each run takes 320 new samples, and the program keeps the others."""
     samples = np.lib.stride_tricks.sliding_window_view(sound(252), 480)[::HOP][:250]
