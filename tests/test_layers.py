@@ -146,7 +146,7 @@ SEPARABLE: dict[str, set[str]] = {
     },
     "importers.tflite_float": {"compiler", "cli.named_program"},
     "importers.torch.rewrite.spectra": {
-        "importers.torch.rewrite.fuse_log_mels",
+        "importers.torch.rewrite.sample_frames",
         "importers.torch.rewrite.lower_complex",
     },
 }

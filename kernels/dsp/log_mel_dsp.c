@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Logarithms of mel spectra: twiddles multiply words by halfwords.
+ * Spectra, and logarithms of mel spectra: twiddles multiply words by halfwords.
  *
  * Registers of a butterfly: r0 x, r1 y, r2 the bytes between operands, r3 those between results, r4 twiddles; operands a in r5 r6,
  * b in r7 r8, c in r9 r10, d in r11 r12. Of their sums and differences the first result lies in r8 r6; the others, before their
@@ -59,10 +59,9 @@ static __attribute__((noinline)) int32_t frame_headroom(const int16_t *x, int32_
     return pillion_headroom_of_pairs(seen);
 }
 
-static __attribute__((noinline)) void window(const pillion_log_mel_params *p, const int16_t *x, int32_t up, int32_t *y) {
-    const int16_t *w = p->window;
-    int32_t *const behind = y + p->points;
-    int32_t left = p->count;
+static __attribute__((noinline)) void window(const int16_t *w, int32_t count, int32_t points, const int16_t *x, int32_t up, int32_t *y) {
+    int32_t *const behind = y + points;
+    int32_t left = count;
     for (; left >= 4; left -= 4) {
         for (int32_t i = 0; i < 2; i++) {
             int32_t even, odd;
@@ -200,5 +199,9 @@ static const int32_t *stage(const pillion_complex *x, pillion_complex *y, int32_
 
 void pillion_log_mel_dsp(const pillion_log_mel_dsp_params *p, const int16_t *x, void *y, void *scratch) {
     pillion_log_mel_frames(p, x, y, scratch);
+}
+
+void pillion_stft_dsp(const pillion_stft_dsp_params *p, const int16_t *x, void *y, void *scratch) {
+    pillion_stft_frames(p, x, y, scratch);
 }
 #endif

@@ -62,11 +62,10 @@ static inline void window_eight(int16x8_t samples, int16x8_t weights, int32_t up
     vst1q_s32(y + 4, vshlq_r_s32(vmulltq_int_s16(samples, weights), up));
 }
 
-static void window(const pillion_log_mel_params *p, const int16_t *x, int32_t up, int32_t *y) {
-    const int16_t *w = p->window;
-    const int32_t rest = p->count % 8;
-    int32_t *const behind = y + p->points;
-    for (int32_t left = p->count / 8; left > 0; left--, x += 8, w += 8, y += 8) {
+static void window(const int16_t *w, int32_t count, int32_t points, const int16_t *x, int32_t up, int32_t *y) {
+    const int32_t rest = count % 8;
+    int32_t *const behind = y + points;
+    for (int32_t left = count / 8; left > 0; left--, x += 8, w += 8, y += 8) {
         window_eight(vld1q_s16(x), vld1q_s16(w), up, y);
     }
     if (rest) {
@@ -338,6 +337,62 @@ static void power(const pillion_complex *z, int32_t row, int32_t more, uint32_t 
     y[row] = PILLION_SQUARES(last, 0);
 }
 
+/* pillion_roots of four numbers; lanes beyond the last number compute with what lies behind it. */
+static void roots(uint32_t *x, int32_t count, const int32_t *table) {
+    const uint32x4_t one = vdupq_n_u32(1);
+    for (; count > 0; count -= 4, x += 4) {
+        const mve_pred16_t inside = vctp32q((uint32_t)count);
+        const uint32x4_t least = vmaxq_u32(vldrwq_z_u32(x, inside), one);
+        const uint32x4_t zeros = vbicq_u32(vclzq_u32(least), one);
+        const uint32x4_t mantissa = vshlq_u32(least, vreinterpretq_s32_u32(zeros));
+        const uint32x4_t entry = vsubq_n_u32(vshrq_n_u32(mantissa, 24), 64);
+        const int32x4_t part = vreinterpretq_s32_u32(vandq_u32(vshrq_n_u32(mantissa, 8), vdupq_n_u32(0xFFFF)));
+        const int32x4_t from = vldrwq_gather_shifted_offset_s32(table, entry), to = vldrwq_gather_shifted_offset_s32(table + 1, entry);
+        const int32x4_t root = vaddq_s32(from, vshrq_n_s32(vmulq_s32(vsubq_s32(to, from), part), 16));
+        const int32x4_t down = vnegq_s32(vreinterpretq_s32_u32(vshrq_n_u32(zeros, 1)));
+        vst1q_p_s32((int32_t *)x, vshlq_s32(root, down), inside);
+    }
+}
+
+/* Four upper halves of products, shifted and rounded within the bounds of a result. */
+static inline int32x4_t levels_of(const pillion_stft_params *p, int32x4_t scaled, int32_t right) {
+    const int32x4_t moved = vqaddq_n_s32(vqrshlq_n_s32(scaled, -right), p->out_zp);
+    return vminq_s32(vmaxq_s32(moved, vdupq_n_s32(p->low)), vdupq_n_s32(p->high));
+}
+
+static void levels(const pillion_stft_params *p, const uint32_t *x, int32_t count, int32_t right, void *y) {
+    const uint32x4_t multiplier = vdupq_n_u32((uint32_t)p->multiplier);
+    for (; count > 0; count -= 4, x += 4, y = (int8_t *)y + 4 * p->y_bytes) {
+        const mve_pred16_t inside = vctp32q((uint32_t)count);
+        const int32x4_t scaled = vreinterpretq_s32_u32(vrmulhq_u32(vldrwq_z_u32(x, inside), multiplier));
+        const int32x4_t made = levels_of(p, scaled, right);
+        if (p->y_bytes == 1) {
+            vstrbq_p_s32(y, made, inside);
+        } else {
+            vstrhq_p_s32(y, made, inside);
+        }
+    }
+}
+
+/* Real parts lie in the lower halves of lanes, imaginary ones in the upper halves. */
+static void pairs(const pillion_stft_params *p, const pillion_complex *z, int32_t row, int32_t more, int32_t right, void *y) {
+    const int32_t *x = &z->re;
+    const int32x4_t multiplier = vdupq_n_s32(p->multiplier);
+    int32x4_t turned = multiplier;
+    for (int32_t k = 0; k < row; k += 4) {
+        turned = k == row / 2 ? vnegq_s32(multiplier) : turned;
+        const int32x4_t re = levels_of(p, vrmulhq_s32(vshlq_r_s32(vld1q_s32(x + k), more), multiplier), right);
+        const int32x4_t im = levels_of(p, vrmulhq_s32(vshlq_r_s32(vld1q_s32(x + row + k), more), turned), right);
+        if (p->y_bytes == 1) {
+            const int32x4_t bytes = vorrq_s32(vandq_s32(re, vdupq_n_s32(0xFF)), vshlq_n_s32(im, 8));
+            vstrhq_s32((int16_t *)((int8_t *)y + 2 * k), bytes);
+        } else {
+            vst1q_s16((int16_t *)y + 2 * k, vmovntq_s32(vreinterpretq_s16_s32(re), im));
+        }
+    }
+    pillion_put_ends(p, x[row], row, more, right, y);
+}
+
 /* sum + the products of powers and weights. */
 static inline uint64_t weighted_sum(uint64_t sum, const uint32_t *x, const uint16_t *weights, int32_t count) {
     register uint32_t low __asm__("r2") = (uint32_t)sum;
@@ -408,10 +463,17 @@ static void log_bands(const pillion_log_mel_params *p, const uint32_t *power, in
 #define PILLION_RADIX2_STAGE radix2_stage
 #define PILLION_SPLIT split
 #define PILLION_POWER power
+#define PILLION_ROOTS roots
+#define PILLION_LEVELS levels
+#define PILLION_PAIRS pairs
 #define PILLION_LOG_BANDS log_bands
 #include "pillion/log_mel_frames.h"
 
 void pillion_log_mel_mve(const pillion_log_mel_mve_params *p, const int16_t *x, void *y, void *scratch) {
     pillion_log_mel_frames(p, x, y, scratch);
+}
+
+void pillion_stft_mve(const pillion_stft_mve_params *p, const int16_t *x, void *y, void *scratch) {
+    pillion_stft_frames(p, x, y, scratch);
 }
 #endif

@@ -15,3 +15,7 @@ static inline uint32_t rounded_square(int32_t x) {
 void pillion_log_mel(const pillion_log_mel_params *p, const int16_t *x, void *y, void *scratch) {
     pillion_log_mel_frames(p, x, y, scratch);
 }
+
+void pillion_stft(const pillion_stft_params *p, const int16_t *x, void *y, void *scratch) {
+    pillion_stft_frames(p, x, y, scratch);
+}

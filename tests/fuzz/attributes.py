@@ -109,6 +109,8 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "kernel": _pair(1, 2, 3, 3, 5, 4, 7),
     "axes": _axes,
     "hop": lambda choices, x: choices.integer(1, 50),
+    "points": lambda choices, x: choices.pick((64, 128)),
+    "power": lambda choices, x: choices.pick((1, 2)),
     "coefficients": _coefficients,
     "slope": lambda choices, x: choices.pick((0.693, 3.01, 1.0, -0.5)),
     "intercept": lambda choices, x: choices.pick((0.0, 0.0, -3.5)),

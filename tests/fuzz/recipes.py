@@ -40,6 +40,7 @@ from pillion.ops import (
     Quantize,
     Reshape,
     Slice,
+    Stft,
     TransposeConv2d,
     Where,
 )
@@ -227,23 +228,24 @@ def magnitude(grower: Grower, cls: type[Magnitude]) -> Value:
     return grower.put(cls, DType.INT8, quant, a=a, b=b, thresholds=thresholds, **fields)
 
 
-def log_mel(grower: Grower, cls: type[LogMel]) -> Value:
+def spectra(grower: Grower, cls: type[LogMel | Stft]) -> Value:
     """Of signals of their own: random windows, and filters of which some have no weights."""
-    points, bands = grower.choices.pick((64, 128)), grower.choices.integer(1, 9)
     found = attributes(cls, grower.choices, ())
+    points = found.get("points") or grower.choices.pick((64, 128))
     count = grower.choices.integer(1, points)
     shape = (grower.choices.pick((1, 2)), count + found["hop"] * grower.choices.integer(0, 2), 1)
     x = grower.source(Value(grower.name("sound"), TensorType(shape, DType.INT16, PerTensor(2.0**-15))))
     rng = np.random.default_rng(grower.choices.integer(0, 999))
-    filters = np.maximum(rng.random((points // 2 + 1, bands)) - 0.7, 0).astype(np.float32)
-    window = (rng.random(count) + 0.01).astype(np.float32)
-    constants = {
-        name: constant_value(grower.name(name), held)
-        for name, held in (("window", window), ("filters", filters))
-    }
+    constants = {"window": (rng.random(count) + 0.01).astype(np.float32)}
+    if cls is LogMel:
+        filters = np.maximum(rng.random((points // 2 + 1, grower.choices.integer(1, 9))) - 0.7, 0)
+        constants["filters"] = filters.astype(np.float32)
+    elif grower.choices.one_in(3):
+        found["power"] = 0
+    values = {name: constant_value(grower.name(name), held) for name, held in constants.items()}
     dtype = grower.choices.pick((DType.INT8, DType.INT16))
     quant = PerTensor(0.1, grower.choices.pick(ZERO_POINTS)) if dtype is DType.INT8 else PerTensor(0.001)
-    return grower.put(cls, dtype, quant, x=x, **constants, **found)
+    return grower.put(cls, dtype, quant, x=x, **values, **found)
 
 
 def biquads(grower: Grower, cls: type[Biquads]) -> Value:
@@ -373,7 +375,8 @@ SPECIAL: dict[type[Op], Recipe] = {
     Prelu: sloped,
     Normalize: normalize_axes,
     Magnitude: magnitude,
-    LogMel: log_mel,
+    LogMel: spectra,
+    Stft: spectra,
     Biquads: biquads,
     Concat: joined,
     Slice: slice_of,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logarithms of mel spectra on every core: the same bytes, and the instructions of a frame."""
+"""Spectra and logarithms of mel spectra on every core: the same bytes, and the instructions of a frame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kernels import rig
 from kernels.op_cases import CMSIS_NN, Run, case_of, check_runs, kernel_of, random_operands, reference
 from ops.test_log_mel import op_of, sounds
-from pillion.ops import LogMel
+from pillion.ops import LogMel, Op, Stft
 
 SANITIZED = rig.host(*rig.SANITIZED)
 QEMU = pytest.mark.qemu
@@ -19,7 +19,8 @@ def runs() -> list[Run]:
     """Extreme, random and quiet samples, and silence."""
     rng = np.random.default_rng(0)
     found = []
-    for op in LogMel.examples():
+    ops: list[Op] = [*LogMel.examples(), *Stft.examples()]
+    for op in ops:
         (loud,), (random,) = random_operands(op, rng, True), random_operands(op, rng)
         found += [Run(op, (x,)) for x in (loud, random, random >> 9, 0 * random)]
     return found

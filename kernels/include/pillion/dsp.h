@@ -308,6 +308,9 @@ void pillion_normalize_s16_dsp(const pillion_normalize_s16_dsp_params *p, const 
 /* As pillion_log_mel. */
 typedef pillion_log_mel_params pillion_log_mel_dsp_params;
 void pillion_log_mel_dsp(const pillion_log_mel_dsp_params *p, const int16_t *x, void *y, void *scratch);
+/* As pillion_stft. */
+typedef pillion_stft_params pillion_stft_dsp_params;
+void pillion_stft_dsp(const pillion_stft_dsp_params *p, const int16_t *x, void *y, void *scratch);
 
 /* y[n][column][row] = x[n][row][column] */
 typedef struct {

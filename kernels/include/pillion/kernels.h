@@ -292,19 +292,31 @@ typedef struct {
 void pillion_magnitude_s8(const pillion_magnitude_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y,
                           void *scratch);
 
-/* y = log2(max(mel + offset, floor)) * slope + intercept, where mel are weighted sums of the power spectrum of windowed frames.
- * Mantissas and exponents are in units of a sum; the last 64 bits of a result are factor * log2 + constant. y is int8 or int16.
+/* y = log2(max(mel + offset, floor)) * slope + intercept, where mel are weighted sums of the spectrum of windowed frames: of
+ * magnitudes if power is 1, of their squares if it is 2. Mantissas and exponents are in units of a sum; the last 64 bits of a result are factor * log2 + constant. y is int8 or int16.
  * scratch has 8 * points bytes. */
 typedef struct {
     int32_t batch, samples, frames, count, hop, points, bands, y_bytes;
-    int32_t most_shifted, offset, offset_exponent, floor, floor_exponent, factor, constant_high, constant_low, low, high;
+    int32_t power, most_shifted, offset, offset_exponent, floor, floor_exponent, factor, constant_high, constant_low, low, high;
     const int16_t *window;     /* [count], rounded up to a multiple of 2 */
     const int32_t *twiddles;   /* cosines in lower, sines in upper halves: [stage][points / 4][3], then the split's */
     const uint16_t *weights;   /* of all bands */
     const int16_t *spans;      /* [bands][2]: the first bin, and the number of bins */
     const int32_t *logarithms; /* [33] */
+    const int32_t *roots;      /* [193], if power is 1 */
 } pillion_log_mel_params;
 void pillion_log_mel(const pillion_log_mel_params *p, const int16_t *x, void *y, void *scratch);
+
+/* Spectra of windowed frames: magnitudes if power is 1, their squares if it is 2, or pairs of real and imaginary parts if it is
+ * 0, times multiplier / 2^(32 + right); right may be negative. y is int8 or int16. scratch has 8 * points bytes. */
+typedef struct {
+    int32_t batch, samples, frames, count, hop, points, y_bytes;
+    int32_t power, most_shifted, multiplier, right, out_zp, low, high;
+    const int16_t *window;   /* [count], rounded up to a multiple of 2 */
+    const int32_t *twiddles; /* as in pillion_log_mel */
+    const int32_t *roots;    /* [193], if power is 1 */
+} pillion_stft_params;
+void pillion_stft(const pillion_stft_params *p, const int16_t *x, void *y, void *scratch);
 
 /* Sections of second order, of signals [signals][samples] with their states [signals][8 * sections + 4]: y has both, one
  * behind the other. Definition: ops/biquads.py. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Logarithms of mel spectra: the parts that all kernels share. Definition: ops/log_mel.py and ops/fixed_fft.py. Complex
+ * Spectra, and logarithms of mel spectra: the parts that all kernels share. Definition: ops/frames.py and ops/fixed_fft.py. Complex
  * numbers are pairs of words. Before including this, a kernel defines PILLION_LOW(x, w) and PILLION_HIGH(x, w), the product
  * of x and the lower or upper half of w, / 2^16, PILLION_ADD_HIGH(sum, x, w) and PILLION_SQUARES(re, im), the sum of both
  * squares / 2^32, each rounded. */
@@ -12,6 +12,10 @@
 typedef struct {
     int32_t re, im;
 } pillion_complex;
+
+PILLION_INLINE int32_t pillion_less(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
 
 /* Zeros above the highest 1 of x > 0. */
 PILLION_INLINE int32_t pillion_leading_zeros(uint32_t x) {
@@ -117,12 +121,12 @@ PILLION_APART int32_t pillion_frame_headroom(const int16_t *x, int32_t count) {
 }
 
 /* Products with the window, shifted up, and zeros behind them. */
-PILLION_APART void pillion_window(const pillion_log_mel_params *p, const int16_t *x, int32_t up, int32_t *y) {
+PILLION_APART void pillion_window(const int16_t *w, int32_t count, int32_t points, const int16_t *x, int32_t up, int32_t *y) {
     int32_t i = 0;
-    for (; i < p->count; i++) {
-        y[i] = (int32_t)((uint32_t)(x[i] * p->window[i]) << up);
+    for (; i < count; i++) {
+        y[i] = (int32_t)((uint32_t)(x[i] * w[i]) << up);
     }
-    for (; i < p->points; i++) {
+    for (; i < points; i++) {
         y[i] = 0;
     }
 }
@@ -134,6 +138,74 @@ PILLION_APART void pillion_power(const pillion_complex *x, int32_t half, int32_t
     for (int32_t k = 1; k < half; k++) {
         y[k] = PILLION_SQUARES((int32_t)((uint32_t)x[k].re << more), (int32_t)((uint32_t)x[k].im << more));
     }
+}
+
+/* The square roots of numbers, with 6 fraction bits, in place; that of 0 is that of 1. */
+PILLION_APART void pillion_roots(uint32_t *x, int32_t count, const int32_t *table) {
+    for (uint32_t *const end = x + count; x < end; x++) {
+        const uint32_t least = *x ? *x : 1;
+        const int32_t zeros = pillion_leading_zeros(least) & ~1;
+        const uint32_t mantissa = least << zeros;
+        const int32_t *entry = table + ((mantissa >> 24) - 64);
+        const int32_t part = (int32_t)(mantissa >> 8 & 0xFFFF);
+        *x = (uint32_t)((entry[0] + (((entry[1] - entry[0]) * part) >> 16)) >> (zeros / 2));
+    }
+}
+
+/* How a frame makes results of upper halves of products. */
+typedef struct {
+    int32_t right, half, out_zp, low, high, is_bytes;
+} pillion_level_line;
+
+PILLION_INLINE pillion_level_line pillion_level_line_of(const pillion_stft_params *p, int32_t right) {
+    const pillion_level_line line = {right,  right < 0 ? 0 : (int32_t)(1u << right >> 1), p->out_zp, p->low,
+                                     p->high, p->y_bytes == 1};
+    return line;
+}
+
+PILLION_INLINE void pillion_put_level(pillion_level_line line, int32_t scaled, void *y, int32_t at) {
+    const int32_t moved = line.right < 0 ? pillion_clamp(scaled, -32767, 32767) * (1 << pillion_less(-line.right, 16))
+                                         : (scaled + line.half) >> line.right;
+    const int32_t level = pillion_clamp(moved + line.out_zp, line.low, line.high);
+    if (line.is_bytes) {
+        ((int8_t *)y)[at] = (int8_t)level;
+    } else {
+        ((int16_t *)y)[at] = (int16_t)level;
+    }
+}
+
+/* Results from magnitudes or their squares. */
+PILLION_APART void pillion_levels(const pillion_stft_params *p, const uint32_t *x, int32_t count, int32_t right, void *y) {
+    const pillion_level_line line = pillion_level_line_of(p, right);
+    const uint32_t multiplier = (uint32_t)p->multiplier;
+    for (int32_t i = 0; i < count; i++) {
+        pillion_put_level(line, (int32_t)(((uint64_t)x[i] * multiplier + 0x80000000u) >> 32), y, i);
+    }
+}
+
+/* The upper half of a product of a part that moves left by `more`. */
+PILLION_INLINE int32_t pillion_scaled_part(int32_t x, int32_t multiplier, int32_t more) {
+    return (int32_t)(((int64_t)(int32_t)((uint32_t)x << more) * multiplier + INT64_C(0x80000000)) >> 32);
+}
+
+/* The numbers that are real, first and last: the last one is the imaginary part of the first one. */
+PILLION_INLINE void pillion_put_ends(const pillion_stft_params *p, int32_t last, int32_t half, int32_t more, int32_t right, void *y) {
+    const pillion_level_line line = pillion_level_line_of(p, right);
+    pillion_put_level(line, 0, y, 1);
+    pillion_put_level(line, pillion_scaled_part(last, p->multiplier, more), y, 2 * half);
+    pillion_put_level(line, 0, y, 2 * half + 1);
+}
+
+/* Pairs from the half + 1 numbers of a spectrum, whose upper half has negated imaginary parts. */
+PILLION_APART void pillion_pairs(const pillion_stft_params *p, const pillion_complex *x, int32_t half, int32_t more,
+                                 int32_t right, void *y) {
+    const pillion_level_line line = pillion_level_line_of(p, right);
+    const int32_t multiplier = p->multiplier;
+    for (int32_t k = 0; k < half; k++) {
+        pillion_put_level(line, pillion_scaled_part(x[k].re, multiplier, more), y, 2 * k);
+        pillion_put_level(line, pillion_scaled_part(x[k].im, k < half / 2 ? multiplier : -multiplier, more), y, 2 * k + 1);
+    }
+    pillion_put_ends(p, x[0].im, half, more, right, y);
 }
 
 PILLION_INLINE uint64_t pillion_weighted_sum(const uint32_t *power, const uint16_t *weights, int32_t count) {
@@ -164,10 +236,6 @@ PILLION_INLINE int32_t pillion_log2(uint64_t x, const int32_t *table) {
     const int32_t *entry = table + (mantissa >> 26 & 31);
     const int32_t part = (int32_t)(mantissa >> 10 & 0xFFFF);
     return (whole - zeros) * 65536 + entry[0] + (((entry[1] - entry[0]) * part) >> 16);
-}
-
-PILLION_INLINE int32_t pillion_less(int32_t a, int32_t b) {
-    return a < b ? a : b;
 }
 
 /* How a frame makes results of its sums and their logarithms, and the results themselves: factor * log2 + constant. */

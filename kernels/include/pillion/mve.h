@@ -420,6 +420,9 @@ void pillion_normalize_s16_mve(const pillion_normalize_s16_mve_params *p, const 
  * [points / 4][3][2]. */
 typedef pillion_log_mel_params pillion_log_mel_mve_params;
 void pillion_log_mel_mve(const pillion_log_mel_mve_params *p, const int16_t *x, void *y, void *scratch);
+/* As pillion_stft, with the same twiddles. */
+typedef pillion_stft_params pillion_stft_mve_params;
+void pillion_stft_mve(const pillion_stft_mve_params *p, const int16_t *x, void *y, void *scratch);
 
 /* Sums in 16 bits, as pillion_wide_add; rows as in add_s8. a is the wider operand. Both multipliers and the offset are in halves, the
  * lower ones signed; a sum has at most 48 bits. y may be an operand of the same element type. */

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pillion.modules.anomalies import CentreDistance, ReconstructionError
 from pillion.modules.boxes import AnchorDecoder, CentreDecoder, DflDecoder, NonMaxSuppression
 from pillion.modules.cascades import Cascade
+from pillion.modules.energies import NoiseReduction, Pcen
 from pillion.modules.filters import BiquadCascade
 from pillion.modules.keywords import KeywordDetector, PosteriorSmoother
 from pillion.modules.pictures import (
@@ -37,8 +38,10 @@ __all__ = [
     "DflDecoder",
     "GrayToRgb",
     "KeywordDetector",
+    "NoiseReduction",
     "NonMaxSuppression",
     "Normalize",
+    "Pcen",
     "PosteriorSmoother",
     "ReconstructionError",
     "Resize",

@@ -38,6 +38,7 @@ from pillion.ops.scan import Scan, flatten_ops, has_repeats, op_run_counts, unro
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
 from pillion.ops.squared_difference import SquaredDifference
+from pillion.ops.stft import Stft
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.unary_functions import Function
@@ -50,7 +51,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     *(AvgPool2d, AvgPool2dUp, MaxPool2d),
     *(Mean, ReduceSum, ReduceMax, ReduceMin),
     *(ResizeNearest, ResizeBilinear, ResizeBilinearFloat),
-    *(Softmax, LogSoftmax, L2Normalize, Normalize, LogMel, Biquads),
+    *(Softmax, LogSoftmax, L2Normalize, Normalize, Stft, LogMel, Biquads),
     *(Concat, Slice, Pad, Reshape, Transpose, Flip),
     *(Gather, EmbeddingBag, Compare, IntegerArithmetic),
     *(Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast),
@@ -92,6 +93,15 @@ __all__ += ["L2Normalize", "Linear", "LogMel", "LogSoftmax", "LstmCell", "LstmOu
 __all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "Normalize", "Op", "Pad", "Prelu", "Quantize"]
 __all__ += ["ReduceMax", "ReduceMin", "ReduceSum", "Region", "Relation", "Requantize", "Reshape"]
 __all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "Scan", "Segment", "Slice", "Softmax"]
-__all__ += ["SquaredDifference", "Sub", "SvdfMemory", "SvdfOutput", "TopPlaces", "TopValues", "Transpose"]
+__all__ += [
+    "SquaredDifference",
+    "Stft",
+    "Sub",
+    "SvdfMemory",
+    "SvdfOutput",
+    "TopPlaces",
+    "TopValues",
+    "Transpose",
+]
 __all__ += ["TransposeConv2d", "Where", "flatten_ops", "split_into_tiles"]
 __all__ += ["has_repeats", "listed_ops", "op_run_counts", "parse", "unroll_for_format", "unroll_loops"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real FFT and a logarithm in fixed point. Each stage of the FFT divides by its radix, so that 32 bits suffice."""
+"""A real FFT, a logarithm and a square root in fixed point. Each stage of the FFT divides by its radix, so that 32 bits suffice."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ ENTRIES = 32
 """Intervals of the table of logarithms."""
 FRACTION = 16
 """Fraction bits of a logarithm."""
+ROOT_BITS = 6
+"""Fraction bits of a square root."""
 
 
 def headroom(rows: Int64Array, bits: int) -> Int64Array:
@@ -54,7 +56,7 @@ def stages(points: int) -> Iterator[int]:
 
 def real_fft(samples: Int64Array, points: int) -> tuple[Int64Array, Int64Array]:
     """Returns real and imaginary parts [rows, points/2 + 1] of 2/points times the spectrum of rows of samples, behind
-    which zeros are put. Samples are below 2^28."""
+    which zeros are put; imaginary parts from points/4 on are negated. Samples are below 2^28."""
     half = points // 2
     padded = np.zeros((len(samples), points), np.int64)
     padded[:, : samples.shape[1]] = samples
@@ -130,3 +132,20 @@ def log2(x: NDArray[np.uint64]) -> Int64Array:
     table = logarithms().astype(np.int64)
     at, part = (mantissa >> 26) & (ENTRIES - 1), (mantissa >> 10) & 0xFFFF
     return np.asarray((whole << FRACTION) + table[at] + (((table[at + 1] - table[at]) * part) >> 16))
+
+
+@cache
+def roots() -> NDArray[np.int32]:
+    """Returns the table of sqrt(i * 2^24) for i = 64 to 256, with the fraction bits of a root."""
+    exact = np.sqrt(np.arange(64, 257) * 2.0**24) * 2**ROOT_BITS
+    return numerics.round_half_away(exact).astype(np.int32)
+
+
+def square_roots(x: Int64Array) -> Int64Array:
+    """Returns the square roots of integers of 32 bits with 6 fraction bits; that of 0 is that of 1."""
+    x = np.maximum(x, 1)
+    pairs = (31 - np.floor(np.log2(x)).astype(np.int64)) // 2
+    mantissa = x << (2 * pairs)
+    table = roots().astype(np.int64)
+    at, part = (mantissa >> 24) - 64, (mantissa >> 8) & 0xFFFF
+    return np.asarray((table[at] + (((table[at + 1] - table[at]) * part) >> 16)) >> pairs)

@@ -14,25 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.access import ROWS, WHOLE, Access, AxisMap
 from pillion.ir.numerics import Arithmetic, Int64Array
-from pillion.ir.op import Op, op, operand, require_dtype, require_rank, result
+from pillion.ir.op import Op, op, operand, require_rank
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops.example_values import make_op
-from pillion.ops.fixed_fft import FRACTION, headroom, log2, real_fft
+from pillion.ops.fixed_fft import FRACTION, log2
+from pillion.ops.frames import MOST_SHIFTED, Frames
 
 Reals = NDArray[np.float64]
 
-LEAST_POINTS, MOST_POINTS = 64, 2048
-WINDOW_STEPS = 2**13 - 1
-"""Steps of the window's largest value: the product with a sample leaves the FFT the headroom that it needs."""
 FILTER_BITS = 16
 NOTHING = -256
 """The exponent of 0: it stays below 0 in every frame."""
 LARGEST_SHIFT = 31
 """The largest shift of the mantissas of `offset` and `floor`: with sums below 2^57 they stay below 2^64."""
-MOST_SHIFTED = 46
-"""The largest headroom of samples and spectrum together."""
 LARGEST_CONSTANT = 2.0**30
 """Steps of the result for a logarithm of 0, at most."""
 LARGEST_SLOPE = 2.0**15
@@ -40,23 +35,19 @@ LARGEST_SLOPE = 2.0**15
 
 
 @op("log_mel")
-class LogMel(Op):
+class LogMel(Frames):
     """Computes `slope` * log2(max(mel + `offset`, `floor`)) + `intercept` of frames of 16-bit samples, where mel is
-    the power spectrum times `filters`.
+    the spectrum's magnitude to the `power` 1 or 2, times `filters`.
 
     A frame is as long as `window`; the next one begins `hop` samples later. Zeros behind it fill the 64 to 2,048
     points of the FFT, twice the filters' rows less 2. Samples are shifted up as far as the frame allows, the FFT has
     32 bits and divides in each stage, the spectrum is shifted up again, powers have 32 bits, sums 64."""
 
     real_constants: ClassVar[tuple[str, ...]] = ("window", "filters")
-    takes_int16 = True
     is_identity = False
 
-    x: Value = operand()
-    window: Value = operand()
     filters: Value = operand()
-    y: Value = result()
-    hop: int
+    power: int = 2
     slope: float
     intercept: float = 0.0
     offset: float = 0.0
@@ -64,19 +55,7 @@ class LogMel(Op):
 
     @property
     def points(self) -> int:
-        """The points of the FFT."""
         return 2 * (self.filters.shape[0] - 1)
-
-    @property
-    def frames(self) -> int:
-        """The frames of each signal."""
-        return (self.x.shape[1] - self.window.shape[0]) // self.hop + 1
-
-    @property
-    def window_levels(self) -> Int64Array:
-        """The window in whole steps."""
-        reals = self.window.constant.astype(np.float64)
-        return numerics.round_half_away(reals * (WINDOW_STEPS / np.abs(reals).max())).astype(np.int64)
 
     @property
     def filter_exponent(self) -> int:
@@ -92,8 +71,7 @@ class LogMel(Op):
     @property
     def unit(self) -> float:
         """The logarithm to base 2 of the value of one unit of a sum, in a frame that nothing shifts."""
-        step = self.x.scale * float(np.abs(self.window.constant).max()) / WINDOW_STEPS
-        return 2 * math.log2(step * self.points / 2) + 32 - self.filter_exponent
+        return math.log2(self.unit_of_magnitudes) - self.filter_exponent
 
     def in_units(self, real: float) -> tuple[int, int]:
         """Returns a positive number in units of a sum: a mantissa of 31 bits and its exponent of two."""
@@ -107,7 +85,9 @@ class LogMel(Op):
     def most_shifted(self) -> int:
         """The largest shift of samples and spectrum together: further bits would be far below the offset or floor."""
         exponents = [self.in_units(real)[1] for real in (self.offset, self.floor) if real]
-        shift = min([(LARGEST_SHIFT - exponent) // 2 for exponent in exponents], default=MOST_SHIFTED)
+        shift = min(
+            [(LARGEST_SHIFT - exponent) // self.power for exponent in exponents], default=MOST_SHIFTED
+        )
         if shift < 0:
             raise ValueError(
                 f"offset {self.offset:g} and floor {self.floor:g}: samples in steps of {self.x.scale:.3g}"
@@ -125,76 +105,28 @@ class LogMel(Op):
             )
         return round(steps * 2.0 ** (32 - FRACTION)), math.floor((constant + 0.5) * 2.0**32)
 
-    def access(self, operand: Value) -> Access:
-        if operand is not self.x:
-            return WHOLE
-        last = self.window.shape[0] - 1
-        return (
-            AxisMap(0),
-            AxisMap(ROWS, 0, last, self.hop, outside=None),
-            "each band is made from all samples of a frame",
-        )
-
     def infer(self) -> TensorType:
         return TensorType((self.x.shape[0], self.frames, self.filters.shape[1]), self.y.dtype)
 
     def check(self) -> None:
-        require_rank(self, self.x, 3)
-        for constant in (self.window, self.filters):
-            require_dtype(self, constant, DType.FLOAT32)
-            if not constant.is_constant or not np.isfinite(constant.constant).all():
-                raise self.refuse("window and filters are finite constants", repr(constant))
-        if self.x.shape[2] != 1:
-            raise self.refuse("there is one channel of samples", f"shape {list(self.x.shape)}")
-        require_rank(self, self.window, 1)
         require_rank(self, self.filters, 2)
-        points, count = self.points, self.window.shape[0]
-        if not LEAST_POINTS <= points <= MOST_POINTS or points & (points - 1):
-            rule = f"an FFT has {LEAST_POINTS} to {MOST_POINTS} points, a power of two"
-            raise self.refuse(rule, f"{points} points", "choose such an n_fft")
-        if not 1 <= count <= points or self.hop < 1 or self.frames < 1:
-            raise self.refuse(
-                "a window fits in the FFT and in the signal",
-                f"{count} of {points} points, {self.x.shape[1]} samples, hop {self.hop}",
-            )
-        if not self.window.constant.any() or not self.filters.constant.any():
-            raise self.refuse("window and filters are not all 0", repr(self.window))
+        self.check_frames(self.filters)
         if float(self.filters.constant.min()) < 0 or min(self.offset, self.floor) < 0:
             raise self.refuse("no filter, offset or floor is negative", repr(self.filters))
+        if self.power not in (1, 2):
+            raise self.refuse(
+                "filters add magnitudes or their squares", f"power {self.power}", "choose 1 or 2"
+            )
         if self.x.dtype is not DType.FLOAT32:
-            self._check_integers()
-
-    def _check_integers(self) -> None:
-        require_dtype(self, self.x, DType.INT16)
-        if self.x.zero_point:
-            raise self.refuse("samples have zero point 0", repr(self.x))
-        if self.y.dtype not in (DType.INT8, DType.INT16):
-            raise self.refuse("results are int8 or int16", self.y.dtype.value)
-        try:
-            self.check_scales(Arithmetic.CMSIS_NN)
-        except ValueError as error:
-            rule = "results are near the range of their type, and offset and floor near the powers of a frame"
-            raise self.refuse(rule, error) from None
+            self.check_integers("offset and floor are near the powers of a frame")
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         _ = self.most_shifted, self.output_line
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        samples = operands[0][:, :, 0].astype(np.int64)
-        views = np.lib.stride_tricks.sliding_window_view(samples, self.window.shape[0], axis=1)
-        frames = views[:, :: self.hop].reshape(-1, self.window.shape[0])
-        most = self.most_shifted
-        shifts = np.minimum(headroom(frames, 16), min(most, 15))
-        parts = np.concatenate(
-            real_fft((frames << shifts[:, None]) * self.window_levels, self.points), axis=1
-        )
-        more = np.minimum(headroom(parts, 32), most - shifts)
-        squares = ((parts << more[:, None]) ** 2 + (1 << 31)) >> 32
-        power = squares[:, : self.points // 2 + 1] + squares[:, self.points // 2 + 1 :]
-        sums = power.astype(np.uint64) @ self.filter_levels.astype(np.uint64)
-        logarithms = log2(self._with_limits(sums, shifts + more)) - (
-            (shifts + more)[:, None] << (FRACTION + 1)
-        )
+        magnitudes, shifts = self.magnitudes(operands[0], self.most_shifted, self.power)
+        sums = magnitudes.astype(np.uint64) @ self.filter_levels.astype(np.uint64)
+        logarithms = log2(self._with_limits(sums, shifts)) - (self.power * shifts[:, None] << FRACTION)
         factor, constant = self.output_line
         y = np.clip((logarithms * factor + constant) >> 32, *self.y.dtype.bounds)
         return y.astype(self.y.dtype.numpy).reshape(self.y.shape)
@@ -204,7 +136,7 @@ class LogMel(Op):
 
         def shifted(real: float) -> NDArray[np.uint64]:
             mantissa, exponent = self.in_units(real)
-            by = 2 * shifts[:, None] + exponent
+            by = self.power * shifts[:, None] + exponent
             left, right = np.maximum(by, 0).astype(np.uint64), np.clip(-by, 0, 63).astype(np.uint64)
             return np.where(by > 0, np.uint64(mantissa) << left, np.uint64(mantissa) >> right)
 
@@ -219,6 +151,7 @@ class LogMel(Op):
             (64, 33, 50, 13, 3, 1, DType.INT16),
             (256, 1, 1, 129, 1, 1, DType.INT8),
             (64, 16, 7, 3, 1, 4, DType.INT8),
+            (128, 100, 30, 6, 1, 2, DType.INT16),
         )
         for number, (points, count, hop, bands, batch, frames, dtype) in enumerate(cases):
             window = 0.5 - 0.5 * np.cos(2 * np.pi * (np.arange(count) + 0.5) / count)
@@ -235,6 +168,7 @@ class LogMel(Op):
                 window=constant_value("window", window.astype(np.float32)),
                 filters=constant_value("filters", filters.astype(np.float32)),
                 hop=hop,
+                power=1 if number == 6 else 2,
                 **(
                     {"slope": math.log(2), "offset": 1e-6},
                     {"slope": 10 * math.log10(2), "floor": 1e-10, "intercept": -20.0},

@@ -47,6 +47,7 @@ from pillion.ops import (
     Prelu,
     Slice,
     Softmax,
+    Stft,
     SvdfMemory,
     TopPlaces,
     TopValues,
@@ -297,7 +298,7 @@ def _detected(op: Detections) -> Features:
     }
 
 
-def _log_mel(op: LogMel) -> Features:
+def _spectra(op: LogMel | Stft) -> Features:
     rows = op.x.shape[0] * op.frames
     points = rows * op.points
     return {
@@ -305,7 +306,9 @@ def _log_mel(op: LogMel) -> Features:
         "samples": rows * op.window.shape[0],
         "points": points,
         "butterflies": points * (op.points.bit_length() - 1),
-        "weights": rows * int(np.count_nonzero(op.filter_levels)),
+        "weights": rows * int(np.count_nonzero(op.filter_levels)) if isinstance(op, LogMel) else 0,
+        "magnitudes": points if op.power == 1 else 0,
+        "pairs": points if not op.power else 0,
     }
 
 
@@ -333,6 +336,6 @@ SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     (Resize, _resized),
     ((TopValues, TopPlaces), _top),
     (Detections, _detected),
-    (LogMel, _log_mel),
+    ((LogMel, Stft), _spectra),
     (Biquads, _filtered),
 )

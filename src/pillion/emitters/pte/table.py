@@ -77,6 +77,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ops.Magnitude: None,
     # Of 16-bit operands: refused by `passes.legalize_for_runtime`.
     ops.LogMel: None,
+    ops.Stft: None,
     ops.Biquads: None,
     # Selections and lookups by index: no kernel of the runtime.
     **dict.fromkeys(

@@ -228,6 +228,7 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.Magnitude: None,
     # Of 16-bit operands: refused by `passes.legalize_for_runtime`.
     ops.LogMel: None,
+    ops.Stft: None,
     ops.Biquads: None,
     ops.Concat: lambda op: [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))],
     ops.Slice: _slice_nodes,

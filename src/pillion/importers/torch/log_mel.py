@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logarithms of mel spectra as a single call."""
+"""Spectra of frames, and logarithms of mel spectra, as single calls."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ def log_mel(
     window: Tensor,
     filters: Tensor,
     hop: int,
+    power: int,
     slope: float,
     intercept: float,
     offset: float,
     floor: float,
 ) -> Tensor:
     """Returns `slope` * log2(max(mel + `offset`, `floor`)) + `intercept` of frames [..., frames, bands] of signals."""
-    frames = x.unfold(-1, len(window), hop) * window
-    power = torch.fft.rfft(frames, 2 * (len(filters) - 1)).abs().square()
-    return torch.log2(torch.clamp(power @ filters + offset, min=floor)) * slope + intercept
+    mel = spectra(x, window, hop, 2 * (len(filters) - 1), power) @ filters
+    return torch.log2(torch.clamp(mel + offset, min=floor)) * slope + intercept
+
+
+def spectra(x: Tensor, window: Tensor, hop: int, points: int, power: int) -> Tensor:
+    """Returns spectra [..., frames, bins] of frames of signals: magnitudes to the power of 1 or 2, or for 0 pairs of real
+    and imaginary parts [..., frames, bins, 2]."""
+    spectrum = torch.fft.rfft(x.unfold(-1, len(window), hop) * window, points)
+    return spectrum.abs() ** power if power else torch.view_as_real(spectrum)

@@ -35,7 +35,7 @@ from pillion.importers.torch.fx_nodes import (
     source_line,
     torch_operators,
 )
-from pillion.importers.torch.log_mel import log_mel
+from pillion.importers.torch.log_mel import log_mel, spectra
 from pillion.importers.torch.loop_nodes import CARRIED, LAST, loop_of
 from pillion.importers.torch.quantize.concat_ranges import is_read_by_others
 from pillion.importers.torch.quantize.shared_scales import NormParams, Sharing, Site
@@ -286,7 +286,7 @@ def _share_with_producers(node: Node, operands: list[Node], sharing: Sharing, *,
         edge, source = (operand, node), _before_dropouts(operand)
         fixed = sharing.group(source).fixed if source in sharing else None
         sharing.add(edge)
-        takes_samples = node.target is log_mel
+        takes_samples = node.target in (log_mel, spectra)
         joins = source in sharing and not (symmetric and fixed)
         if joins and (takes_samples or not sharing.group(source).samples):
             sharing.join(source, edge)

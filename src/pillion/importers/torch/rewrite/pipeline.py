@@ -30,6 +30,7 @@ from pillion.importers.torch.rewrite.functionalize import functionalize, remove_
 from pillion.importers.torch.rewrite.fuse_byte_functions import fuse_byte_functions
 from pillion.importers.torch.rewrite.fuse_log_mels import fuse_log_mels
 from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_expressions
+from pillion.importers.torch.rewrite.fuse_spectra import fuse_spectra
 from pillion.importers.torch.rewrite.inline_subgraphs import inline_subgraphs
 from pillion.importers.torch.rewrite.layer_biases import canonicalize_layer_constants
 from pillion.importers.torch.rewrite.lower_complex import has_complex_numbers, lower_complex_numbers
@@ -70,6 +71,7 @@ def rewrite_for_quantization(
     if calls(module.graph, [aten.copy.default]):  # through views that were decomposed
         decompose(module)
     fuse_log_mels(module, constraints, training=training)
+    fuse_spectra(module, constraints, training=training)
     if has_complex_numbers(module):
         fold_constants(module, training=training)
         replace_synonyms(module)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row of logarithms of mel spectra."""
+"""Rows of spectra and of logarithms of mel spectra."""
 
 from __future__ import annotations
 
@@ -7,29 +7,45 @@ import math
 from typing import Any
 
 from pillion.importers.torch.layout import Builder, LayoutValue, from_logical_order
-from pillion.importers.torch.log_mel import log_mel
+from pillion.importers.torch.log_mel import log_mel, spectra
 from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import lowers
-from pillion.ops import LogMel
+from pillion.ir.types import Value
+from pillion.ops import LogMel, Stft
+
+
+def _signals(b: Builder, x: LayoutValue) -> Value:
+    """Returns signals as rows of one channel."""
+    *lead, samples = x.shape
+    return b.reshape(b.plain(x), (math.prod(lead), samples, 1))
 
 
 @lowers(log_mel, quantized=rule_of_op(LogMel))
 def log_mel_of(
-    b: Builder, x: LayoutValue, window: LayoutValue, filters: LayoutValue, hop: int, *numbers: Any
+    b: Builder, x: LayoutValue, window: LayoutValue, filters: LayoutValue, *numbers: Any
 ) -> LayoutValue:
     """Lowers to an op that reads signals as rows of one channel."""
-    slope, intercept, offset, floor = map(float, numbers)
-    *lead, samples = x.shape
-    signals = b.reshape(b.plain(x), (math.prod(lead), samples, 1))
+    hop, power, *line = numbers
+    slope, intercept, offset, floor = map(float, line)
     y = b.emit(
         LogMel,
-        x=signals,
+        x=_signals(b, x),
         window=window.value,
         filters=filters.value,
         hop=hop,
+        power=power,
         slope=slope,
         intercept=intercept,
         offset=offset,
         floor=floor,
     )
-    return from_logical_order(b.reshape(y, (*lead, *y.shape[1:])))
+    return from_logical_order(b.reshape(y, (*x.shape[:-1], *y.shape[1:])))
+
+
+@lowers(spectra, quantized=rule_of_op(Stft))
+def stft_of(
+    b: Builder, x: LayoutValue, window: LayoutValue, hop: int, points: int, power: int
+) -> LayoutValue:
+    """Lowers to an op that reads signals as rows of one channel."""
+    y = b.emit(Stft, x=_signals(b, x), window=window.value, hop=hop, points=points, power=power)
+    return from_logical_order(b.reshape(y, (*x.shape[:-1], *y.shape[1:])))

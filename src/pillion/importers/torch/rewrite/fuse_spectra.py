@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces spectra of 16-bit samples by one call: of magnitudes or their squares, whatever operators compute these, else of
+real and imaginary parts."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.fx import GraphModule, Node
+
+from pillion.importers.torch.fx_nodes import (
+    aten,
+    call,
+    calls,
+    constant,
+    insert_permutation,
+    is_tensor,
+    replace,
+    shape_of,
+)
+from pillion.importers.torch.log_mel import spectra
+from pillion.importers.torch.rewrite.complex_pairs import is_complex
+from pillion.importers.torch.rewrite.fuse_log_mels import acts_like, between, evaluation
+from pillion.importers.torch.rewrite.sample_frames import ROOTS, Frames, frames_of, has_16_bits
+from pillion.ir.constraints import QuantizationConstraints
+
+
+def fuse_spectra(module: GraphModule, constraints: QuantizationConstraints | None, *, training: bool) -> None:
+    """Replaces spectra of signals that nothing else reads, if signals may enter in 16 bits."""
+    if training or constraints is None or not constraints.int16_inputs:
+        return
+    for root in calls(module.graph, ROOTS):
+        frames = frames_of(root)
+        if frames is not None and has_16_bits(frames.x):
+            _fuse(frames, *(_magnitudes(frames) or (root, 0, frames.frames_last, 1.0)))
+    module.graph.eliminate_dead_code()
+
+
+def _fuse(frames: Frames, end: Node, power: int, frames_last: bool, factor: float) -> None:
+    window = (frames.window * factor ** (1 / max(power, 1))).to(torch.float32)
+    y = call(
+        end, spectra, frames.x, constant(end, window, f"{end.name}_window"), frames.hop, frames.points, power
+    )
+    if frames_last:
+        rank = len(shape_of(y)) - (not power)
+        order = [*range(rank - 2), rank - 1, rank - 2, *[rank] * (not power)]
+        y = insert_permutation(end, y, order)
+    shape = list(shape_of(end))
+    if power:
+        replace(end, call(end, aten.reshape.default, y, shape))
+    else:
+        pairs = call(end, aten.reshape.default, y, [*shape, 2])
+        replace(end, call(end, aten.view_as_complex.default, pairs))
+
+
+def _magnitudes(frames: Frames) -> tuple[Node, int, bool, float] | None:
+    """Returns the last call that computes magnitudes or their squares of all that is read of a spectrum: their power,
+    whether frames are the last axis, and a factor; None if there is none."""
+    signals, count, bins = frames.shape
+    noise = torch.randn(frames.shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+    spectrum, found = frames.spectrum(noise), None
+    for node in calls(frames.root.graph):
+        is_one = is_tensor(node) and not is_complex(node)
+        if not is_one or math.prod(shape_of(node)) != signals * count * bins:
+            continue
+        inner = between(frames.root, node)
+        match = None if inner is None else _match(node, noise, evaluation(frames.root, inner, node)(spectrum))
+        if match is None and found is not None:
+            break
+        found = match or found
+    return found
+
+
+def _match(node: Node, noise: torch.Tensor, result: torch.Tensor) -> tuple[Node, int, bool, float] | None:
+    """Returns power, place of the frames and factor with which a result is that of magnitudes of noise."""
+    for frames_last in (True, False):
+        for power in (1, 2):
+            exact = noise.abs() ** power
+            wanted = (exact.transpose(1, 2) if frames_last else exact).reshape(-1)
+            factor = float(result.reshape(-1) @ wanted / wanted.square().sum())
+            if factor > 0 and acts_like(result.reshape(-1), wanted * factor):
+                return node, power, frames_last, factor
+    return None

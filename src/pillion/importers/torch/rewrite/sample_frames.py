@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the frames of samples that a Fourier transform reads, whatever operators cut and weigh them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from pillion.importers.torch.fx_nodes import (
+    aten,
+    evaluate_constant,
+    is_constant,
+    is_tensor,
+    named_argument,
+    shape_of,
+)
+from pillion.importers.torch.rewrite.spectra import WINDOWED, frame_params
+from pillion.modules.filters import BIQUADS
+from pillion.ops.frames import LEAST_POINTS, MOST_POINTS
+
+ROOTS = (*WINDOWED, aten._fft_r2c.default)
+MOVES = {
+    *(aten.view, aten.reshape, aten._unsafe_view, aten.unsqueeze, aten.squeeze),
+    *(aten.slice, aten.flip, aten.cat, aten.pad, aten.constant_pad_nd, aten.reflection_pad1d),
+}
+"""Operators that may stand between an input of the model and its frames."""
+
+
+@dataclass(frozen=True)
+class Frames:
+    """The frames that a transform reads: their signal, window and hop, the points of the FFT, and whether frames are the
+    last axis of the spectrum."""
+
+    root: Node
+    x: Node
+    window: Tensor
+    hop: int
+    points: int
+    frames_last: bool
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The sizes of all spectra: signals, frames and bins."""
+        *lead, samples = shape_of(self.x)
+        return math.prod(lead), (samples - len(self.window)) // self.hop + 1, self.points // 2 + 1
+
+    def spectrum(self, rows: Tensor) -> Tensor:
+        """Returns what the transform would return of the spectra [signals, frames, bins]."""
+        return (rows.transpose(1, 2) if self.frames_last else rows).reshape(shape_of(self.root))
+
+
+def upstream(node: Node) -> Iterator[Node]:
+    """Yields a node and the calls that it depends on, up to the transforms."""
+    waiting, seen = [node], {node}
+    while waiting:
+        current = waiting.pop()
+        yield current
+        fresh = [n for n in current.all_input_nodes if n not in seen]
+        seen.update(fresh)
+        waiting += fresh if current.target not in ROOTS else []
+
+
+def frames_of(root: Node) -> Frames | None:
+    """Returns the frames of a transform, whose window loses the zeros at its end; None if they are computed otherwise."""
+    frames = _frames_of_stft(root) if root.target in WINDOWED else _frames_of_rfft(root)
+    if (
+        frames is None
+        or not LEAST_POINTS <= frames.points <= MOST_POINTS
+        or frames.points & (frames.points - 1)
+    ):
+        return None
+    size, used = len(frames.window), int(frames.window.nonzero().max()) + 1 if frames.window.any() else 0
+    samples = shape_of(frames.x)[-1]
+    if not used or (samples - size) // frames.hop != (samples - used) // frames.hop:
+        return frames if used else None
+    return Frames(root, frames.x, frames.window[:used], frames.hop, frames.points, frames.frames_last)
+
+
+def _frames_of_stft(root: Node) -> Frames | None:
+    size, hop, window = frame_params(root)
+    x: Any = root.args[0]
+    if window is None or named_argument(root, "onesided") is False or not is_tensor(x):
+        return None
+    if root.target is aten.stft.center and named_argument(root, "center"):
+        return None  # torch.export pads before a transform without `center`
+    window = window / size**0.5 if named_argument(root, "normalized") else window
+    return Frames(root, x, window, hop, size, True)
+
+
+def _frames_of_rfft(root: Node) -> Frames | None:
+    arguments: Any = root.args
+    x, axes, mode, onesided = arguments
+    points = shape_of(x)[-1]
+    if [axis % len(shape_of(x)) for axis in axes] != [len(shape_of(x)) - 1] or mode or not onesided:
+        return None
+    if x.target is aten.constant_pad_nd.default and not any(x.args[1][2:]) and x.args[1][0] == 0:
+        x = x.args[0]
+    size = shape_of(x)[-1]
+    window = torch.ones(size, dtype=torch.float64)
+    if x.target is aten.mul.Tensor and is_constant(x.args[1]):
+        weights = evaluate_constant(x.args[1]).double()
+        if weights.numel() not in (1, size):
+            return None
+        x, window = x.args[0], window * weights.reshape(-1)
+    hop = size
+    if x.target is aten.unfold.default:
+        x, axis, _, hop = x.args
+        if axis % len(shape_of(x)) != len(shape_of(x)) - 1:
+            return None
+    return Frames(root, x, window, hop, points, False)
+
+
+def has_16_bits(x: Node) -> bool:
+    """Whether a signal is an input of the model, perhaps padded, that nothing else reads, or comes from filters with
+    results of 16 bits."""
+    made, filtered = set(upstream(x)), set()
+    for node in made:
+        if node.target is BIQUADS:
+            filtered |= set(upstream(node))
+    rest = made - filtered
+    if any(n.op != "placeholder" and getattr(n.target, "overloadpacket", None) not in MOVES for n in rest):
+        return False
+    return bool(filtered) or (len(x.users) == 1 and all(made.issuperset(n.users) for n in made - {x}))
