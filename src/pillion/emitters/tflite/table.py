@@ -229,6 +229,8 @@ ROWS: dict[type[Op], Writing | None] = {
     # Of 16-bit operands: refused by `passes.legalize_for_runtime`.
     ops.LogMel: None,
     ops.Biquads: None,
+    # Files have it in float alone, with as many results as there are.
+    ops.NonMaxSuppression: None,
     ops.Concat: lambda op: [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))],
     ops.Slice: _slice_nodes,
     ops.Pad: _pad_nodes,
