@@ -173,6 +173,27 @@ def test_the_page_has_the_instructions_of_both_paths(target: str, board: str) ->
         assert f"{ran.profile.instructions:,}" in PAGE.read_text("utf-8")
 
 
+@needs_cross
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "board"), BOARDS)
+def test_rows_come_in_before_the_first_network_decides(target: str, board: str) -> None:
+    torch.manual_seed(4)
+    module = nn.Sequential(nn.MaxPool2d(2), cascade())
+    program = compiled(module, target=target, rows_in=True, extra="20%")
+    assert program.stripes[0].fed
+    assert program.memory.arena_bytes < 37 * 31
+    counts: set[int] = set()
+    for x in (x.permute(0, 2, 3, 1).numpy() for x in pictures()):
+        exact, ours = program.run(x), program.measure(x, on=board)
+        for a, b, c in zip(exact, ours.outputs, program.run(x, on="host"), strict=True):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, c)
+        assert ours.profile is not None
+        counts.add(ours.profile.instructions)
+    assert len(counts) == 2
+    assert max(counts) - min(counts) > 10_000
+
+
 @pytest.mark.slow
 def test_an_npu_is_called_in_the_chosen_branch_alone() -> None:
     text = c_code(compiled(TwoBranches(), target="cortex-m55+ethos-u55-128"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How what detectors end in gets its operands: boxes and scores are inputs of real numbers."""
+"""How what detectors end in gets its operands: boxes and scores are inputs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from fuzz.grow import Grower
 from pillion.ir.op import Op
-from pillion.ir.types import DType, TensorType, Value, constant_value
-from pillion.ops import Detections
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
+from pillion.ops import Detections, NonMaxSuppression
 
 
 def detected(grower: Grower, cls: type[Detections]) -> Value:
@@ -32,4 +32,21 @@ def detected(grower: Grower, cls: type[Detections]) -> Value:
     return grower.put(cls, DType.FLOAT32, None, **operands, classes=classes, **numbers)
 
 
-RECIPES: dict[type[Op], Any] = {Detections: detected}
+def suppressed(grower: Grower, cls: type[NonMaxSuppression]) -> Value:
+    """Of inputs of their own, in 8 or 16 bits."""
+    lead = grower.choices.pick(((1,), (3,), ()))
+    shape = (*lead, grower.choices.integer(1, 60))
+    dtype = grower.choices.pick((DType.INT8, DType.INT16))
+    boxes, scores = (
+        grower.source(Value(grower.name(name), TensorType(of, dtype, PerTensor(scale))))
+        for name, of, scale in (("boxes", (*shape, 4), 0.5), ("scores", shape, 1 / 128))
+    )
+    fields: dict[str, Any] = {
+        "most": grower.choices.pick((4, 1, 10)),
+        "iou_threshold": grower.choices.pick((0.5, 0.1, 0.9)),
+        "score_threshold": grower.choices.pick((0.1, -2.0)),
+    }
+    return grower.put(cls, DType.INT32, None, boxes=boxes, scores=scores, **fields)
+
+
+RECIPES: dict[type[Op], Any] = {Detections: detected, NonMaxSuppression: suppressed}

@@ -212,6 +212,66 @@ def test_suppression_is_greedy() -> None:
             assert torch.equal(found[image, :count], given[image, expected])
 
 
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_program_suppresses_what_its_module_does(batch: int) -> None:
+    """Of whole levels, with equal scores, equal boxes, empty ones and ties at the threshold."""
+    rng = np.random.default_rng(batch)
+
+    def sample(number: int = 41) -> tuple[Tensor, Tensor]:
+        corners = rng.integers(0, 12, (batch, number, 4))
+        corners[..., 2:] += rng.integers(-2, 12, (batch, number, 2)) * (rng.random((batch, number, 1)) < 0.9)
+        corners[0, :2] = (0, 0, 0, 0), (255, 255, 255, 255)
+        scores = rng.integers(0, 12, (batch, number)) / 255 * 20
+        scores[0, :2] = 0, 1
+        return torch.tensor(corners.clip(0, 255)).float(), torch.tensor(scores).float()
+
+    samples = [sample() for _ in range(8)]
+    module = NonMaxSuppression(9, 0.5, 0.3).eval()
+    program = pillion.compile(module, samples[0], target="cortex-m33", calibrate=samples)
+    kinds = [op.kind for op in program.graph.ops]
+    assert kinds.count("non_max_suppression") == 1
+    assert len(kinds) < 20
+    for number, one in enumerate(samples):
+        given = [x.numpy() for x in one]
+        outputs = program.run(*given)
+        for expected, ours in zip(module(*one), outputs, strict=True):
+            np.testing.assert_allclose(ours, expected.numpy(), atol=1e-5)
+        for executor in ("host", "mps2-an505") if number == 0 else ("host",):
+            for a, b in zip(outputs, program.run(*given, on=executor), strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+class OfAnchors(nn.Module):
+    """Scores of boxes that never change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("boxes", boxes(13))
+        self.suppress = NonMaxSuppression(4, 0.3)
+
+    def forward(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        found: tuple[Tensor, Tensor, Tensor] = self.suppress(self.boxes, scores)
+        return found
+
+
+@needs_cc
+@pytest.mark.slow
+def test_boxes_may_be_constants(tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    module, samples = OfAnchors().eval(), [(torch.randperm(13)[None] / 12,) for _ in range(8)]
+    program = pillion.compile(module, samples[0], target="cortex-m0plus", calibrate=samples)
+    for (scores,) in samples:
+        outputs = program.run(scores.numpy())
+        assert outputs[2].tolist() == module(scores)[2].tolist()
+        for a, b in zip(outputs, program.run(scores.numpy(), on="host"), strict=True):
+            np.testing.assert_array_equal(a, b)
+    for name in ("net.tflite", "net.pte"):
+        with pytest.raises(PillionError, match=r"non_max_suppression.*has no exact"):
+            program.save(tmp_path / name)
+
+
 def test_decoders_invert_what_they_decode() -> None:
     torch.manual_seed(2)
     anchors, wanted = torch.cat([torch.rand(9, 2), 0.1 + torch.rand(9, 2)], 1), boxes(9)[0]

@@ -67,6 +67,14 @@ void pillion_top_values_s8(const pillion_top_values_s8_params *p, const int8_t *
 typedef pillion_top_values_s8_params pillion_top_places_s8_params;
 void pillion_top_places_s8(const pillion_top_places_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
 
+/* The places of the boxes with the best scores above a threshold, none of which overlaps a better one too much: has more in
+ * common with it than `share`, in 2^-31, of both areas; -1 where there is none. Scratch: a byte for each box of an image. */
+typedef struct {
+    int32_t images, boxes, most, threshold, share;
+} pillion_non_max_suppression_s8_params;
+void pillion_non_max_suppression_s8(const pillion_non_max_suppression_s8_params *p, const int8_t *boxes, const int8_t *scores,
+                                    int32_t *y, void *scratch);
+
 /* Boxes around anchors with the best scores, none of which overlaps a better one too much: corners of each, classes, scores,
  * and how many there are. Scratch: 25 bytes for each box, 12 for each that may be found. */
 typedef struct {

@@ -155,9 +155,12 @@ typedef pillion_arg_max_s8_params pillion_arg_max_s16_params;
 typedef pillion_arg_max_s8_params pillion_arg_min_s16_params;
 typedef pillion_top_values_s8_params pillion_top_values_s16_params;
 typedef pillion_top_values_s8_params pillion_top_places_s16_params;
+typedef pillion_non_max_suppression_s8_params pillion_non_max_suppression_s16_params;
 void pillion_arg_max_s16(const pillion_arg_max_s16_params *p, const int16_t *x, int32_t *y, void *scratch);
 void pillion_arg_min_s16(const pillion_arg_min_s16_params *p, const int16_t *x, int32_t *y, void *scratch);
 void pillion_top_values_s16(const pillion_top_values_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 void pillion_top_places_s16(const pillion_top_places_s16_params *p, const int16_t *x, int32_t *y, void *scratch);
+void pillion_non_max_suppression_s16(const pillion_non_max_suppression_s16_params *p, const int16_t *boxes, const int16_t *scores,
+                                     int32_t *y, void *scratch);
 
 #endif

@@ -5,6 +5,8 @@ Boxes are left, top, right and bottom, in the unit of the anchors or points."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -86,6 +88,34 @@ class CentreDecoder(nn.Module):
         return chosen, scores, kinds.gather(1, places)
 
 
+@torch.library.custom_op("pillion::non_max_suppression", mutates_args=())
+def non_max_suppression(
+    boxes: Tensor, scores: Tensor, most: int, iou_threshold: float, score_threshold: float
+) -> Tensor:
+    """Returns the places [batch, most] of the best boxes of [batch, number, 4], none of which overlaps a better one; -1
+    where no score of [batch, number] above `score_threshold` is left."""
+    areas = (boxes[..., 2:] - boxes[..., :2]).relu().prod(-1)
+    left = torch.where(scores > score_threshold, scores, -torch.inf)
+    places = []
+    for _ in range(most):
+        score, place = left.max(1, keepdim=True)
+        box = boxes.gather(1, place[..., None].expand(-1, -1, 4))
+        sides = torch.minimum(boxes[..., 2:], box[..., 2:]) - torch.maximum(boxes[..., :2], box[..., :2])
+        limit = (areas + areas.gather(1, place)) * (iou_threshold / (1 + iou_threshold))
+        left = left.masked_fill(sides.relu().prod(-1) > limit, -torch.inf).scatter(1, place, -torch.inf)
+        places.append(torch.where(score > -torch.inf, place, -1))
+    return torch.cat(places, 1)
+
+
+@non_max_suppression.register_fake
+def _(boxes: Tensor, scores: Tensor, most: int, iou_threshold: float, score_threshold: float) -> Tensor:
+    return scores.new_empty((len(scores), most), dtype=torch.int64)
+
+
+NON_MAX_SUPPRESSION: Any = torch.ops.pillion.non_max_suppression.default
+"""The operator in exported programs."""
+
+
 class NonMaxSuppression(nn.Module):
     """Keeps the best `max_boxes` boxes, none of which overlaps a better one by more than `iou_threshold`.
 
@@ -102,18 +132,7 @@ class NonMaxSuppression(nn.Module):
     def forward(self, boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns boxes [batch, max_boxes, 4], their scores and their places [batch, max_boxes], of boxes [batch,
         number, 4] and scores [batch, number]."""
-        areas = (boxes[..., 2:] - boxes[..., :2]).relu().prod(-1)
-        numbers = torch.arange(boxes.shape[1], device=boxes.device)
-        left = torch.where(scores > self.score_threshold, scores, 0.0)
-        found, places = [], []
-        for _ in range(self.max_boxes):
-            score, place = left.max(1, keepdim=True)
-            box = boxes.gather(1, place[..., None].expand(-1, -1, 4))
-            sides = torch.minimum(boxes[..., 2:], box[..., 2:]) - torch.maximum(boxes[..., :2], box[..., :2])
-            common = sides.relu().prod(-1)
-            limit = (areas + areas.gather(1, place)) * (self.iou_threshold / (1 + self.iou_threshold))
-            left = torch.where((common > limit) | (numbers == place), 0.0, left)
-            found.append(score)
-            places.append(place)
-        chosen = torch.cat(places, 1)
-        return boxes.gather(1, chosen[..., None].expand(-1, -1, 4)), torch.cat(found, 1), chosen
+        found = NON_MAX_SUPPRESSION(boxes, scores, self.max_boxes, self.iou_threshold, self.score_threshold)
+        places = found.clamp(min=0)
+        best = torch.where(found >= 0, scores.gather(1, places), 0.0)
+        return boxes.gather(1, places[..., None].expand(-1, -1, 4)), best, places

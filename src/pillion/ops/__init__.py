@@ -39,6 +39,7 @@ from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.stft import Stft
+from pillion.ops.suppression import NonMaxSuppression
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.unary_functions import Function
@@ -54,7 +55,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     *(Softmax, LogSoftmax, L2Normalize, Normalize, Stft, LogMel, Biquads),
     *(Concat, Slice, Pad, Reshape, Transpose, Flip),
     *(Gather, EmbeddingBag, Compare, IntegerArithmetic),
-    *(Where, ArgMax, ArgMin, TopValues, TopPlaces, Cast),
+    *(Where, ArgMax, ArgMin, TopValues, TopPlaces, NonMaxSuppression, Cast),
     *(LstmCell, LstmOutput, SvdfMemory, SvdfOutput, Detections),
     *(Quantize, Dequantize, Requantize),
 )
@@ -90,7 +91,8 @@ __all__ = [
 __all__ += ["Calculation", "Cast", "Clamp", "Compare", "Concat", "Conv2d", "DepthwiseConv2d", "Dequantize"]
 __all__ += ["Detections", "Div", "EmbeddingBag", "Flip", "Function", "Gather", "IntegerArithmetic"]
 __all__ += ["L2Normalize", "Linear", "LogMel", "LogSoftmax", "LstmCell", "LstmOutput", "Lut", "Magnitude"]
-__all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "Normalize", "Op", "Pad", "Prelu", "Quantize"]
+__all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "NonMaxSuppression", "Normalize", "Op", "Pad"]
+__all__ += ["Prelu", "Quantize"]
 __all__ += ["ReduceMax", "ReduceMin", "ReduceSum", "Region", "Relation", "Requantize", "Reshape"]
 __all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "Scan", "Segment", "Slice", "Softmax"]
 __all__ += [

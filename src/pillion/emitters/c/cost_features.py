@@ -42,6 +42,7 @@ from pillion.ops import (
     LogSoftmax,
     LstmCell,
     LstmOutput,
+    NonMaxSuppression,
     Normalize,
     Pad,
     Prelu,
@@ -317,6 +318,11 @@ def _filtered(op: Biquads) -> Features:
     return {"rows": op.x.shape[0], "samples": samples, "butterflies": samples * op.sections}
 
 
+def _suppressed(op: NonMaxSuppression) -> Features:
+    images = op.scores.type.elements // op.scores.shape[-1]
+    return {"rows": images, "looked_at": op.scores.type.elements * min(op.most, op.scores.shape[-1])}
+
+
 SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     ((Transpose, Slice, Flip, Concat, Pad), _copied),
     (Gather, _gathered),
@@ -337,5 +343,6 @@ SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     ((TopValues, TopPlaces), _top),
     (Detections, _detected),
     ((LogMel, Stft), _spectra),
+    (NonMaxSuppression, _suppressed),
     (Biquads, _filtered),
 )

@@ -90,6 +90,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
             ops.ArgMin,
             ops.TopValues,
             ops.TopPlaces,
+            ops.NonMaxSuppression,
             ops.Cast,
         )
     ),

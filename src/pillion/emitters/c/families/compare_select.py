@@ -25,6 +25,7 @@ from pillion.ops.compare_select import ArgExtremum, ArgMax, ArgMin, Compare, Top
 from pillion.ops.embedding_bag import EmbeddingBag
 from pillion.ops.indexing import SOURCES, Cast, Gather
 from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
+from pillion.ops.suppression import NonMaxSuppression
 
 BYTES = (DType.INT8, DType.BOOL, DType.UINT8)
 """Element types of one byte."""
@@ -128,6 +129,15 @@ def top_params(op: TopK) -> Params:
     return {"rows": op.x.type.elements // size, "size": size, "largest": int(op.largest)}
 
 
+def suppression_params(op: NonMaxSuppression) -> Params:
+    """Returns the parameters of a non-maximum suppression."""
+    boxes = op.scores.shape[-1]
+    return {
+        **{"images": op.scores.type.elements // boxes, "boxes": boxes, "most": op.most},
+        **{"threshold": op.threshold, "share": op.share},
+    }
+
+
 # --- by numbers -------------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +225,17 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     PORTABLE.kernel(TopValues, f"{TopValues.kind}_s8", top_params, requires=(check_all_int8,)),
     PORTABLE.kernel(TopPlaces, f"{TopPlaces.kind}_s8", top_params, requires=(INT8_X,)),
+    *(
+        PORTABLE.kernel(
+            NonMaxSuppression,
+            f"{NonMaxSuppression.kind}_s{bits}",
+            suppression_params,
+            requires=(has_dtypes("boxes scores", dtype),),
+            scratch_bytes=lambda op: op.scores.shape[-1],
+            name=f"{NonMaxSuppression.kind}{ending}",
+        )
+        for bits, dtype, ending in ((8, DType.INT8, ""), (16, DType.INT16, "_16"))
+    ),
     PORTABLE.kernel(Gather, "gather", gather_params, requires=(INT32_INDICES,)),
     PORTABLE.kernel(
         EmbeddingBag,

@@ -23,6 +23,7 @@ from pillion.importers.torch.rows.quantization import rule_of_op
 from pillion.importers.torch.rows.table import Lowering, lowers, require_constant, unsupported_call_error
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, constant_value
+from pillion.modules.boxes import NON_MAX_SUPPRESSION
 from pillion.ops import (
     ArgMax,
     ArgMin,
@@ -33,6 +34,7 @@ from pillion.ops import (
     EmbeddingBag,
     Gather,
     IntegerArithmetic,
+    NonMaxSuppression,
     Relation,
     Requantize,
     TopPlaces,
@@ -143,6 +145,17 @@ lowers(top_values, quantized=rule_of_op(TopValues, refusal=_count_refusal))(_top
 lowers(top_places, quantized=rule_of_op(TopPlaces, numbers=True, refusal=_count_refusal))(
     _top_k_lowering(TopPlaces)
 )
+
+
+@lowers(NON_MAX_SUPPRESSION, quantized=rule_of_op(NonMaxSuppression, operands=(0, 1), numbers=True))
+def suppress(
+    b: Builder, boxes: LayoutValue, scores: LayoutValue, most: int, iou: float, score: float
+) -> LayoutValue:
+    """Lowers to the op, which has the same operands."""
+    fields: dict[str, Any] = {"most": most, "iou_threshold": iou, "score_threshold": score}
+    return from_logical_order(
+        b.emit(NonMaxSuppression, boxes=b.plain(boxes), scores=b.plain(scores), **fields)
+    )
 
 
 def _gather_slices(
