@@ -215,9 +215,11 @@ def test_a_cascade_wants_tensors() -> None:
         Cascade(Brightness(), net(2, 2), 0.5, ())
 
 
-def test_explain_lists_branches() -> None:
-    facts = explanation_facts(compiled(cascade()))
-    (row,) = facts["branches"]
+def test_explain_and_the_report_list_branches(tmp_path: Path) -> None:
+    program = compiled(cascade())
+    (row,) = explanation_facts(program)["branches"]
     assert row["ops"] == 6
     assert row["runs_if"].endswith("is true")
     assert row["share"].endswith("%")
+    program.report(tmp_path / "report.html", samples=0)
+    assert f"<td>{row['runs_if']}</td>" in (tmp_path / "report.html").read_text()

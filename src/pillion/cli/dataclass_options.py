@@ -15,8 +15,7 @@ from typer.models import OptionInfo
 from pillion.cli import completion
 from pillion.cli.help import DATA, GATES, INPUT, MEMORY, PLACEMENT, QUANTIZATION, RESULT, STREAM, option
 from pillion.compile_options import Loading, Memory, NpuOptions, PlacementOptions, Quantization, Stream
-from pillion.data.reading_options import Reading
-from pillion.data.recordings import EventOptions
+from pillion.data.reading_options import EventOptions, Reading
 from pillion.evaluation.gates import Limits
 from pillion.option_record import Option, OptionField, option_fields
 

@@ -17,8 +17,7 @@ from pillion.cli.option_groups import NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
-from pillion.data.reading_options import Reading
-from pillion.data.recordings import EventOptions
+from pillion.data.reading_options import EventOptions, Reading
 from pillion.errors import PillionError
 from pillion.evaluation.gates import Limits
 

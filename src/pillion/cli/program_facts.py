@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pillion.cli.branch_facts import branch_facts
 from pillion.cli.console import Facts, progress_bar, warn
 from pillion.host_io.atomic_files import output_suffix
 from pillion.option_values import NEWEST_RUNTIME
@@ -354,6 +353,15 @@ def explain_columns(program: Program) -> dict[str, Sequence[str]]:
     return {"ops": ("op", "kind", "unit", "kernel", "because", "flip", "crossing_bytes", "source")}
 
 
+def _branch_facts(program: Program) -> Facts:
+    from dataclasses import asdict
+
+    from pillion.report.branches import branches_of
+
+    rows = [asdict(branch) for branch in branches_of(program)]
+    return {"branches": rows} if rows else {}
+
+
 def explanation_facts(program: Program) -> Facts:
     """Returns where each op runs, and why."""
     from pillion.ops.region import why_not_in_rows
@@ -388,7 +396,7 @@ def explanation_facts(program: Program) -> Facts:
         **_npu_copy_facts(program),
         **({"loops": [_loop_row(loop) for loop in ledger.copied]} if ledger.copied else {}),
         "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
-        **branch_facts(program),
+        **_branch_facts(program),
         **_stripe_facts(program),
         **_memory_use_facts(program),
         **({"buffers": buffers} if (buffers := _buffer_rows(program)) else {}),

@@ -109,5 +109,43 @@ def _invalid_number_error(option: str, value: float, rule: str) -> PillionError:
     )
 
 
+@dataclass(frozen=True)
+class EventOptions:
+    """Where the events of recordings are, and when one counts as found."""
+
+    events: Annotated[
+        Path | None,
+        Option(
+            "Table of the events in recordings: file,seconds[,event].",
+            "FILE",
+            typed=Optional[Path],
+        ),
+    ] = None
+    within: Annotated[
+        float,
+        Option("With --events: seconds within which an event is to be answered.", "SECONDS", typed=float),
+    ] = 1.0
+    rate: Annotated[
+        float | None,
+        Option(
+            "With --events: numbers or frames a second of .npy and .raw files.",
+            "HERTZ",
+            typed=Optional[float],
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("--within", self.within), ("--rate", self.rate)):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise PillionError(
+                    f"{name} {value:g} is no length of time"
+                    if name == "--within"
+                    else f"{name} {value:g} is no rate",
+                    rule="a number above 0",
+                    here=f"{value:g}",
+                    help=f"{name} {1 if name == '--within' else 16000}",
+                )
+
+
 AS_IT_IS = Reading()
 """Reads data that matches the model's inputs."""

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Optional
 
 import numpy as np
 
@@ -19,50 +18,11 @@ from pillion.data.text_tables import read_rows
 from pillion.data.wav_files import rate_of, read_sound
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file, suffix_of
-from pillion.option_record import Option
 
 SUFFIXES = (".wav", ".npy", ".raw")
 IN_WORDS = "sounds (.wav), arrays (.npy) or the bytes of all steps, one after another (.raw)"
 MOST_BYTES = 1 << 30
 COLUMNS = "a first line `file,seconds` or `file,seconds,event`, then a line for each event"
-
-
-@dataclass(frozen=True)
-class EventOptions:
-    """Where the events of recordings are, and when one counts as found."""
-
-    events: Annotated[
-        Path | None,
-        Option(
-            "Table of the events in recordings: file,seconds[,event].",
-            "FILE",
-            typed=Optional[Path],
-        ),
-    ] = None
-    within: Annotated[
-        float,
-        Option("With --events: seconds within which an event is to be answered.", "SECONDS", typed=float),
-    ] = 1.0
-    rate: Annotated[
-        float | None,
-        Option(
-            "With --events: numbers or frames a second of .npy and .raw files.",
-            "HERTZ",
-            typed=Optional[float],
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        for name, value in (("--within", self.within), ("--rate", self.rate)):
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise PillionError(
-                    f"{name} {value:g} is no length of time"
-                    if name == "--within"
-                    else f"{name} {value:g} is no rate",
-                    rule="a number above 0",
-                    here=f"{value:g}",
-                    help=f"{name} {1 if name == '--within' else 16000}",
-                )
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pillion.ops import Segment
 from pillion.overlap import overlap_of
 from pillion.report import board_measurement, flash, quality
 from pillion.report.arena import arena_facts
+from pillion.report.branches import branches_of
 from pillion.report.op_facts import op_facts, segments, tensor_edges, tensor_facts, with_boundary_bytes
 from pillion.report.provenance import provenance_facts
 from pillion.report.report_facts import (
@@ -101,6 +102,7 @@ def _assemble_facts(
         origin=provenance_facts(subject, options),
         overlap=_overlap_facts(subject),
         precision=subject.precision_texts,
+        branches=tuple(branches_of(subject)),
     )
 
 

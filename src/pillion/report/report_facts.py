@@ -334,6 +334,20 @@ class StateFacts:
 
 
 @dataclass(frozen=True)
+class BranchFacts:
+    """Ops that run only if a flag has a value, their work, and their share of all estimated cycles."""
+
+    branch: str
+    """Its first and its last op."""
+    runs_if: str
+    ops: int
+    macs: int
+    cycles_estimate: int
+    share: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Facts:
     """All facts of a report."""
 
@@ -382,6 +396,7 @@ class Facts:
     """The time line of both units; None if they do not work at once."""
     precision: tuple[str, ...] = ()
     """The tensors of 16 bits and the layers of 4 that the compiler chose, with what they gain and cost."""
+    branches: tuple[BranchFacts, ...] = ()
 
     @property
     def fits(self) -> bool | None:
