@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
 from pillion.compile_options import CompileOptions, Memory, Stream
 from pillion.errors import PillionError, warn
 from pillion.flash_budget import FlashSample, FlashSearch
@@ -17,7 +19,10 @@ from pillion.ir.types import Array, Value
 from pillion.ops import Dequantize, Requantize, Segment, flatten_ops
 from pillion.ops.movement import Movement
 from pillion.program import Program
-from pillion.run.float_interface import FloatModel, graph_inputs, imported_name
+from pillion.run.float_interface import FloatModel, as_type, graph_inputs, imported_name
+
+SAME_STATE = 1e-4
+"""Differences of a state, over its size, that come from the order of float sums."""
 
 
 class MetricBound(Protocol):
@@ -77,17 +82,25 @@ def within_flash(
     """Returns the graph with weights of 4 bits in as many layers of the core as the limit of flash needs, and the choice."""
     limit = options.memory.flash_limit
     assert limit is not None
-    if floats is None or not samples or options.stream.inputs:
+    if floats is None or not samples:
         raise PillionError(
             "--max-flash chooses no layers of this model",
-            rule="layers get weights of 4 bits by what that costs on calibration samples, of a float model that is quantized here, has no "
-            "states and is no stream",
-            here=f"`{graph.name}`" + (", a stream" if options.stream.inputs else ""),
+            rule="layers get weights of 4 bits by what that costs on calibration samples, of a float model that is quantized here",
+            here=f"`{graph.name}`",
             help="leave --max-flash out, or compile the float model with --quantize --calibrate DATA",
         )
-    judged = []
+    judged, after = list[FlashSample](), list[Array]()
     for tensors in map(floats, samples):
-        judged.append(FlashSample(graph_inputs(graph, tensors), _known_outputs(graph, tensors)))
+        before = [_known_tensor(graph, state.before, tensors)[1] for state in graph.states]
+        judged.append(
+            FlashSample(
+                graph_inputs(graph, tensors),
+                dict(_known_tensor(graph, y, tensors) for y in graph.outputs),
+                [as_type(state.before, real) for state, real in zip(graph.states, before, strict=True)],
+                len(after) > 0 and all(map(_are_close, after, before)),
+            )
+        )
+        after = [_known_tensor(graph, state.after, tensors)[1] for state in graph.states]
     on_core = {
         v.name
         for op in flatten_ops(place(graph).graph.ops)
@@ -101,24 +114,29 @@ def within_flash(
     return FlashSearch(graph, judged, flash_of, lambda op: op.y.name in on_core).within(limit)
 
 
-def _known_outputs(graph: Graph, tensors: Mapping[str, Array]) -> dict[Value, Array]:
-    """Returns the real numbers of each output, or of the tensor that it is a moved or converted copy of."""
-    known = {}
-    for y in graph.outputs:
-        value, real = y, tensors.get(imported_name(y))
-        while real is None or real.shape != value.shape:
-            op = graph.producers.get(value)
-            if not isinstance(op, (Movement, Dequantize, Requantize)):
-                raise PillionError(
-                    f"--max-flash cannot judge the output `{y.name}`",
-                    rule="the float model has the tensor that an output is, or is a copy of",
-                    here=f"`{value.name}` of {op.kind if op else 'no op'} is not in it",
-                    help="leave --max-flash out",
-                )
-            value = op.activations[0]
-            real = tensors.get(imported_name(value))
-        known[value] = real
-    return known
+def _are_close(a: Array, b: Array) -> bool:
+    """Whether a sample begins with the states that the one before it left."""
+    real = a.astype(np.float64)
+    return bool(
+        np.abs(real - b.astype(np.float64)).max(initial=0) <= SAME_STATE * np.abs(real).max(initial=0)
+    )
+
+
+def _known_tensor(graph: Graph, y: Value, tensors: Mapping[str, Array]) -> tuple[Value, Array]:
+    """Returns an output or a state, or the tensor that it is a moved or converted copy of, and its real numbers."""
+    value, real = y, tensors.get(imported_name(y))
+    while real is None or real.shape != value.shape:
+        op = graph.producers.get(value)
+        if not isinstance(op, (Movement, Dequantize, Requantize)):
+            raise PillionError(
+                f"--max-flash cannot judge the output `{y.name}`",
+                rule="the float model has the tensor that an output or a state is, or is a copy of",
+                here=f"`{value.name}` of {op.kind if op else 'no op'} is not in it",
+                help="leave --max-flash out",
+            )
+        value = op.activations[0]
+        real = tensors.get(imported_name(value))
+    return value, real
 
 
 def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> None:

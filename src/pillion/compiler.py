@@ -299,7 +299,7 @@ def compile_graph(
     chip = chip.with_npu_options(options.npu)
     with stage(f"compiling for {chip.name}"):
         graph = to_integers(graph, options, watch)
-        if floats is not None:
+        if floats is not None and not graph.states:
             warn_of_mixed_scales(graph)
         four_bits: FlashChoice | None = None
         if options.memory.flash_limit is not None:
@@ -308,7 +308,7 @@ def compile_graph(
         window = graph
         graph = run_steps(STATE_STEPS, graph, options, watch)
         is_stream = bool(options.stream.inputs)
-        floats = None if is_stream else floats
+        floats = None if is_stream or window.states else floats
         placed = place_ops(chip, graph, options.placement, watch, unrolls=not is_stream)
         if is_stream and chip.npu is not None:
             require_same_units(
@@ -332,8 +332,9 @@ def compile_graph(
 
 
 def placed_program(graph: Graph, chip: Target, options: CompileOptions) -> Program:
-    """Returns the program of a graph whose ops are placed."""
-    placed = place_ops(chip, graph, options.placement, None)
+    """Returns the program of a graph for one run of many whose ops are placed."""
+    graph = run_steps(STATE_STEPS, graph, options)
+    placed = place_ops(chip, graph, options.placement, None, unrolls=not options.stream.inputs)
     return Program(placed.graph, chip, placed.ledger, options.optimize)
 
 

@@ -4,7 +4,7 @@ Damage is measured on samples, and rounding is compensated for (`passes.four_bit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log10
@@ -41,10 +41,13 @@ Candidate = Layer | Table
 
 @dataclass(frozen=True)
 class FlashSample:
-    """The inputs of a program, and the real outputs of the float model."""
+    """The inputs of a program, the real outputs of the float model, and the states that it begins with."""
 
     inputs: Sequence[Array]
     wanted: Mapping[Value, Array]
+    states: Sequence[Array] = ()
+    follows: bool = False
+    """Whether the states are those that the sample before has left."""
 
 
 class FlashSearch:
@@ -58,10 +61,13 @@ class FlashSearch:
         takes: Callable[[Candidate], bool] = lambda op: True,
     ) -> None:
         self.graph, self.flash_of = graph, flash_of
-        samples = samples[:MOST]
-        self.judging = samples[HELD_BACK - 1 :: HELD_BACK] or samples
-        others = [s for number, s in enumerate(samples, start=1) if number % HELD_BACK]
-        self.calibrating = others if len(samples) >= HELD_BACK else samples
+        if graph.states:
+            self.judging, self.calibrating = samples, samples
+        else:
+            samples = samples[:MOST]
+            self.judging = samples[HELD_BACK - 1 :: HELD_BACK] or samples
+            others = [s for number, s in enumerate(samples, start=1) if number % HELD_BACK]
+            self.calibrating = others if len(samples) >= HELD_BACK else samples
         has_bags = not graph.arithmetic.is_tflite
         self.holders: dict[Candidate, Op] = {
             layer: op
@@ -76,7 +82,7 @@ class FlashSearch:
     @cached_property
     def values(self) -> list[Values]:
         """All tensors of the graph, for each sample that calibrates."""
-        return [self.graph.reference_values(*sample.inputs) for sample in self.calibrating]
+        return list(_runs(self.graph, self.calibrating))
 
     def within(self, limit: int) -> tuple[Graph, FlashChoice]:
         """Returns the graph with as many layers of 4 bits as the limit needs, and the choice; raises if all are not
@@ -125,16 +131,27 @@ class FlashSearch:
         holder = self.holders[op]
         coarse = self._rounded(op, holder, self.values[:RANKING])
         signal, noise = 0.0, 0.0
-        for values in self.values[:RANKING]:
-            changed = _results(coarse, values, self.graph)
-            for later in self.graph.ops[self.graph.ops.index(holder) + 1 :]:
-                if any(v in changed for v in later.operands):
-                    changed |= _results(later, {**values, **changed}, self.graph)
+        for values, changed in self._changed(holder, coarse):
             for y in self.graph.outputs:
                 own = values[y].astype(np.float64)
                 signal += float(np.square(own - own.mean()).sum())
                 noise += float(np.square(own - changed.get(y, values[y]).astype(np.float64)).sum())
         return noise / max(signal, 1e-30)
+
+    def _changed(self, holder: Op, coarse: Op) -> Iterator[tuple[Values, Values]]:
+        """Yields tensors of samples, and those that another op changes; of all steps if they go on to later ones."""
+        place = self.graph.ops.index(holder)
+        before, behind = self.graph.ops[:place], self.graph.ops[place + 1 :]
+        if self.graph.states:
+            changed_graph = self.graph.replace(ops=(*before, coarse, *behind))
+            yield from zip(self.values, _runs(changed_graph, self.calibrating), strict=True)
+            return
+        for values in self.values[:RANKING]:
+            changed = _results(coarse, values, self.graph)
+            for later in behind:
+                if any(v in changed for v in later.operands):
+                    changed |= _results(later, {**values, **changed}, self.graph)
+            yield values, changed
 
     def _rounded(self, op: Op, holder: Op, values: Sequence[Values]) -> Op:
         """Returns an op whose layer or table has 4 bits, for inputs that layers before it make of the samples."""
@@ -150,7 +167,7 @@ class FlashSearch:
     def converted(self, chosen: Sequence[Candidate]) -> Graph:
         """Returns the graph with 4 bits in these layers, each rounded for the inputs that the layers before it make."""
         wanted, ops, done = set[Op](chosen), list[Op](), 0
-        given = [dict(self.graph.given(sample.inputs)) for sample in self.calibrating]
+        given = [{v: values[v] for v in self.graph.sources} for values in self.values]
         with stage("rounding to 4 bits", len(chosen)) as advance:
             for op in self.graph.ops:
                 made: Op = op
@@ -166,8 +183,7 @@ class FlashSearch:
     def quality(self, graph: Graph) -> float:
         """Returns the least signal-to-noise ratio of all outputs against float, in dB."""
         signal, noise = dict[Value, float](), dict[Value, float]()
-        for sample in self.judging:
-            values = graph.reference_values(*sample.inputs)
+        for sample, values in zip(self.judging, _runs(graph, self.judging), strict=True):
             for y, wanted in sample.wanted.items():
                 real = wanted.astype(np.float64)
                 got = values[y].astype(np.float64)
@@ -184,6 +200,16 @@ class FlashSearch:
             here=f"{before} with 8 bits, {reached} with 4 bits in all {len(self.candidates)} layers",
             help=f"--max-flash {min(before.bytes, reached.bytes)}, --optimize size for less code, or a smaller model",
         )
+
+
+def _runs(graph: Graph, samples: Sequence[FlashSample]) -> Iterator[Values]:
+    """Yields all tensors of each sample; states go on where samples follow one another."""
+    states: Sequence[Array] = ()
+    for sample in samples:
+        states = states if sample.follows else sample.states
+        values = graph.reference_values(*sample.inputs, states=states)
+        states = [values[state.after] for state in graph.states]
+        yield values
 
 
 def _layers_in(op: Op) -> Sequence[Op]:

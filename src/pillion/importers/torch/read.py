@@ -5,7 +5,7 @@ ops."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
 from pillion.importers.torch.fixed_arguments import fix_arguments
-from pillion.importers.torch.float_origin import FloatNet
+from pillion.importers.torch.float_origin import FloatNet, Origin
 from pillion.importers.torch.preprocessing import preprocessed
 from pillion.importers.torch.quantize.annotate import FloatOp
 from pillion.importers.torch.quantize.converted_program import (
@@ -29,6 +29,7 @@ from pillion.importers.torch.quantize.converted_program import (
 )
 from pillion.importers.torch.quantize.precision_search import PrecisionGoal
 from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress, ptq
+from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.rewrite.functionalize import refused_writes
 from pillion.importers.torch.rows.refusal_reasons import MOVES, WRITES
 from pillion.importers.torch.to_graph import import_program, import_with_origins
@@ -44,14 +45,14 @@ from pillion.ir.verify import refuse_float
 
 @dataclass(frozen=True)
 class ReadModel:
-    """An imported graph and, if it was quantized after training, its float model."""
+    """An imported graph and, if it was quantized after training, its float model, which takes states behind its inputs."""
 
     graph: Graph
     floats: FloatNet | None
     precision: PrecisionChoice | None = None
     """The tensors that got 16 bits for a wished quality."""
     samples: Sequence[Sequence[Array]] = ()
-    """The first calibration samples."""
+    """The first calibration samples, with the float model's states."""
 
 
 def read(
@@ -129,7 +130,8 @@ def read(
         with_states = ptq(
             captured, inputs, calibrate, progress, constraints, refuse, stateful, tuning, goal=goal
         )
-        return ReadModel(graph_with_states(with_states.graph_module), None, with_states.precision)
+        graph, origins = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
+        return _read_model(known.with_states(graph, nhwc), origins, with_states)
     return _quantize_and_import(module, inputs, name, calibrate, progress, constraints, nhwc, tuning, pricing)
 
 
@@ -216,6 +218,10 @@ def _quantize_and_import(
         goal = _goal(tuning, pricing, lambda module: import_program(module, name, nhwc=nhwc))
         quantized = ptq(model, inputs, calibrate, progress, constraints, refuse, tuning=tuning, goal=goal)
     graph, origins = import_with_origins(quantized.graph_module, name, nhwc=nhwc)
+    return _read_model(graph, origins, quantized)
+
+
+def _read_model(graph: Graph, origins: Mapping[str, Origin], quantized: QuantizedProgram) -> ReadModel:
     module = quantized.float_module
     floats = FloatNet(module, origins) if module is not None else None
     samples = [[tensor.detach().numpy() for tensor in sample] for sample in quantized.samples]
