@@ -9,7 +9,29 @@ static inline int32_t nibble_of(const int8_t *row, int32_t i) {
     return (i & 1) != 0 ? two >> 4 : ((two & 15) ^ 8) - 8;
 }
 
+/* A row alone: each of its elements has one of 16 results. */
+static void one_row(const pillion_embedding_bag_s8_params *p, const int8_t *from, int32_t multiplier, int8_t *y) {
+    int8_t levels[16]; /* of 0 to 7, then of -8 to -1 */
+    int64_t sum = pillion_bag_offset(p) - 8 * (int64_t)multiplier;
+    for (int32_t i = 0; i < 16; i++, sum += multiplier) {
+        levels[i ^ 8] = pillion_bag_level(sum, p->places);
+    }
+    for (int32_t i = 0; i < p->elements; i++) {
+        const int32_t two = (uint8_t)from[i >> 1];
+        y[i] = levels[(i & 1) != 0 ? two >> 4 : two & 15];
+    }
+}
+
 void pillion_embedding_bag_s4(const pillion_embedding_bag_s4_params *p, const int32_t *numbers, int8_t *y, void *scratch) {
+    const pillion_embedding_bag_s8_params *const of_bytes = (const pillion_embedding_bag_s8_params *)(const void *)p;
+    const int32_t row_bytes = (p->elements + 1) >> 1;
     (void)scratch;
-    pillion_embedding_bags((const pillion_embedding_bag_s8_params *)(const void *)p, p->table, (p->elements + 1) >> 1, nibble_of, numbers, y);
+    if (p->words != 1) {
+        pillion_embedding_bags(of_bytes, p->table, row_bytes, nibble_of, numbers, y);
+        return;
+    }
+    for (int32_t bag = 0; bag < p->bags; bag++, y += p->elements) {
+        const int32_t row = pillion_bag_row(numbers[bag], p->rows);
+        one_row(of_bytes, p->table + row * row_bytes, p->multipliers[row], y);
+    }
 }
