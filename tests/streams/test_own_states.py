@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import pillion
 from pillion import PillionError
 from pillion.emitters.c.loop_rolling import branches_in
-from pillion.modules import Cascade, KeywordDetector, PosteriorSmoother
+from pillion.modules import Cascade, KeywordDetector, Pcen, PosteriorSmoother
 
 FRAMES, BANDS, SMOOTHED, HOP, RUNS = 12, 5, 3, 2, 40
 
@@ -140,3 +140,36 @@ def test_states_do_not_meet_rows(is_kept: bool, rule: str) -> None:
         )
     assert caught.value.rule.startswith(rule)
     assert "state" in caught.value.here
+
+
+class Levels(nn.Module):
+    """Rows that a level follows, which is a state of the model, and a convolution of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.level, self.conv = Pcen(BANDS), nn.Conv1d(BANDS, 4, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows = self.level(x)
+        return rows, self.conv(rows.transpose(1, 2)).amax(2)
+
+
+@pytest.mark.parametrize("hop", [1, 3])
+def test_a_loop_that_begins_with_a_state_goes_on_with_it(hop: int) -> None:
+    count, size = 24, 12
+    x = torch.randn(1, count, BANDS, generator=torch.Generator().manual_seed(2)) * 2 - 4
+    options = {"target": "cortex-m33", "io_dtype": "int16", "precision": "int16", "progress": False}
+    whole = pillion.compile(Levels().eval(), (x,), calibrate=[(x,)], **options)
+    parts = [(part,) for part in x.split(size, 1)]
+    stream = pillion.compile(Levels().eval(), parts[0], calibrate=parts, stream="x:1", hop=hop, **options)
+    assert whole.graph.outputs[0].type.quant == stream.graph.outputs[0].type.quant
+    assert stream.graph.states[0].name == "level.past"
+    levels = np.rint(x.numpy() / stream.graph.inputs[0].scale).astype(np.int16)
+    steps = [[part] for part in np.split(levels, count // hop, 1)]
+    wanted = whole.run(levels)[0]
+    for place in ("reference", "host"):
+        answers = [answer for answer in stream.stream(place).run(steps) if answer]
+        found = np.concatenate([rows for rows, _ in answers], 1)
+        assert found.shape[1] == count - size + hop
+        assert np.array_equal(found, wanted[:, size - hop :]), place

@@ -133,8 +133,10 @@ class RowTracks:
         self._visit_row_op(op, known)
 
     def _visit_recurrent_layer(self, op: Scan, moving: list[Value]) -> None:
-        """Visits a recurrent layer: its carried values are kept from call to call and begin with the signal."""
-        operand = next((v for v in op.activations if v not in moving), None)
+        """Visits a recurrent layer: its carried values are kept from call to call and begin with the signal, those that
+        are states of the model itself as before."""
+        own = {state.before for state in self.graph.states} & {*op.initial}
+        operand = next((v for v in op.activations if v not in moving and v not in own), None)
         if operand is not None:
             raise self._changing_operand_error(op, operand)
         step = _common_step(op, {Fraction(self.rows[x].step) for x in moving})

@@ -103,12 +103,14 @@ class HopGraphBuilder:
     def _add_recurrent_layer(self, op: Scan, firing: RowFiring) -> None:
         """Adds a recurrent layer that continues where the last call stopped."""
         parts = {x: self._operand_rows(op, x, use) for x, use in firing.uses.items()}
-        before = {v: Value(self.names.fresh(f"{v.name}_carried"), v.type) for v in op.initial}
+        own = {state.before for state in self.graph.states}
+        before = {v: Value(self.names.fresh(f"{v.name}_carried"), v.type) for v in op.initial if v not in own}
         results = {y: self._new_rows(y) for y in op.stacked}
         self.ops.append(op.substitute(parts | before | results, count=firing.rows))
         self.now |= results
         for first, last in zip(op.initial, op.last, strict=True):
-            self.states.append(State(before[first].name, before[first], last, first.constant))
+            if first in before:
+                self.states.append(State(before[first].name, before[first], last, first.constant))
         self.past.update((y, _empty_rows(y, self.tracks.rows[y])) for y in op.stacked)
 
     def _new_rows(self, value: Value) -> Value:
