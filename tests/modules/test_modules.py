@@ -187,7 +187,9 @@ def suppressed(boxes: Tensor, scores: Tensor, most: int, overlap: float, least: 
 @needs_cc
 def test_the_page_has_every_module_and_its_example_runs() -> None:
     page = PAGE.read_text()
-    pages = page + "".join((PAGE.parent / name).read_text() for name in ("pictures.md", "motion.md"))
+    pages = page + "".join(
+        (PAGE.parent / name).read_text() for name in ("pictures.md", "motion.md", "sound.md")
+    )
     assert set(re.findall(r"^\| `(\w+)\(", pages, re.MULTILINE)) == set(pillion.modules.__all__)
     torch.manual_seed(6)
     frames = [torch.randn(1, 3, 4) for _ in range(20)]
