@@ -12,7 +12,7 @@ from pillion.ir.access import Access, AxisMap
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_dtype, require_same_quant, result
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, constant_value
-from pillion.ops.example_values import ZERO_POINTS, make_op, value
+from pillion.ops.example_values import ZERO_POINTS, in_16_bits, make_op, value
 from pillion.ops.rowwise import Unary
 
 
@@ -22,6 +22,8 @@ class Gather(Op):
 
     The first `batch` axes are common to data and indices. Indices below 0 count as 0, indices behind the last
     slice as the last slice."""
+
+    takes_int16 = True
 
     x: Value = operand()
     indices: Value = operand()
@@ -69,7 +71,7 @@ class Gather(Op):
     def check(self) -> None:
         require_dtype(self, self.indices, DType.INT32)
         self._require_axes()
-        if self.y.dtype is DType.INT8:
+        if self.y.dtype in (DType.INT8, DType.INT16) and self.y.is_quantized:
             require_same_quant(self, self.x, self.y)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
@@ -100,6 +102,8 @@ class Gather(Op):
         flags = Value("x", TensorType((5, 3), DType.BOOL))
         indices = Value("indices", TensorType((4,), DType.INT32))
         yield make_op(cls, Value("y", TensorType((), DType.BOOL)), x=flags, indices=indices)
+        wide = in_16_bits(value("x", (3, 5, 7), 0.1))
+        yield make_op(cls, wide.like("y"), x=wide, indices=indices, axis=1)
 
 
 CASTS = (DType.BOOL, DType.UINT8, DType.INT32)

@@ -16,7 +16,7 @@ from torchao.quantization.pt2e import FixedQParamsFakeQuantize, FixedQParamsObse
 from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import CLAMPS, constant_nodes, module_of
+from pillion.importers.torch.fx_nodes import CLAMPS, constant_nodes, constant_of, fake_result, module_of
 from pillion.importers.torch.loop_nodes import CARRIED, LOOP_ARGUMENT
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
@@ -31,7 +31,7 @@ from pillion.importers.torch.train.trained_ranges import (
     SharedBatchRangeObserver,
 )
 from pillion.ir.types import DType, PerTensor
-from pillion.ops import ALL_OPS, Function, Softmax
+from pillion.ops import ALL_OPS, Function, Gather, Softmax
 from pillion.ops.softmax16 import OUTPUT_16
 
 OPS = {op.kind: op for op in ALL_OPS}
@@ -146,6 +146,8 @@ def _has_form(node: Node) -> bool:
     op = OPS.get(_kind(node))
     if op is None or not op.takes_int16:
         return False
+    if op is Gather:
+        return constant_of(node.all_input_nodes[0]) is None  # rows of a table of weights have 8 bits
     return function_of(node) is not Function.TABLE or JUMPS.isdisjoint(operators_in(node))
 
 
@@ -178,8 +180,15 @@ def computations_of(prepared: GraphModule) -> list[Computation]:
             elif node.op == "call_function" and node not in calls and node not in constants:
                 calls[node] = None
                 ahead += node.all_input_nodes
-        found.append(Computation(result, tuple(calls), tuple(operands)))
+        with_reals = tuple(node for node in calls if _has_reals(node))
+        found.append(Computation(result, with_reals, tuple(operands)))
     return found
+
+
+def _has_reals(node: Node) -> bool:
+    """Whether a call reads or makes real numbers: numbers of places, and what is computed from them, are exact."""
+    values = [fake_result(n) for n in (node, *node.all_input_nodes)]
+    return any(v.is_floating_point() if isinstance(v, Tensor) else True for v in values)
 
 
 def is_activation(prepared: GraphModule, node: Node) -> bool:
