@@ -100,6 +100,7 @@ OF_NUMBERS = {
     "arg_min",
     "top_values",
     "top_places",
+    "non_max_suppression",
     "cast",
     "log_softmax",
     "normalize",
