@@ -35,7 +35,7 @@ def evaluate(pillion: Call, bells: Path, table: str, *more: object) -> object:
     (bells / "events.csv").write_text(table)
     model = (f"{NETS}:bells", "-t", "cortex-m33", "--calibrate", bells / "calibrate.npz")
     return pillion(
-        "eval", *model, "-d", bells / "data", "--events", bells / "events.csv", "--rate", 4, *more, "--json"
+        "eval", *model, "-d", bells / "data", "--events", bells / "events.csv", "--rate", 1, *more, "--json"
     )
 
 
@@ -105,10 +105,10 @@ def test_recordings_that_do_not_fit_are_refused(pillion: Call, bells: Path, tmp_
     table.write_text("file,seconds\n")
     np.save(tmp_path / "turned.npy", np.zeros((80, 2), np.float32))
     refused(
-        pillion("eval", *common, "-d", tmp_path / "turned.npy", "--rate", 4), "longer along its axis of time"
+        pillion("eval", *common, "-d", tmp_path / "turned.npy", "--rate", 1), "longer along its axis of time"
     )
     np.save(tmp_path / "short.npy", np.zeros((2, 3), np.float32))
-    refused(pillion("eval", *common, "-d", tmp_path / "short.npy", "--rate", 4), "shape [2, 3]")
+    refused(pillion("eval", *common, "-d", tmp_path / "short.npy", "--rate", 1), "shape [2, 3]")
     refused(pillion("eval", *common, "-d", bells / "data" / "loud.npy"), "no --rate")
     refused(pillion("eval", *common, "-d", table), "there are no recordings")
     small = Path(__file__).with_name("small_net.py")
@@ -117,6 +117,34 @@ def test_recordings_that_do_not_fit_are_refused(pillion: Call, bells: Path, tmp_
         "does not answer events",
         "no state",
     )
+
+
+def test_a_table_may_name_what_the_limit_leaves_out(pillion: Call, bells: Path) -> None:
+    facts = evaluate(pillion, bells, TABLE, "--within", 4, "--limit", 1).facts
+    assert [one["recording"] for one in facts["each"]] == ["loud.npy"]
+
+
+def test_damaged_recordings_end_in_a_message(pillion: Call, bells: Path, tmp_path: Path) -> None:
+    table, data = tmp_path / "events.csv", tmp_path / "data"
+    table.write_text("file,seconds\n")
+    common = ("eval", f"{NETS}:bells", "-t", "cortex-m33", "--calibrate", bells / "calibrate.npz")
+    for number, (name, raw, says) in enumerate(
+        (
+            ("nan.raw", np.full(8, np.nan, np.float32).tobytes(), "not finite"),
+            ("empty.npy", b"PK\x05\x06" + bytes(18), "0 arrays"),
+        )
+    ):
+        (folder := data / str(number)).mkdir(parents=True)
+        (folder / name).write_bytes(raw)
+        refused(pillion(*common, "-d", folder, "--events", table, "--rate", 1), says)
+    with wave.open(str(tmp_path / "still.wav"), "wb") as file:
+        file.setparams((1, 2, 16, 0, "NONE", ""))
+        file.writeframes(bytes(16))
+    sound = bytearray((tmp_path / "still.wav").read_bytes())
+    sound[24:28] = bytes(4)  # the rate
+    (tmp_path / "still.wav").write_bytes(sound)
+    stream = (f"{NETS}:knock", "-t", "cortex-m33", "--stream", "x:1", "--hop", 8)
+    refused(pillion("eval", *stream, "-d", tmp_path / "still.wav", "--events", table), "a rate of 0")
 
 
 def test_a_stream_hears_a_wav_file(pillion: Call, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def event_facts(evaluation: EventEvaluation, costs: ProgramCosts, gates: Sequenc
 
 
 def _recording_row(one: RecordingEvents) -> Facts:
-    """Returns the row of a recording; times are in seconds, as texts that a table can hold."""
+    """Returns the row of a recording; times are in seconds."""
     return {
         "recording": one.recording,
         "seconds": round(one.seconds, 3),

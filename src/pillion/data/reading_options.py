@@ -128,7 +128,7 @@ class EventOptions:
     rate: Annotated[
         float | None,
         Option(
-            "With --events: numbers or frames a second of .npy and .raw files.",
+            "With --events: steps a second, for .npy and .raw files.",
             "HERTZ",
             typed=Optional[float],
         ),
@@ -143,7 +143,7 @@ class EventOptions:
                     else f"{name} {value:g} is no rate",
                     rule="a number above 0",
                     here=f"{value:g}",
-                    help=f"{name} {1 if name == '--within' else 16000}",
+                    help=f"{name} {1 if name == '--within' else 50}",
                 )
 
 

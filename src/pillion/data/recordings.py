@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pillion.data.array_samples import read_named
+from pillion.data.array_samples import inputs_and_label, read_named
 from pillion.data.reading_options import Reading
 from pillion.data.sample import Array, InputSpec, as_input_dtype, input_mismatch_error, normalize_channels
 from pillion.data.text_tables import read_rows
@@ -70,24 +70,27 @@ def read_recording(
     """Reads a recording for an input, and cuts it into steps; what does not fill a step at its end is left out."""
     suffix = suffix_of(path)
     if suffix == ".wav":
-        signal, rate = normalize_channels(read_sound(path), reading), rate_of(path)
+        signal = normalize_channels(read_sound(path), reading)
     elif suffix == ".npy":
-        signal = as_input_dtype(next(iter(read_named(path).values())), wanted, str(path))
+        (found,), _ = inputs_and_label(read_named(path), [wanted], str(path))
+        signal = as_input_dtype(found, wanted, str(path))
         if signal.dtype.kind == "f":
             signal = normalize_channels(signal, reading)
     else:
         raw = np.frombuffer(regular_file(path, ".raw", MOST_BYTES).read_bytes(), np.uint8)
         size = math.prod(wanted.shape) * wanted.dtype.size_bytes
-        signal = raw[: len(raw) // size * size].view(wanted.dtype.numpy).reshape(-1, *wanted.shape)
-    if rate is None:
+        numbers = raw[: len(raw) // size * size].view(wanted.dtype.numpy).reshape(-1, *wanted.shape)
+        signal = as_input_dtype(numbers, wanted, str(path))
+    steps, frames = _steps_of(signal, wanted, path)
+    steps_per_second = rate_of(path) / frames if suffix == ".wav" else rate
+    if not steps_per_second:
         raise PillionError(
             f"when something happens in {path.name} is not known",
-            rule="a .wav file says how many numbers a second it has; of other files --rate does",
-            here=f"{path}, no --rate",
-            help="--rate 16000",
+            rule="a .wav file says how many numbers a second it has; of other files --rate says how many steps",
+            here=f"{path}, a rate of 0" if suffix == ".wav" else f"{path}, no --rate",
+            help="--rate 50: a step is 20 milliseconds",
         )
-    steps, frames = _steps_of(signal, wanted, path)
-    return Recording(name, tuple(map(wanted.quantized, steps)), frames / rate)
+    return Recording(name, tuple(map(wanted.quantized, steps)), 1 / steps_per_second)
 
 
 def _steps_of(signal: Array, wanted: InputSpec, path: Path) -> tuple[list[Array], int]:
@@ -95,7 +98,7 @@ def _steps_of(signal: Array, wanted: InputSpec, path: Path) -> tuple[list[Array]
     axes of length 1 may be missing. Steps may also lie along a first axis of their own."""
     shape = wanted.shape
     if signal.ndim and signal.shape[1:] == shape:
-        return list(signal), max(shape, default=1)
+        return list(signal), 1
     for axis in reversed(range(len(shape))):
         others = [size for size in shape[:axis] if size > 1], [size for size in shape[axis + 1 :] if size > 1]
         found = [size for size in signal.shape if size > 1]
@@ -170,7 +173,7 @@ def _damaged_events_error(path: Path, line: int, here: str, rule: str) -> Pillio
         f"the table of events {path} cannot be read",
         rule=rule,
         here=f"line {line}: {here}",
-        help="file,seconds,event\nkitchen.wav,12.4,1".replace("\n", "; then "),
+        help="`file,seconds,event` in the first line, `kitchen.wav,12.4,1` in another",
     )
 
 

@@ -112,7 +112,7 @@ def evaluate(
 
     The generated C runs in one process per core, or in `workers` processes. `float_model` is
     evaluated too; `agree` names executors that also run the first samples."""
-    _check_limit(limit)
+    check_limit(limit)
     source = open_data(data, reading)
     io = program_io(program)
     if io.streaming is not None:
@@ -232,7 +232,8 @@ def _sample_count(source: Source, limit: int | None) -> int | None:
     return limit if count is None else min(count, limit or count)
 
 
-def _check_limit(limit: int | None) -> None:
+def check_limit(limit: int | None) -> None:
+    """Raises if no sample is left."""
     if limit is not None and limit < 1:
         raise PillionError(
             f"{limit} samples are none",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pillion.data.reading_options import AS_IT_IS, Reading
+from pillion.data.reading_options import AS_IT_IS, EventOptions, Reading
 from pillion.data.recordings import (
     LabelledEvent,
     Recording,
@@ -20,9 +20,11 @@ from pillion.data.recordings import (
 from pillion.data.sample import element_count
 from pillion.errors import PillionError
 from pillion.evaluation.agreement import agreement
+from pillion.evaluation.evaluate import check_limit
 from pillion.evaluation.evaluation_result import Agreement, EventEvaluation, RecordingEvents
 from pillion.evaluation.program_io import ProgramIo, program_io
 from pillion.host_io.progress import Advance
+from pillion.ir.types import DType
 from pillion.program import Program
 from pillion.run.executor import HOST, Outputs, RunOptions
 from pillion.run.parallel_runs import check_workers, open_chunk_runner
@@ -57,14 +59,17 @@ def evaluate_events(
     which of their events it answers.
 
     The first output is 0, or the number of an event. An event is found if it is answered at most `within` seconds
-    after it begins; other answers are false alarms. `rate` is the number of samples or frames a second in files that
-    do not say it. `agree` names executors that run the first `agree_samples` recordings too."""
+    after it begins; other answers are false alarms. `rate` is the number of steps a second in files that do not say
+    it. `agree` names executors that run the first `agree_samples` recordings too."""
     io = program_io(program)
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     _require_events(io)
     first = io.streaming.first - 1 if io.streaming is not None else 0
-    files = dict(itertools.islice(recording_files(Path(recordings)).items(), limit))
-    labels = read_events(Path(events), [*files], reading.classes)
+    check_limit(limit)
+    EventOptions(within=within, rate=rate)  # raises
+    found_files = recording_files(Path(recordings))
+    labels = read_events(Path(events), [*found_files], reading.classes)
+    files = dict(itertools.islice(found_files.items(), limit))
     count = check_workers(workers) if on == HOST else 1
     options = RunOptions(timeout, native=native, stream=True)
     rows: list[RecordingEvents] = []
@@ -91,10 +96,12 @@ def _require_events(io: ProgramIo) -> None:
         here = f"{len(io.inputs)} inputs: {', '.join(spec.name for spec in io.inputs)}"
     elif element_count(io.outputs[0].shape) != 1:
         here = f"the first output, `{io.outputs[0].name}`, is {io.outputs[0]}"
+    elif io.outputs[0].dtype is DType.FLOAT32 or io.outputs[0].scale is not None:
+        here = f"the first output, `{io.outputs[0].name}`, is a real number: {io.outputs[0]}"
     if here:
         raise PillionError(
             f"`{io.model}` does not answer events",
-            rule="a program for recordings keeps states, takes one input, and its first output is one number: 0 for nothing, or that of an event",
+            rule="a program for recordings keeps states, takes one input, and its first output is one whole number: 0 for nothing, or that of an event",
             here=here,
             help="end the model with pillion.modules.KeywordDetector, whose first result is such a number",
         )
