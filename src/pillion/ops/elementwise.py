@@ -256,7 +256,7 @@ class Add(AddOrSub):
     `tflite` arithmetic, three 16-bit tensors with zero point 0 are added as in LiteRT."""
 
 
-class Requantization(AddOrSub):
+class SumOfOne(AddOrSub):
     """A sum whose second operand does not count: what kernels of 16-bit sums make of a `Requantize`."""
 
     sign = 0

@@ -41,9 +41,9 @@ from pillion.ops.elementwise import (
     AddOrSub,
     Binary,
     Mul,
-    Requantization,
     ScaledBinary,
     Sub,
+    SumOfOne,
 )
 from pillion.ops.formats import Requantize
 from pillion.ops.squared_difference import SquaredDifference
@@ -256,16 +256,16 @@ def halves_params(op: AddOrSub) -> Params:
     return {**wide_walk(op), **parts, "shift": LOW_BITS - wide.places}
 
 
-def as_sum(op: Requantize) -> Requantization:
+def as_sum(op: Requantize) -> SumOfOne:
     """Returns a requantization as a sum with itself, which does not count."""
     low, high = op.y.dtype.bounds
-    return Requantization(a=op.x, b=op.x, y=op.y, low=low, high=high)
+    return SumOfOne(a=op.x, b=op.x, y=op.y, low=low, high=high)
 
 
-def bounds_of(op: Requantize) -> Params:
-    """Returns the bounds of a requantization's result as parameters."""
-    low, high = op.y.dtype.bounds
-    return {"low": low, "high": high}
+def params_of_sum(params: Callable[[AddOrSub], Params], op: Requantize) -> Params:
+    """Returns the parameters of a requantization as those of a sum, with its bounds."""
+    total = as_sum(op)
+    return {**params(total), "low": total.low, "high": total.high}
 
 
 def of_sum(check: Check[AddOrSub]) -> Check[Requantize]:
@@ -288,7 +288,7 @@ def wide_kernels(
         library.kernel(
             Requantize,
             "wide_add",
-            lambda op: {**params(as_sum(op)), **bounds_of(op)},
+            partial(params_of_sum, params),
             requires=(short_circuit(in_own_form, of_sum(requires)),),
             name="wide_requantize",
             operands=lambda op: (op.x, op.x),
