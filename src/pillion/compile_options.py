@@ -465,6 +465,12 @@ class CompileOptions(Checked):
         return (self.io.layout or ("nhwc" if self.memory.by_rows else "nchw")) == "nhwc"
 
     @property
+    def has_int16_samples(self) -> bool:
+        """Whether signals enter in 16 bits: as inputs, or rounded from floats for tensors of 16 bits."""
+        has_int16 = self.quantize.is_mixed or self.quantize.precision == "int16"
+        return self.io.dtype == "int16" or (self.io.dtype == "float32" and has_int16)
+
+    @property
     def memory_budget(self) -> Memory | tuple[()]:
         """The memory options, without the default search for stripes if they gain little (streams) or cost code
         (size)."""

@@ -189,7 +189,7 @@ def compile_with(
     source = opened.raw if opened is not None else None
     quantizing: dict[str, Any] = {
         "constraints": (
-            replace(chip.quantization, int16_inputs=options.io.dtype == "int16")
+            replace(chip.quantization, int16_inputs=options.has_int16_samples)
             if arithmetic in (None, "cmsis-nn")
             else chip.quantization | AS_IN_LITERT
         ),

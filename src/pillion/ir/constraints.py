@@ -20,8 +20,9 @@ class QuantizationConstraints:
     """Kinds whose weights have one scale instead of one per channel."""
     functions_by_name: bool = False
     """Whether the device supports named functions only, not lookup tables."""
-    int16_inputs: bool = False
-    """Whether signals may enter in 16 bits, because the user asks for them and all formats of the program have them."""
+    int16_inputs: bool = field(default=False, compare=False)
+    """Whether signals may enter in 16 bits, because the user asks for them and all formats of the program have them. Trained modules do not
+    depend on it: training keeps spectra as they are."""
     copies_of_convolutions: bool = False
     """Whether convolutions in an unrolled loop stay unrolled, because the device supports them but no loops."""
     target: str = field(default="", compare=False)

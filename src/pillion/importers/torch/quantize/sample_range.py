@@ -17,23 +17,24 @@ OF_FRACTIONS, OF_INTEGERS = 2.0**-15, 1.0
 
 
 class SampleRange(ObserverBase):
-    """Chooses the step of 16-bit samples: that of fractions or of integers, or for larger numbers a power of two."""
+    """Chooses the step of 16-bit samples: that of fractions in ±1 or of integers, or for other numbers a power of two."""
 
     def __init__(self, quant_min: int, quant_max: int, **options: Any) -> None:
         super().__init__(torch.int16)
         self.quant_min, self.quant_max = quant_min, quant_max
         self.qscheme = torch.per_tensor_symmetric
-        self.largest = 0.0
+        self.largest, self.has_fractions = 0.0, False
 
     def forward(self, x: Tensor) -> Tensor:
-        """Notes the largest sample and returns the tensor unchanged."""
+        """Notes the largest sample, and fractions, and returns the tensor unchanged."""
         self.largest = max(self.largest, float(x.detach().abs().max()))
+        self.has_fractions |= bool((x != x.round()).any())
         return x
 
     def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
         """Returns scale and zero point."""
         levels = -DType.INT16.bounds[0]
         step = OF_FRACTIONS if self.largest <= 1 else OF_INTEGERS
-        if self.largest > levels:
+        if self.largest > (1 if self.has_fractions else levels):
             step = 2.0 ** math.ceil(math.log2(self.largest / levels))
         return torch.tensor([step]), torch.zeros(1, dtype=torch.int64)

@@ -28,7 +28,14 @@ from pillion.importers.torch.fx_nodes import (
     single_user,
 )
 from pillion.importers.torch.log_mel import log_mel
-from pillion.importers.torch.rewrite.sample_frames import ROOTS, Frames, frames_of, has_16_bits, upstream
+from pillion.importers.torch.rewrite.sample_frames import (
+    ROOTS,
+    Frames,
+    frames_of,
+    has_16_bits,
+    noise,
+    upstream,
+)
 from pillion.ir.constraints import QuantizationConstraints
 
 PER_DOUBLING = {
@@ -88,18 +95,29 @@ def _fuse(root: Node, frames: Frames, logarithm: Logarithm) -> None:
     replace(end, call(end, aten.reshape.default, y, list(shape_of(end))))
 
 
+def _operand(node: Node) -> tuple[Node, float, dict[str, float]]:
+    """Returns what a logarithm is taken of, to which power, and the offset or floor before."""
+    operand: Any = node.args[0]
+    if node.target is aten.log1p.default:
+        return operand, 1.0, {"offset": 1.0}
+    power = 1.0
+    if operand.target is aten.sqrt.default and single_user(operand) is not None:
+        operand, power = operand.args[0], 0.5
+    if operand.op == "call_function" and single_user(operand) is not None and len(operand.args) == 2:
+        inner, other = operand.args
+        number = _number(other)
+        if operand.target is aten.add.Tensor and number is not None and not operand.kwargs:
+            return inner, power, {"offset": number}
+        if operand.target is aten.clamp.default and number is not None:
+            return inner, power, {"floor": number}
+    return operand, power, {}
+
+
 def _logarithm(node: Node) -> Logarithm:
     """Returns a logarithm with the numbers before and behind it."""
-    operand: Any = node.args[0]
-    before: dict[str, float | None] = {"offset": 1.0} if node.target is aten.log1p.default else {}
-    if not before and operand.op == "call_function" and single_user(operand) is node:
-        inner, other = operand.args[0], operand.args[1] if len(operand.args) > 1 else None
-        if operand.target is aten.add.Tensor and _number(other) is not None and not operand.kwargs:
-            before, operand = {"offset": _number(other)}, inner
-        elif operand.target is aten.clamp.default and len(operand.args) == 2 and _number(other) is not None:
-            before, operand = {"floor": _number(other)}, inner
+    operand, power, before = _operand(node)
     target: Any = node.target
-    slope, intercept, end = PER_DOUBLING[target], 0.0, node
+    slope, intercept, end = PER_DOUBLING[target] * power, 0.0, node
     while True:
         user = single_user(end)
         number = _number(user.args[1]) if user is not None and len(user.args) == 2 else None
@@ -116,7 +134,7 @@ def _logarithm(node: Node) -> Logarithm:
         else:
             break
         end = user
-    return Logarithm(operand, end, slope, intercept, **before)  # type: ignore[arg-type]  # numbers
+    return Logarithm(operand, end, slope, intercept, **before)
 
 
 def _number(argument: object) -> float | None:
@@ -171,7 +189,7 @@ def _filters(
         return result_of(frames.spectrum(rows.to(torch.complex64).expand(frames.shape)))
 
     bands = total // (signals * count)
-    random = torch.randn(count, bins, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+    random = noise(count, bins)
     for bands_last in (False, True):
 
         def rows_of(y: Tensor, bands_last: bool = bands_last) -> Tensor:

@@ -9,6 +9,7 @@ import math
 import torch
 from torch.fx import GraphModule, Node
 
+from pillion.errors import warn
 from pillion.importers.torch.fx_nodes import (
     aten,
     call,
@@ -22,18 +23,24 @@ from pillion.importers.torch.fx_nodes import (
 from pillion.importers.torch.log_mel import spectra
 from pillion.importers.torch.rewrite.complex_pairs import is_complex
 from pillion.importers.torch.rewrite.fuse_log_mels import acts_like, between, evaluation
-from pillion.importers.torch.rewrite.sample_frames import ROOTS, Frames, frames_of, has_16_bits
+from pillion.importers.torch.rewrite.sample_frames import Frames, noise, transforms
 from pillion.ir.constraints import QuantizationConstraints
+
+WIDER = "--io-dtype int16 or --precision int16 an FFT of 16-bit samples computes it, many times as exactly, for fewer instructions"
+"""How spectra become an op of their own."""
 
 
 def fuse_spectra(module: GraphModule, constraints: QuantizationConstraints | None, *, training: bool) -> None:
-    """Replaces spectra of signals that nothing else reads, if signals may enter in 16 bits."""
-    if training or constraints is None or not constraints.int16_inputs:
+    """Replaces spectra of signals that nothing else reads, if signals may enter in 16 bits; warns if they may not."""
+    if training or constraints is None:
         return
-    for root in calls(module.graph, ROOTS):
-        frames = frames_of(root)
-        if frames is not None and has_16_bits(frames.x):
-            _fuse(frames, *(_magnitudes(frames) or (root, 0, frames.frames_last, 1.0)))
+    for frames in transforms(module.graph):
+        if constraints.int16_inputs:
+            _fuse(frames, *(_magnitudes(frames) or (frames.root, 0, frames.frames_last, 1.0)))
+        else:
+            warn(
+                f"the spectrum `{frames.root.name}` is computed of 8 bits, as a product with all waves: with {WIDER}"
+            )
     module.graph.eliminate_dead_code()
 
 
@@ -58,25 +65,27 @@ def _magnitudes(frames: Frames) -> tuple[Node, int, bool, float] | None:
     """Returns the last call that computes magnitudes or their squares of all that is read of a spectrum: their power,
     whether frames are the last axis, and a factor; None if there is none."""
     signals, count, bins = frames.shape
-    noise = torch.randn(frames.shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
-    spectrum, found = frames.spectrum(noise), None
+    random = noise(signals, count, bins)
+    spectrum, found = frames.spectrum(random), None
     for node in calls(frames.root.graph):
         is_one = is_tensor(node) and not is_complex(node)
         if not is_one or math.prod(shape_of(node)) != signals * count * bins:
             continue
         inner = between(frames.root, node)
-        match = None if inner is None else _match(node, noise, evaluation(frames.root, inner, node)(spectrum))
+        match = (
+            None if inner is None else _match(node, random, evaluation(frames.root, inner, node)(spectrum))
+        )
         if match is None and found is not None:
             break
         found = match or found
     return found
 
 
-def _match(node: Node, noise: torch.Tensor, result: torch.Tensor) -> tuple[Node, int, bool, float] | None:
+def _match(node: Node, random: torch.Tensor, result: torch.Tensor) -> tuple[Node, int, bool, float] | None:
     """Returns power, place of the frames and factor with which a result is that of magnitudes of noise."""
     for frames_last in (True, False):
         for power in (1, 2):
-            exact = noise.abs() ** power
+            exact = random.abs() ** power
             wanted = (exact.transpose(1, 2) if frames_last else exact).reshape(-1)
             factor = float(result.reshape(-1) @ wanted / wanted.square().sum())
             if factor > 0 and acts_like(result.reshape(-1), wanted * factor):

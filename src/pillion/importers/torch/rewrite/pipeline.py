@@ -24,6 +24,7 @@ from pillion.importers.torch.rewrite.constant_folding import (
     use_linear,
 )
 from pillion.importers.torch.rewrite.decompose import decompose, decompose_late
+from pillion.importers.torch.rewrite.find_transforms import find_transforms
 from pillion.importers.torch.rewrite.fold_stores import fold_constant_stores, lower_fill_like
 from pillion.importers.torch.rewrite.forward_slices import forward_slices
 from pillion.importers.torch.rewrite.functionalize import functionalize, remove_identities
@@ -70,6 +71,7 @@ def rewrite_for_quantization(
         decompose(module)
     if calls(module.graph, [aten.copy.default]):  # through views that were decomposed
         decompose(module)
+    find_transforms(module, constraints, training=training)
     fuse_log_mels(module, constraints, training=training)
     fuse_spectra(module, constraints, training=training)
     if has_complex_numbers(module):

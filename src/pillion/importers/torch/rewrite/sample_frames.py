@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from pillion.importers.torch.fx_nodes import (
     aten,
+    calls,
     evaluate_constant,
     is_constant,
     is_tensor,
@@ -53,6 +54,21 @@ class Frames:
     def spectrum(self, rows: Tensor) -> Tensor:
         """Returns what the transform would return of the spectra [signals, frames, bins]."""
         return (rows.transpose(1, 2) if self.frames_last else rows).reshape(shape_of(self.root))
+
+
+def transforms(graph: Graph) -> Iterator[Frames]:
+    """Yields the transforms of signals that may have 16 bits."""
+    for root in calls(graph, ROOTS):
+        frames = frames_of(root)
+        if frames is not None and has_16_bits(frames.x):
+            yield frames
+
+
+def noise(*shape: int) -> Tensor:
+    """Returns random spectra [..., bins] of real signals: their first and last bins are real."""
+    spectra = torch.randn(*shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+    spectra[..., 0], spectra[..., -1] = spectra[..., 0].real, spectra[..., -1].real
+    return spectra
 
 
 def upstream(node: Node) -> Iterator[Node]:
@@ -116,9 +132,9 @@ def _frames_of_rfft(root: Node) -> Frames | None:
     return Frames(root, x, window, hop, points, False)
 
 
-def has_16_bits(x: Node) -> bool:
-    """Whether a signal is an input of the model, perhaps padded, that nothing else reads, or comes from filters with
-    results of 16 bits."""
+def has_16_bits(x: Node, replaced: Collection[Node] = ()) -> bool:
+    """Whether a signal is an input of the model, perhaps padded, that only one call reads beside those that are replaced,
+    or comes from filters with results of 16 bits."""
     made, filtered = set(upstream(x)), set()
     for node in made:
         if node.target is BIQUADS:
@@ -126,4 +142,6 @@ def has_16_bits(x: Node) -> bool:
     rest = made - filtered
     if any(n.op != "placeholder" and getattr(n.target, "overloadpacket", None) not in MOVES for n in rest):
         return False
-    return bool(filtered) or (len(x.users) == 1 and all(made.issuperset(n.users) for n in made - {x}))
+    readers = {node: node.users.keys() - set(replaced) for node in made}
+    is_read_once = len(readers[x]) == 1 and all(made >= readers[node] for node in made - {x})
+    return bool(filtered) or is_read_once
