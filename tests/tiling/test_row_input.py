@@ -161,6 +161,32 @@ def test_bounds_hold_with_rows() -> None:
     assert by_rows(plain, max_ram=enough).memory.arena_bytes <= enough
 
 
+class Pooled(nn.Module):
+    """Rows save RAM only if they run on through the pool, for more than 1 % of the instructions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.pool, self.last = (
+            nn.Conv2d(3, 4, 3, padding=1),
+            nn.AvgPool2d(8),
+            nn.Conv2d(4, 16, 5, stride=2),
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.pool(self.first(x).relu())).relu()
+
+
+def test_rows_save_ram_without_further_options() -> None:
+    x = torch.randn(1, 3, 96, 96)
+    options: dict[str, Any] = {"target": "cortex-m33", "io_dtype": "int8", "io_layout": "nhwc"}
+    arenas = [
+        pillion.compile(Pooled().eval(), (x,), calibrate=[(x,)], **options, **rows).memory.arena_bytes
+        for rows in ({}, {"rows_in": True}, {"rows_in": True, "extra": "1%"})
+    ]
+    assert arenas[1] < arenas[0] / 2
+    assert arenas[2] > arenas[0], "more than 1 % are needed"
+
+
 def test_a_refused_bound_names_the_options_that_reach_further() -> None:
     torch.manual_seed(6)
     model, x = Camera().eval(), torch.randn(1, 3, HEIGHT, WIDTH)

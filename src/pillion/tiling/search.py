@@ -108,6 +108,9 @@ def find_stripes(graph: Graph, whole: CProgram, spec: Memory, beside: int = 0) -
     search = tiling_search(graph, whole, spec)
     if spec.limit is not None:
         return search.within(spec.limit, beside)
+    if spec.by_rows and spec.share is None:
+        least = find_stripes(graph, whole, Memory()).bytes  # what rows are to save
+        return search.cheapest_below(least, [DEFAULT_EXTRA, *(x for x in PRICES if x > DEFAULT_EXTRA)])
     share = DEFAULT_EXTRA if spec.share is None else spec.share
     worth = max(WORTH_BYTES, int(WORTH_SHARE * search.whole.memory.arena_bytes)) if spec.is_default else 0
     return search.smallest_within_extra(SURE * share * search.ways.instructions, worth)
@@ -185,6 +188,15 @@ class TilingSearch:
         if best.stripes and best.bytes > FAR * bound and len(self.ways.whole) <= MANY:
             best = self._smallest_variation(best, budget)
         return best if simplest.bytes - best.bytes >= worth else simplest
+
+    def cheapest_below(self, limit: int, shares: Sequence[float]) -> TilingPlan:
+        """Returns the smallest plan at the first price that is smaller than a limit, or of all prices if none is."""
+        plans = []
+        for share in shares:
+            plans.append(self.smallest_within_extra(SURE * share * self.ways.instructions))
+            if plans[-1].bytes < limit:
+                break
+        return min(plans, key=lambda plan: plan.bytes)
 
     def _smallest_near(self, bound: int, budget: float, simplest: TilingPlan) -> TilingPlan:
         """Returns the smallest plan for bounds near a given one whose cost, counted over the whole schedule, is
