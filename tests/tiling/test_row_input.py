@@ -104,7 +104,8 @@ def test_boards_do_the_same(target: str, io_dtype: str) -> None:
     assert before.profile is not None
     arena = next(region for region in run.profile.regions if region.name == "arena")
     assert arena.predicted == arena.found == program.memory.arena_bytes
-    assert before.profile.instructions < run.profile.instructions < 1.1 * before.profile.instructions
+    added = run.profile.instructions / before.profile.instructions - 1
+    assert 0 < added < 0.12, "so small a net pays more than 5 % for the cheapest rows"
 
 
 @pytest.mark.turns(3)

@@ -100,7 +100,7 @@ def evaluate(
     from pillion.evaluation.program_costs import costs_of
 
     limits.check(metric, events.events is not None)
-    _refuse_mixture(events, metric, float_model)
+    _refuse_mixture(events, metric, float_model, only_int8)
     source = open_data(data, reading) if events.events is None else None
     if events.events is not None:  # before a model is compiled
         read_events(events.events, [*recording_files(Path(data))], reading.classes)
@@ -141,12 +141,18 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _refuse_mixture(events: EventOptions, metric: list[str] | None, float_model: str | None) -> None:
+def _refuse_mixture(
+    events: EventOptions, metric: list[str] | None, float_model: str | None, only_int8: bool
+) -> None:
     """Raises if options for samples meet recordings."""
-    if events.events is not None and (metric or float_model):
+    if events.events is not None and (metric or float_model or only_int8):
         raise PillionError(
             "events have metrics of their own",
             rule="the share of events found, false alarms an hour, and the mean delay",
-            here=f"--metric {metric[0]}" if metric else f"--float {float_model}",
+            here=f"--metric {metric[0]}"
+            if metric
+            else f"--float {float_model}"
+            if float_model
+            else "--only-int8",
             help="leave it out, or evaluate the network alone, on samples, without --events",
         )

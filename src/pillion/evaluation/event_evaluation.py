@@ -61,6 +61,7 @@ def evaluate_events(
     The first output is 0, or the number of an event. An event is found if it is answered at most `within` seconds
     after it begins; other answers are false alarms. `rate` is the number of steps a second in files that do not say
     it. `agree` names executors that run the first `agree_samples` recordings too."""
+    _refuse_useless_reading(reading)
     io = program_io(program)
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     _require_events(io)
@@ -85,6 +86,19 @@ def evaluate_events(
                 progress(len(rows), len(files))
     agreements = tuple(_agreement(runnable, io, compared, place, on, options) for place in agree)
     return EventEvaluation(io.model, io.target, str(recordings), on, tuple(rows), agreements)
+
+
+def _refuse_useless_reading(reading: Reading) -> None:
+    """Raises for options that change samples: recordings enter step by step, as they are."""
+    for name in ("labels", "label_column", "fit", "transform"):
+        if getattr(reading, name) != getattr(AS_IT_IS, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise PillionError(
+                f"{flag} is for samples, not for recordings",
+                rule="recordings are .wav, .npy and .raw files whose events stand in the file of --events, and enter a program step by step",
+                here=f"{flag} {getattr(reading, name)}",
+                help="leave it out, and prepare recordings before: the rate and range of the model's input",
+            )
 
 
 def _require_events(io: ProgramIo) -> None:
