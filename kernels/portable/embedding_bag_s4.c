@@ -16,9 +16,13 @@ static void one_row(const pillion_embedding_bag_s8_params *p, const int8_t *from
     for (int32_t i = 0; i < 16; i++, sum += multiplier) {
         levels[i ^ 8] = pillion_bag_level(sum, p->places);
     }
-    for (int32_t i = 0; i < p->elements; i++) {
-        const int32_t two = (uint8_t)from[i >> 1];
-        y[i] = levels[(i & 1) != 0 ? two >> 4 : two & 15];
+    const uint8_t *two = (const uint8_t *)from;
+    for (const int8_t *const pairs_end = y + (p->elements & ~1); y < pairs_end; y += 2, two++) {
+        y[0] = levels[*two & 15];
+        y[1] = levels[*two >> 4];
+    }
+    if ((p->elements & 1) != 0) {
+        *y = levels[*two & 15];
     }
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 from fuzz.grow import Grower
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
-from pillion.ops import Detections, NonMaxSuppression
+from pillion.ops import Detections, NonMaxSuppression, RunLengths
 
 
 def detected(grower: Grower, cls: type[Detections]) -> Value:
@@ -49,4 +49,15 @@ def suppressed(grower: Grower, cls: type[NonMaxSuppression]) -> Value:
     return grower.put(cls, DType.INT32, None, boxes=boxes, scores=scores, **fields)
 
 
-RECIPES: dict[type[Op], Any] = {Detections: detected, NonMaxSuppression: suppressed}
+def runs(grower: Grower, cls: type[RunLengths]) -> Value:
+    """Of whole numbers that are inputs of their own: few of them, or of many sizes."""
+    shape = (*grower.choices.pick(((1,), (3,), ())), grower.choices.integer(1, 60))
+    x = grower.source(Value(grower.name("labels"), TensorType(shape, DType.INT32)))
+    return grower.put(cls, DType.INT32, None, x=x, most=grower.choices.pick((4, 1, 70)))
+
+
+RECIPES: dict[type[Op], Any] = {
+    Detections: detected,
+    NonMaxSuppression: suppressed,
+    RunLengths: runs,
+}

@@ -27,6 +27,7 @@ NEVER = {
     "svdf_output",
     "detections",
     "biquads",
+    "run_lengths",
 }
 
 

@@ -101,6 +101,7 @@ OF_NUMBERS = {
     "top_values",
     "top_places",
     "non_max_suppression",
+    "run_lengths",
     "cast",
     "log_softmax",
     "normalize",

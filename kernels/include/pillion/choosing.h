@@ -67,6 +67,12 @@ void pillion_top_values_s8(const pillion_top_values_s8_params *p, const int8_t *
 typedef pillion_top_values_s8_params pillion_top_places_s8_params;
 void pillion_top_places_s8(const pillion_top_places_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
 
+/* The first `most` runs of equal numbers of each row of `size`, each as the number and its count; pairs of 0 behind the last one. */
+typedef struct {
+    int32_t rows, size, most;
+} pillion_run_lengths_s32_params;
+void pillion_run_lengths_s32(const pillion_run_lengths_s32_params *p, const int32_t *x, int32_t *y, void *scratch);
+
 /* The places of the boxes with the best scores above a threshold, none of which overlaps a better one too much: has more in
  * common with it than `share`, in 2^-31, of both areas; -1 where there is none. Scratch: a byte for each box of an image. */
 typedef struct {

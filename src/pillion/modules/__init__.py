@@ -23,6 +23,7 @@ from pillion.modules.pictures import (
     Rotate,
     Yuv422ToRgb,
 )
+from pillion.modules.run_lengths import RunLengths
 from pillion.modules.sequences import CtcDecoder
 from pillion.modules.window_statistics import WindowStatistics
 
@@ -48,6 +49,7 @@ __all__ = [
     "Rgb565ToRgb",
     "RgbToGray",
     "Rotate",
+    "RunLengths",
     "WindowStatistics",
     "Yuv422ToRgb",
 ]

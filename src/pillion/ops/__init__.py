@@ -34,6 +34,7 @@ from pillion.ops.prelu import Prelu
 from pillion.ops.reduce import Mean, ReduceMax, ReduceMin, ReduceSum
 from pillion.ops.region import Region, split_into_tiles
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
+from pillion.ops.run_lengths import RunLengths
 from pillion.ops.scan import Scan, flatten_ops, has_repeats, op_run_counts, unroll_for_format, unroll_loops
 from pillion.ops.segment import Segment
 from pillion.ops.softmax import Softmax
@@ -55,7 +56,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     *(Softmax, LogSoftmax, L2Normalize, Normalize, Stft, LogMel, Biquads),
     *(Concat, Slice, Pad, Reshape, Transpose, Flip),
     *(Gather, EmbeddingBag, Compare, IntegerArithmetic),
-    *(Where, ArgMax, ArgMin, TopValues, TopPlaces, NonMaxSuppression, Cast),
+    *(Where, ArgMax, ArgMin, TopValues, TopPlaces, NonMaxSuppression, RunLengths, Cast),
     *(LstmCell, LstmOutput, SvdfMemory, SvdfOutput, Detections),
     *(Quantize, Dequantize, Requantize),
 )
@@ -94,7 +95,16 @@ __all__ += ["L2Normalize", "Linear", "LogMel", "LogSoftmax", "LstmCell", "LstmOu
 __all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "NonMaxSuppression", "Normalize", "Op", "Pad"]
 __all__ += ["Prelu", "Quantize"]
 __all__ += ["ReduceMax", "ReduceMin", "ReduceSum", "Region", "Relation", "Requantize", "Reshape"]
-__all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "Scan", "Segment", "Slice", "Softmax"]
+__all__ += [
+    "ResizeBilinear",
+    "ResizeBilinearFloat",
+    "ResizeNearest",
+    "RunLengths",
+    "Scan",
+    "Segment",
+    "Slice",
+    "Softmax",
+]
 __all__ += [
     "SquaredDifference",
     "Stft",

@@ -91,6 +91,7 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
             ops.TopValues,
             ops.TopPlaces,
             ops.NonMaxSuppression,
+            ops.RunLengths,
             ops.Cast,
         )
     ),

@@ -232,6 +232,7 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.Biquads: None,
     # Files have it in float alone, with as many results as there are.
     ops.NonMaxSuppression: None,
+    ops.RunLengths: None,
     ops.Concat: lambda op: [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))],
     ops.Slice: _slice_nodes,
     ops.Pad: _pad_nodes,

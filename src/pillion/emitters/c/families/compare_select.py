@@ -25,6 +25,7 @@ from pillion.ops.compare_select import ArgExtremum, ArgMax, ArgMin, Compare, Top
 from pillion.ops.embedding_bag import EmbeddingBag
 from pillion.ops.indexing import SOURCES, Cast, Gather
 from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
+from pillion.ops.run_lengths import RunLengths
 from pillion.ops.suppression import NonMaxSuppression
 
 BYTES = (DType.INT8, DType.BOOL, DType.UINT8)
@@ -138,6 +139,12 @@ def suppression_params(op: NonMaxSuppression) -> Params:
     }
 
 
+def run_params(op: RunLengths) -> Params:
+    """Returns the parameters of run lengths."""
+    size = op.x.shape[-1]
+    return {"rows": op.x.type.elements // size, "size": size, "most": op.most}
+
+
 # --- by numbers -------------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +243,7 @@ KERNELS: tuple[Kernel, ...] = (
         )
         for bits, dtype, ending in ((8, DType.INT8, ""), (16, DType.INT16, "_16"))
     ),
+    PORTABLE.kernel(RunLengths, "run_lengths_s32", run_params),
     PORTABLE.kernel(Gather, "gather", gather_params, requires=(INT32_INDICES,)),
     PORTABLE.kernel(
         EmbeddingBag,

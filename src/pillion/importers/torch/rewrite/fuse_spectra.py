@@ -26,7 +26,7 @@ from pillion.importers.torch.rewrite.fuse_log_mels import acts_like, between, ev
 from pillion.importers.torch.rewrite.sample_frames import Frames, noise, transforms
 from pillion.ir.constraints import QuantizationConstraints
 
-WIDER = "--io-dtype int16 or --precision int16 an FFT of 16-bit samples computes it, many times as exactly, for fewer instructions"
+WIDER = "--io-dtype int16 or --precision int16 an FFT of 16-bit samples computes it, many times as exactly, for fewer instructions (C projects, program images, --kernels pillion)"
 """How spectra become an op of their own."""
 
 

@@ -24,6 +24,7 @@ from pillion.importers.torch.rows.table import Lowering, lowers, require_constan
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, constant_value
 from pillion.modules.boxes import NON_MAX_SUPPRESSION
+from pillion.modules.run_lengths import RUN_LENGTHS
 from pillion.ops import (
     ArgMax,
     ArgMin,
@@ -37,6 +38,7 @@ from pillion.ops import (
     NonMaxSuppression,
     Relation,
     Requantize,
+    RunLengths,
     TopPlaces,
     TopValues,
     Where,
@@ -156,6 +158,12 @@ def suppress(
     return from_logical_order(
         b.emit(NonMaxSuppression, boxes=b.plain(boxes), scores=b.plain(scores), **fields)
     )
+
+
+@lowers(RUN_LENGTHS, quantized=rule_of_op(RunLengths, numbers=True))
+def run_lengths(b: Builder, labels: LayoutValue, most: int) -> LayoutValue:
+    """Lowers to the op of the same name."""
+    return from_logical_order(b.emit(RunLengths, x=b.plain(labels), most=most))
 
 
 def _gather_slices(
