@@ -456,9 +456,84 @@ def test_sums_at_the_edge_of_32_bits(bias: int, scale: float, tmp_path: Path) ->
             np.testing.assert_array_equal(np.asarray(program.run(x, on=executor)).ravel(), wanted.ravel())
 
 
-def test_a_bias_beyond_32_bits_is_refused() -> None:
+LAYERS: dict[str, tuple[tuple[int, ...], Table]] = {
+    "CONV_2D": ((5, 1, 2, 3), tflite.Conv2DOptions(stride_w=1, stride_h=1)),
+    "DEPTHWISE_CONV_2D": (
+        (1, 1, 2, 5),
+        tflite.DepthwiseConv2DOptions(stride_w=1, stride_h=1, depth_multiplier=1),
+    ),
+    "TRANSPOSE_CONV": ((5, 2, 1, 3), tflite.TransposeConvOptions(stride_w=1, stride_h=1, padding=1)),
+    "FULLY_CONNECTED": ((5, 3), tflite.FullyConnectedOptions()),
+}
+
+
+def layer_of_biases(code: str, biases: list[int], fine: float = 1.0) -> bytes:
+    """A layer of five outputs, whose biases become numbers of some hundred steps, `fine` times as many."""
+    rng = np.random.default_rng(abs(biases[0]) % 1000)
+    shape, options = LAYERS[code]
+    file, axis = File(code, options), 3 if code == "DEPTHWISE_CONV_2D" else 0
+    sizes = [fine * rng.uniform(100, 9000) / (abs(b) + 2**31) for b in biases]
+    scales = {"zero_point": [0] * 5, "quantized_dimension": axis}
+    weights = rng.integers(-127, 128, shape)
+    x = file.tensor((7, 3) if len(shape) == 2 else (2, 1, 7, shape[3]), **WIDE)
+    file.inputs.append(x)
+    if code == "TRANSPOSE_CONV":
+        file.constant([2, 2, 7, 5])
+    else:
+        file.operands.append(x)
+    file.constant(weights, ElementType.INT8, quantization=tflite.Quantization(scale=sizes, **scales))
+    if code == "TRANSPOSE_CONV":
+        file.operands.append(x)
+    quantization = tflite.Quantization(scale=[0.01 * s for s in sizes], zero_point=[0] * 5)
+    file.constant(biases, ElementType.INT64, quantization=quantization)
+    result = {"FULLY_CONNECTED": (7, 5), "TRANSPOSE_CONV": (2, 2, 7, 5)}.get(code)
+    return file.output(*(result or (2, 1, 7, 5)), **WIDE).bytes()
+
+
+MOST = 2**47 - 2**31 - 127 * 2**15 * 6 - 1
+WIDE_BIASES = (
+    [2**31, -(2**31) - 1, 2**32 - 1, 2**40 + 3, -(2**46) - 5],
+    [MOST, -MOST, -(2**31), 5, 2**33 + 2**31],
+    [-(2**45) + 1, 2**39 - 2**31 - 1, -(2**36) - 2**31, 2**34 + 2**31 - 1, 0],
+)
+
+
+@pytest.mark.parametrize("code", LAYERS)
+def test_biases_beyond_32_bits(code: str, tmp_path: Path) -> None:
+    for number, biases in enumerate(WIDE_BIASES):
+        raw, path = layer_of_biases(code, biases, 1 + 50 * number), tmp_path / f"net{number}.tflite"
+        graph = same_as_litert(raw)
+        assert {op.bias.dtype for op in graph.ops if hasattr(op, "bias")} == {DType.INT64}
+        path.write_bytes(raw)
+        same_as_litert(emit(graph))
+        for target, board in (("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547"))[number % 2 :][:1]:
+            program = pillion.compile(str(path), target=target)
+            for x in (random_like(graph.inputs[0]), np.full(graph.inputs[0].shape, -(2**15), np.int16)):
+                (wanted,) = run_litert(raw, x)
+                for executor in ("reference", "host", "litert", board):
+                    found = np.asarray(program.run(x, on=executor))
+                    np.testing.assert_array_equal(found.ravel(), wanted.ravel())
+
+
+@pytest.mark.parametrize("code", LAYERS)
+@pytest.mark.parametrize(
+    ("bias", "fine", "words"),
+    [
+        (MOST + 2**40, 2.0**9, "2\\^47"),
+        (-(2**63), 2.0**26, "2\\^47|fit 32 bits"),
+        (2**45, 2.0**22, "fit 32 bits"),
+    ],
+)
+def test_sums_that_litert_wraps_around_are_refused(code: str, bias: int, fine: float, words: str) -> None:
+    with pytest.raises(pillion.PillionError, match=words):
+        read(layer_of_biases(code, [bias, 1, 2, 3, 4], fine))
+
+
+def test_an_operand_of_64_bits_that_is_no_bias_is_refused() -> None:
+    file = wide_file("GATHER", 5, 9, options=tflite.GatherOptions(axis=1))
+    file.constant([1, 2**31], ElementType.INT64)
     with pytest.raises(pillion.PillionError, match="int64 constants fit 32 bits"):
-        read(layer_of_bias(2**31, 7.3))
+        read(file.output(5, 2, **WIDE).bytes())
 
 
 def test_biases_are_int64_in_the_file() -> None:

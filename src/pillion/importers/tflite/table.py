@@ -113,7 +113,8 @@ def _read_linear(call: ReadOperator) -> list[Op]:
     assert isinstance(linear, ops.Linear)
     if x.dtype is DType.INT16 and linear.largest_scaled_sum > numerics.INT32_MAX - 256:
         raise call.refuse("scaled sums fit 32 bits", f"up to {linear.largest_scaled_sum:.3g}")
-    return [*before, zero_dead_channel_biases(linear, call.fresh)]
+    is_wide = x.dtype is DType.INT16  # scaled in double precision, in which no ratio is 0
+    return chain.ops if is_wide else [*before, zero_dead_channel_biases(linear, call.fresh)]
 
 
 def _read_clamp(call: ReadOperator) -> list[Op]:

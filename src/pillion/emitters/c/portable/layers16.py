@@ -42,9 +42,12 @@ LAYER_16 = (INT16_XY, has_dtypes("weights", DType.INT8), check_constants("weight
 
 
 def rounding_params(op: Any) -> Params:
-    """Returns the bias of each channel and what makes its sum a result."""
+    """Returns the bias of each channel and what makes its sum a result. The part of a bias beyond 32 bits lies above the
+    15 bits of the multiplier."""
     multiplier, right = numerics.to_15_bits(*op.multipliers)
-    as_words = {"bias": op.bias.constant, "multiplier": multiplier, "right": right}
+    bias = op.bias.constant.astype(np.int64)
+    low = numerics.wrap_to_32_bits(bias)
+    as_words = {"bias": low, "multiplier": multiplier + (bias - low >> 16), "right": right}
     return {name: np.ascontiguousarray(array, np.int32) for name, array in as_words.items()}
 
 
@@ -115,7 +118,7 @@ def has_one_scale(op: Clamp) -> Verdict:
 
 def linear_in_double(op: Linear) -> Params:
     """Returns the parameters of a fully connected layer that is scaled in double precision."""
-    weights, bias = np.ascontiguousarray(op.weights.constant).reshape(-1), op.bias.constant.astype(np.int32)
+    weights, bias = np.ascontiguousarray(op.weights.constant).reshape(-1), op.bias.constant.astype(np.int64)
     return {"weights": weights, "bias": bias, "scale": op.ratios.copy()}
 
 
