@@ -100,6 +100,20 @@ typedef struct {
 } pillion_sigmoid_s16_params;
 void pillion_sigmoid_s16(const pillion_sigmoid_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* A function of one number: entries for -32768, -32640, ... 32768, and lines between them, rounded half up. */
+typedef struct {
+    int32_t count;
+    const int16_t *table; /* [513] */
+} pillion_table_s16_params;
+void pillion_table_s16(const pillion_table_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* y = sqrt(x * scale) / step, in float32, truncated and at most 32767; 0 where x is negative. */
+typedef struct {
+    int32_t count;
+    float scale, step;
+} pillion_sqrt_s16_params;
+void pillion_sqrt_s16(const pillion_sqrt_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* The largest value or the mean of each window inside the image; means are rounded half away from zero. */
 typedef struct {
     int32_t batch, in_h, in_w, channels, out_h, out_w;

@@ -31,7 +31,7 @@ from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Requantize
 from pillion.ops.linear import Linear
 from pillion.ops.lut import Lut
-from pillion.ops.lut_tflite16 import input_factor, sigmoids, slopes
+from pillion.ops.lut_tflite16 import SCALED, TABULATED, function_table, input_factor, sigmoids, slopes
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.softmax import Softmax
 from pillion.ops.softmax16 import exponentials, reciprocals
@@ -124,12 +124,20 @@ def linear_in_double(op: Linear) -> Params:
 
 def lut_routine(op: Lut) -> str:
     """Returns the routine of a 16-bit function."""
-    return "leaky_relu_s16" if op.function is Function.LEAKY_RELU else "sigmoid_s16"
+    if op.function in SCALED:
+        return "leaky_relu_s16"
+    if op.function is Function.SQRT:
+        return "sqrt_s16"
+    return "table_s16" if op.function in TABULATED else "sigmoid_s16"
 
 
 def lut_params(op: Lut) -> Params:
     """Returns the parameters of a 16-bit function."""
-    if op.function is Function.LEAKY_RELU:
+    if op.function in TABULATED:
+        return {"table": function_table(op)}
+    if op.function is Function.SQRT:
+        return {"scale": op.x.scale, "step": op.y.scale}
+    if op.function in SCALED:
         above, below = slopes(op)
         return {
             **{
