@@ -9,8 +9,10 @@
  *
  * The stream holds, for the channels A, B, C, D of each group:
  *   T, V, W, U of the biases, {words of inputs 0 and 2, 1 and 3 of every four} x steps, and the constants of linear_s8_dsp.c,
+ * LiteRT's layers take the sums alone, as in linear_s8_dsp.c;
  * and then, of each channel that is left: twice the bias, multiplier, words of eight inputs: four bits of weights + 8, of inputs 0 1 4 5 2 3 6 7. */
 #include "pillion/assembly.h"
+#include "pillion/once.h"
 #include "dot.h"
 #include "linear.h"
 #include "smmlar.h"
@@ -58,7 +60,8 @@ PILLION_FIELDS_AT(group_loop, 0, x, jumps, sum, y);
 #define PLACE(name) ".global pillion_dsp_linear_" name "\n" "pillion_dsp_linear_" name ":\n"
 #define GO_ON "ldr pc, [lr], #4\n"
 extern const uint8_t pillion_dsp_linear_steps_4[], pillion_dsp_linear_half_4[], pillion_dsp_linear_requantize_4[],
-    pillion_dsp_linear_rectify_4[], pillion_dsp_linear_first_part_4[], pillion_dsp_linear_next_part_4[], pillion_dsp_linear_join_4[];
+    pillion_dsp_linear_rectify_4[], pillion_dsp_linear_first_part_4[], pillion_dsp_linear_next_part_4[], pillion_dsp_linear_join_4[],
+    pillion_dsp_linear_sums_4[], pillion_dsp_linear_join_sums_4[];
 
 PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const group_loop *loop, PILLION_UNUSED const int32_t *stream) {
     __asm volatile("push {r4-r11, lr}\n"
@@ -95,11 +98,38 @@ PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const grou
                    "pop {r4-r11, pc}\n"
                    PLACE("rectify_4") ONLY_D
                    "asr r7, r7, #11\n" RESULTS(REQUANTIZE_RECTIFIED)
+                   "b 4b\n"
+                   PLACE("join_sums_4")
+                   "ldr r1, [sp, #16]\n" ONLY_D
+                   "asr r7, r7, #11\n"
+                   "add r7, r7, r1, lsl #1\n"
+                   "b 3f\n"
+                   PLACE("sums_4") ONLY_D
+                   "asr r7, r7, #11\n"
+                   "3:\n" SEPARATE
+                   "asr r7, r7, #1\n"
+                   "asr r8, r8, #1\n"
+                   "asr r9, r9, #1\n"
+                   "asr r10, r10, #1\n"
+                   "strd r10, r8, [r11], #8\n"
+                   "strd r9, r7, [r11], #8\n"
+                   "str r11, [sp, #12]\n"
+                   "ldr r5, [r12, #16]\n" /* of the constants that are not wanted here, the sign ends the run */
+                   "add r12, r12, #36\n"
+                   "cmp r5, #0\n"
+                   "bpl.w 1b\n"
                    "b 4b\n");
 }
 
+/* What both kernels have in their params. */
+typedef struct {
+    PILLION_LINEAR_FIELDS
+} layer;
+PILLION_BEGINS_WITH(pillion_linear_s4_dsp_params, layer, out_zp);
+PILLION_BEGINS_WITH(pillion_linear_tflite_s4_dsp_params, layer, once);
+
 /* Where the loop goes on after each round; all rounds after the first are whole ones. */
-static void list_jumps(const pillion_linear_s4_dsp_params *p, uint32_t *jump) {
+static void list_jumps(const layer *p, uint32_t *jump, const uint8_t *whole, const uint8_t *join) {
     int32_t fours = (p->steps - 1) % FOURS_OF_ROUND + 1;
     if (p->part_rounds > 0) {
         *jump++ = pillion_thumb(pillion_dsp_linear_first_part_4);
@@ -115,9 +145,7 @@ static void list_jumps(const pillion_linear_s4_dsp_params *p, uint32_t *jump) {
             *jump++ = pillion_thumb(pillion_dsp_linear_steps_4 + (UNROLLED - fours / 2) * STEP_BYTES);
         }
     }
-    *jump = pillion_thumb(p->part_rounds > 0   ? pillion_dsp_linear_join_4
-                          : p->rectified != 0 ? pillion_dsp_linear_rectify_4
-                                              : pillion_dsp_linear_requantize_4);
+    *jump = pillion_thumb(p->part_rounds > 0 ? join : whole);
 }
 
 /* 16 times the sum of the inputs. */
@@ -164,7 +192,8 @@ void pillion_linear_s4_dsp(const pillion_linear_s4_dsp_params *p, const int8_t *
     const int32_t eights = (p->steps + 1) >> 1;
     int32_t *const row = scratch, *const last = row + 4 * eights - 2;
     group_loop loop = {row, (const uint32_t *)(row + 4 * eights), 0, y};
-    list_jumps(p, (uint32_t *)(row + 4 * eights));
+    list_jumps((const layer *)(const void *)p, (uint32_t *)(row + 4 * eights),
+               p->rectified != 0 ? pillion_dsp_linear_rectify_4 : pillion_dsp_linear_requantize_4, pillion_dsp_linear_join_4);
     for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += p->out_features) {
         last[0] = 0, last[1] = 0;
         pillion_dsp_widen_row(x, p->in_features, row);
@@ -183,5 +212,27 @@ void pillion_linear_s4_dsp(const pillion_linear_s4_dsp_params *p, const int8_t *
     }
     const int32_t count = p->rows * p->out_features;
     pillion_dsp_clamp(y - count, count, p->low, p->high);
+}
+
+void pillion_linear_tflite_s4_dsp(const pillion_linear_tflite_s4_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    const int32_t eights = (p->steps + 1) >> 1, out_features = p->out_features;
+    int32_t *const sums = scratch, *const row = sums + out_features, *const last = row + 4 * eights - 2;
+    group_loop loop = {row, (const uint32_t *)(row + 4 * eights), 0, y};
+    list_jumps((const layer *)(const void *)p, (uint32_t *)(row + 4 * eights), pillion_dsp_linear_sums_4,
+               pillion_dsp_linear_join_sums_4);
+    for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += out_features) {
+        last[0] = 0, last[1] = 0;
+        pillion_dsp_widen_row(x, p->in_features, row);
+        loop.sum = sum_inputs(row, p->steps);
+        const int32_t *stream = p->stream;
+        for (int32_t run = 0; run < p->run_count; run++) {
+            loop.y = (int8_t *)(sums + p->runs[run]);
+            stream = groups_of_channels(&loop, stream);
+        }
+        for (int32_t left = p->rest; left > 0; left--, stream += 2 + eights) {
+            sums[out_features - left] = (stream[0] + twice_products(row, stream + 2, eights) - loop.sum) >> 1;
+        }
+        pillion_round_once(sums, p->once, out_features, p->low, p->high, y);
+    }
 }
 #endif

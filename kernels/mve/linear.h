@@ -7,6 +7,7 @@
 #define PILLION_MVE_LINEAR_H
 
 #include "pillion/mve.h"
+#include "pillion/once.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
@@ -45,6 +46,16 @@ PILLION_FIELDS_AT(pillion_mve_linear, 12, out_zp, one, end);
     "adds r5, #8\n"                                   \
     "cmp r5, r4\n"
 
+/* The sums as they are; multipliers and shifts are skipped. */
+#define PILLION_MVE_LINEAR_STORE_SUMS                 \
+    "strd r0, r8, [r3], #8\n"                         \
+    "strd r2, r10, [r3], #8\n"                        \
+    "strd r4, r12, [r3], #8\n"                        \
+    "strd r6, lr, [r3], #8\n"                         \
+    "ldr r4, [r11, #20]\n"                            \
+    "adds r5, #40\n"                                  \
+    "cmp r5, r4\n"
+
 static inline pillion_mve_linear pillion_mve_linear_of(const int8_t *x, int32_t chunks, int32_t out_zp, const int32_t *end) {
     const pillion_mve_linear s = {pillion_mve_eights_of(x, chunks), out_zp, 1, end};
     return s;
@@ -72,6 +83,18 @@ static inline void pillion_mve_linear_rows(const pillion_linear_s8_mve_params *p
         }
     }
     pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
+}
+
+/* The same with sums that are rounded once. */
+static inline void pillion_mve_linear_once(const pillion_linear_tflite_s8_mve_params *p, const int8_t *x, int8_t *y, int32_t *sums,
+                                           int32_t group_words,
+                                           void (*sums_of)(pillion_mve_linear *s, void *y, const int32_t *constants)) {
+    const int32_t *const end = p->constants + ((p->out_features + 7) >> 3) * group_words;
+    for (int32_t row = 0; row < p->rows; row++, x += p->in_features, y += p->out_features) {
+        pillion_mve_linear s = pillion_mve_linear_of(x, p->chunks, 0, end);
+        sums_of(&s, sums, p->constants);
+        pillion_round_once(sums, p->once, p->out_features, p->low, p->high, y);
+    }
 }
 
 #endif

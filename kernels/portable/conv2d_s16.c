@@ -28,7 +28,7 @@ static void pixel(const pillion_conv2d_s16_params *p, const int16_t *x, int32_t 
     for (int32_t c = 0; c < p->out_c; c++, w += taps) {
         const int64_t sum =
             sum_of(p, from + c / outputs * count, w, rows.last - rows.first, columns.last - columns.first) + p->bias[c];
-        y[c] = pillion_round_to_16(sum, p->multiplier[c], p->right[c], p->low, p->high);
+        y[c] = pillion_round_layer_to_16(sum, p->multiplier[c], p->right[c], p->low, p->high);
     }
 }
 

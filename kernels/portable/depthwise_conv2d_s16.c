@@ -14,7 +14,7 @@ static void pixel(const pillion_depthwise_conv2d_s16_params *p, const int16_t *x
                 sum += product;
             }
         }
-        y[c] = pillion_round_to_16(sum, p->multiplier[c], p->right[c], p->low, p->high);
+        y[c] = pillion_round_layer_to_16(sum, p->multiplier[c], p->right[c], p->low, p->high);
     }
 }
 

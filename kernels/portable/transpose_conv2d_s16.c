@@ -31,7 +31,7 @@ void pillion_transpose_conv2d_s16(const pillion_transpose_conv2d_s16_params *p, 
             const int32_t top = at / p->out_w + p->pad_top, left = at % p->out_w + p->pad_left;
             for (int32_t c = 0; c < p->out_c; c++) {
                 const int64_t sum = sum_of(p, x, p->weights + c * taps, top, left) + p->bias[c];
-                *y++ = pillion_round_to_16(sum, p->multiplier[c], p->right[c], p->low, p->high);
+                *y++ = pillion_round_layer_to_16(sum, p->multiplier[c], p->right[c], p->low, p->high);
             }
         }
     }

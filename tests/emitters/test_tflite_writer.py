@@ -129,7 +129,7 @@ def in_domain(op: Op, v: Value, array: Array) -> Array:
     if is_wide(op):
         return np.where(np.arange(v.shape[-1]) % 8 == 0, array, v.dtype.bounds[0]).astype(array.dtype)
     if isinstance(op, Lut) and op.function in (Function.SQRT, Function.RSQRT):
-        return np.maximum(array, v.zero_point).astype(np.int8)
+        return np.maximum(array, v.zero_point).astype(v.dtype.numpy)
     if isinstance(op, Div) and v is op.b:
         return np.where(array == v.zero_point, v.zero_point ^ 1, array).astype(np.int8)
     if isinstance(op, Gather) and v is op.indices:  # LiteRT stops at rows that there are not

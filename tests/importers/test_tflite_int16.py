@@ -456,9 +456,84 @@ def test_sums_at_the_edge_of_32_bits(bias: int, scale: float, tmp_path: Path) ->
             np.testing.assert_array_equal(np.asarray(program.run(x, on=executor)).ravel(), wanted.ravel())
 
 
-def test_a_bias_beyond_32_bits_is_refused() -> None:
+LAYERS: dict[str, tuple[tuple[int, ...], Table]] = {
+    "CONV_2D": ((5, 1, 2, 3), tflite.Conv2DOptions(stride_w=1, stride_h=1)),
+    "DEPTHWISE_CONV_2D": (
+        (1, 1, 2, 5),
+        tflite.DepthwiseConv2DOptions(stride_w=1, stride_h=1, depth_multiplier=1),
+    ),
+    "TRANSPOSE_CONV": ((5, 2, 1, 3), tflite.TransposeConvOptions(stride_w=1, stride_h=1, padding=1)),
+    "FULLY_CONNECTED": ((5, 3), tflite.FullyConnectedOptions()),
+}
+
+
+def layer_of_biases(code: str, biases: list[int], fine: float = 1.0) -> bytes:
+    """A layer of five outputs, whose biases become numbers of some hundred steps, `fine` times as many."""
+    rng = np.random.default_rng(abs(biases[0]) % 1000)
+    shape, options = LAYERS[code]
+    file, axis = File(code, options), 3 if code == "DEPTHWISE_CONV_2D" else 0
+    sizes = [fine * rng.uniform(100, 9000) / (abs(b) + 2**31) for b in biases]
+    scales = {"zero_point": [0] * 5, "quantized_dimension": axis}
+    weights = rng.integers(-127, 128, shape)
+    x = file.tensor((7, 3) if len(shape) == 2 else (2, 1, 7, shape[3]), **WIDE)
+    file.inputs.append(x)
+    if code == "TRANSPOSE_CONV":
+        file.constant([2, 2, 7, 5])
+    else:
+        file.operands.append(x)
+    file.constant(weights, ElementType.INT8, quantization=tflite.Quantization(scale=sizes, **scales))
+    if code == "TRANSPOSE_CONV":
+        file.operands.append(x)
+    quantization = tflite.Quantization(scale=[0.01 * s for s in sizes], zero_point=[0] * 5)
+    file.constant(biases, ElementType.INT64, quantization=quantization)
+    result = {"FULLY_CONNECTED": (7, 5), "TRANSPOSE_CONV": (2, 2, 7, 5)}.get(code)
+    return file.output(*(result or (2, 1, 7, 5)), **WIDE).bytes()
+
+
+MOST = 2**47 - 2**31 - 127 * 2**15 * 6 - 1
+WIDE_BIASES = (
+    [2**31, -(2**31) - 1, 2**32 - 1, 2**40 + 3, -(2**46) - 5],
+    [MOST, -MOST, -(2**31), 5, 2**33 + 2**31],
+    [-(2**45) + 1, 2**39 - 2**31 - 1, -(2**36) - 2**31, 2**34 + 2**31 - 1, 0],
+)
+
+
+@pytest.mark.parametrize("code", LAYERS)
+def test_biases_beyond_32_bits(code: str, tmp_path: Path) -> None:
+    for number, biases in enumerate(WIDE_BIASES):
+        raw, path = layer_of_biases(code, biases, 1 + 50 * number), tmp_path / f"net{number}.tflite"
+        graph = same_as_litert(raw)
+        assert {op.bias.dtype for op in graph.ops if hasattr(op, "bias")} == {DType.INT64}
+        path.write_bytes(raw)
+        same_as_litert(emit(graph))
+        for target, board in (("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547"))[number % 2 :][:1]:
+            program = pillion.compile(str(path), target=target)
+            for x in (random_like(graph.inputs[0]), np.full(graph.inputs[0].shape, -(2**15), np.int16)):
+                (wanted,) = run_litert(raw, x)
+                for executor in ("reference", "host", "litert", board):
+                    found = np.asarray(program.run(x, on=executor))
+                    np.testing.assert_array_equal(found.ravel(), wanted.ravel())
+
+
+@pytest.mark.parametrize("code", LAYERS)
+@pytest.mark.parametrize(
+    ("bias", "fine", "words"),
+    [
+        (MOST + 2**40, 2.0**9, "2\\^47"),
+        (-(2**63), 2.0**26, "2\\^47|fit 32 bits"),
+        (2**45, 2.0**22, "fit 32 bits"),
+    ],
+)
+def test_sums_that_litert_wraps_around_are_refused(code: str, bias: int, fine: float, words: str) -> None:
+    with pytest.raises(pillion.PillionError, match=words):
+        read(layer_of_biases(code, [bias, 1, 2, 3, 4], fine))
+
+
+def test_an_operand_of_64_bits_that_is_no_bias_is_refused() -> None:
+    file = wide_file("GATHER", 5, 9, options=tflite.GatherOptions(axis=1))
+    file.constant([1, 2**31], ElementType.INT64)
     with pytest.raises(pillion.PillionError, match="int64 constants fit 32 bits"):
-        read(layer_of_bias(2**31, 7.3))
+        read(file.output(5, 2, **WIDE).bytes())
 
 
 def test_biases_are_int64_in_the_file() -> None:
@@ -469,13 +544,150 @@ def test_biases_are_int64_in_the_file() -> None:
     assert types.count(ElementType.INT64) == 1
 
 
-@pytest.mark.parametrize("function", [Function.SIGMOID, Function.TANH])
-def test_functions_of_every_16_bit_number(function: Function, tmp_path: Path) -> None:
-    every: Array = np.arange(-(2**15), 2**15).astype(np.int16).reshape(16, 4096)
-    x, y = wide("x", every.shape, 0.0003), Value("y", TensorType(every.shape, DType.INT16, OUTPUT_16))
-    path = tmp_path / "net.tflite"
-    path.write_bytes(emit(graph_of(Lut(x=x, y=y, function=function))))
-    program, (wanted,) = pillion.compile(str(path), target="cortex-m33"), run_litert(path.read_bytes(), every)
-    for executor in ("reference", "host", "mps2-an505"):
-        found = np.asarray(program.run(every, on=executor))
+FUNCTIONS: dict[str, Table | None] = {
+    **{"LOGISTIC": None, "TANH": None, "EXP": tflite.ExpOptions(), "LOG": None, "SQRT": None, "RSQRT": None},
+    **{"ABS": tflite.AbsOptions(), "GELU": tflite.GeluOptions()},
+}
+STEEPEST = {"EXP": 2.0**-13}
+"""The coarsest operands: beyond them, the function leaves float32."""
+POSITIVE = ("SQRT", "RSQRT")
+
+
+def scales_of_functions(code: str) -> list[tuple[float, float]]:
+    """Scales of an operand and a result: random, equal, powers of two, and such that all results saturate."""
+    rng, most = np.random.default_rng(len(code)), STEEPEST.get(code, 2.0**-6)
+    pairs = [(most * float(2.0 ** -rng.uniform(0, 9)), float(2.0 ** rng.uniform(-15, -4))) for _ in range(8)]
+    pairs += [(2.0**-13, 2.0**-13), (2.0**-13, 2.0**-10), (2.0**-14, 2.0**-15), (0.0003, 1e-7)]
+    return [(a, OUTPUT_16.scale) for a, _ in pairs] if code in ("LOGISTIC", "TANH") else pairs
+
+
+@pytest.mark.parametrize("code", FUNCTIONS)
+def test_functions_of_every_16_bit_number(code: str, tmp_path: Path) -> None:
+    path, every = tmp_path / "net.tflite", np.maximum(EVERY, 0) if code in POSITIVE else EVERY
+    for number, (scale, step) in enumerate(scales_of_functions(code)):
+        file = File(code, FUNCTIONS[code]).input(*EVERY.shape, **(WIDE | {"scale": scale}))
+        raw = file.output(*EVERY.shape, **(WIDE | {"scale": step})).bytes()
+        (wanted,) = run_litert(raw, every)
+        path.write_bytes(raw)
+        np.testing.assert_array_equal(read(emit(read(raw))).reference(every)[0], wanted)
+        if number not in (0, 11):
+            continue
+        program = pillion.compile(str(path), target="cortex-m33")
+        for executor in ("reference", "host", "litert", "mps2-an505"):
+            found = np.asarray(program.run(every, on=executor))
+            np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+def test_an_exponential_beyond_float32_is_refused() -> None:
+    file = wide_file("EXP", 2, 3, options=tflite.ExpOptions())
+    with pytest.raises(pillion.PillionError, match="finite"):
+        read(file.output(2, 3, **WIDE).bytes())
+
+
+def pair_of_numbers(divisor: bool) -> list[Array]:
+    """Every pair of extremes, and random numbers small and large; divisors are not 0."""
+    ends = np.array([-(2**15), -(2**15) + 1, -1, 0, 1, 2**15 - 1])
+    rng = np.random.default_rng(5)
+    a = np.concatenate([np.repeat(ends, 6), rng.integers(-(2**15), 2**15, 685)])
+    b = np.concatenate([np.tile(ends, 6), rng.integers(-(2**15), 2**15, 300), rng.integers(-40, 40, 385)])
+    pair = [a.reshape(7, 103), b.reshape(7, 103)]
+    return [x.astype(np.int16) for x in (pair[0], np.where(pair[1] == 0, 7, pair[1]) if divisor else pair[1])]
+
+
+def same_on_all_executors(raw: bytes, inputs: list[Array], folder: Path, on: str = "mps2-an505") -> None:
+    path, (wanted,) = folder / "net.tflite", run_litert(raw, *inputs)
+    path.write_bytes(raw)
+    program = pillion.compile(str(path), target="cortex-m33")
+    for executor in ("reference", "host", on):
+        found = np.asarray(program.run(*inputs, on=executor))
+        np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+@pytest.mark.parametrize("code", ["NEG", "FLOOR_DIV", "FLOOR_MOD"])
+def test_numbers_are_computed_as_they_are_whatever_their_scales(code: str, tmp_path: Path) -> None:
+    inputs = pair_of_numbers(divisor=code != "NEG")[:: -1 if code == "NEG" else 1][
+        : 1 if code == "NEG" else 2
+    ]
+    file = File(code)
+    for number, _ in enumerate(inputs):
+        file.input(7, 103, **(WIDE | {"scale": (0.01, 0.07)[number]}))
+    same_on_all_executors(file.output(7, 103, **(WIDE | {"scale": 0.003})).bytes(), inputs, tmp_path)
+
+
+def test_a_quotient_of_two_shapes(tmp_path: Path) -> None:
+    raw = wide_file("FLOOR_DIV", 3, 1, 7).input(5, 1, **WIDE).output(3, 5, 7, **WIDE).bytes()
+    a, b = pair_of_numbers(divisor=True)
+    a, b = a.ravel()[-21:].reshape(3, 1, 7), b.ravel()[:5].reshape(5, 1)
+    same_on_all_executors(raw, [a, b], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scale", "slope", "zero", "step"),
+    [
+        (0.01, 0.003, 0, 0.02),
+        (2.0**-11, 2.0**-7, 0, 2.0**-12),
+        (0.0007, 0.02, -7, 0.0004),
+        (2.0**-9, 1.3, 5, 0.1),
+    ],
+)
+@pytest.mark.parametrize("shape", [(103,), (1, 1), (7, 1)])
+def test_slopes_of_8_bits(
+    scale: float, slope: float, zero: int, step: float, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    slopes = np.resize([-128, 127, 0, 1, -1, 57, -90], shape)
+    quantization = tflite.Quantization(scale=[slope], zero_point=[zero])
+    file = File("PRELU").input(7, 103, **(WIDE | {"scale": scale}))
+    file.constant(slopes, ElementType.INT8, quantization=quantization)
+    raw = file.output(7, 103, **(WIDE | {"scale": step})).bytes()
+    same_on_all_executors(raw, pair_of_numbers(divisor=False)[:1], tmp_path)
+    same_as_litert(emit(read(raw)))
+
+
+@pytest.mark.parametrize(("code", "words"), [("DIV", "31 places"), ("REDUCE_PROD", "after each factor")])
+def test_operators_that_litert_has_on_16_bits_are_refused_with_a_reason(code: str, words: str) -> None:
+    file = (
+        wide_file(code, 3, 5).constant([1]) if code == "REDUCE_PROD" else wide_file(code, 3).input(3, **WIDE)
+    )
+    with pytest.raises(pillion.PillionError, match=words):
+        read(file.output(3, **WIDE).bytes())
+
+
+def test_slopes_of_16_bits_are_refused() -> None:
+    """LiteRT takes the bytes of such slopes for slopes."""
+    file = wide_file("PRELU", 3, 5).constant(np.arange(5), ElementType.INT16, **STORED)
+    with pytest.raises(pillion.PillionError, match="takes others for bytes"):
+        read(file.output(3, 5, **WIDE).bytes())
+
+
+SUMS: list[tuple[tuple[int, ...], list[int], bool, float, float]] = [
+    ((2, 3, 5, 7), [1, 2], False, 0.01, 0.07),
+    ((3, 11, 5), [1], True, 2.0**-11, 2.0**-8),
+    ((1, 65535), [0, 1], False, 2.0**-13, 2.0**-7),
+    ((7, 13), [-1], False, 0.003, 0.0007),
+    ((3, 5, 7, 2), [0, 2], True, 0.01, 0.01),
+]
+
+
+@pytest.mark.parametrize(("shape", "axes", "keeps", "scale", "step"), SUMS)
+def test_sums_have_the_bytes_of_litert_s_optimized_kernel(
+    shape: tuple[int, ...], axes: list[int], keeps: bool, scale: float, step: float, tmp_path: Path
+) -> None:
+    """The reference kernel takes the bytes of 16-bit numbers for numbers."""
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    options = tflite.ReducerOptions(keep_dims=keeps)
+    file = File("SUM", options).input(*shape, **(WIDE | {"scale": scale})).constant(axes)
+    x = np.random.default_rng(3).integers(-(2**15), 2**15, shape).astype(np.int16)
+    x.flat[0] = -(2**15)
+    result = x.sum(axis=tuple(axes), keepdims=keeps).shape
+    raw, path = file.output(*result, **(WIDE | {"scale": step})).bytes(), tmp_path / "net.tflite"
+    resolver = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = litert.Interpreter(model_content=raw, experimental_op_resolver_type=resolver)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    interpreter.invoke()
+    wanted = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    path.write_bytes(raw)
+    program = pillion.compile(str(path), target="cortex-m55")
+    for executor in ("reference", "host", "mps3-an547"):
+        found = np.asarray(program.run(x, on=executor))
         np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)

@@ -35,7 +35,7 @@ def refused_files() -> dict[str, tuple[File, str]]:
             "does not have this operator",
         ),
         "uint8 and int8": (quick("ABS", type=ElementType.UINT8), "all int8 or all uint8"),
-        "int16": (quick("ABS", type=ElementType.INT16, zero=0), "16-bit tensors"),
+        "int16": (quick("HARD_SWISH", type=ElementType.INT16, zero=0), "16-bit tensors"),
         "float16": (quick("ABS", type=ElementType.FLOAT16), "computes in float"),
         "float model": (quick("ABS", type=ElementType.FLOAT32, quantization=None), "computes in float"),
         "int8 without scales": (quick("ABS", quantization=None), "compute on int8"),

@@ -17,7 +17,7 @@ from pillion.emitters.c import single_rounding
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import PerTensor, Value, constant_value
 from pillion.ir.verdict import failed_rules
-from pillion.ops.example_values import make_op, value
+from pillion.ops.example_values import make_op, value, with_4_bits
 from pillion.ops.linear import Linear
 
 pytestmark = pytest.mark.qemu
@@ -37,6 +37,16 @@ def test_every_size(board: Target) -> None:
     sizes = list(product((*range(1, 18), 31, 64), (1, 2, 3, 4, 7, 16, 17, 33, 65, 128)))
     ops = [linear(1 + i % 3 // 2, k, n, seed=i) for i, (n, k) in part_of(enumerate(sizes), 3)]
     check(board, taken(board, ops), arithmetic=TFLITE)
+
+
+@boards
+def test_weights_of_4_bits(board: Target) -> None:
+    sizes = [*product((1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 64), (1, 3, 8, 9, 17, 36)), (10, 1023), (7, 1300)]
+    ops = with_4_bits(linear(1 + i % 3 // 2, k, n, seed=i) for i, (n, k) in enumerate(sizes))
+    name = {M33: "linear_tflite_4_dsp", M55: "linear_tflite_4_mve"}[board]
+    found = [op for op in ops if getattr(kernel_of(board, op, TFLITE), "name", "") == name]
+    assert len(found) > 0.7 * len(sizes)  # Helium takes no -8
+    check(board, found, arithmetic=TFLITE)
 
 
 @pytest.mark.nightly

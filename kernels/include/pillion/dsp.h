@@ -197,6 +197,8 @@ typedef struct {
     const int32_t *once; /* [out_features] of multiplier, offset in two words, right shift (pillion/once.h) */
 } pillion_linear_tflite_s8_dsp_params;
 void pillion_linear_tflite_s8_dsp(const pillion_linear_tflite_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_linear_tflite_s8_dsp_params pillion_linear_tflite_s4_dsp_params; /* the stream is that of linear_s4 */
+void pillion_linear_tflite_s4_dsp(const pillion_linear_tflite_s4_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* Addition, subtraction: clamp((a * x1 + b * x2 + c) >> shift). x1 and y are rows of `count` bytes, x2 is one row. */
 typedef struct {

@@ -223,6 +223,9 @@ typedef struct {
     const double *ratio; /* [1] */
 } pillion_reduce_sum_tflite_s8_params;
 void pillion_reduce_sum_tflite_s8(const pillion_reduce_sum_tflite_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_reduce_sum_tflite_s8_params pillion_reduce_sum_tflite_s16_params;
+void pillion_reduce_sum_tflite_s16(const pillion_reduce_sum_tflite_s16_params *p, const int16_t *x, int16_t *y,
+                                   void *scratch);
 
 /* The same, multiplied in 64 bits and shifted to the right by `right` (1 to 62), rounded once, half up. */
 typedef struct {

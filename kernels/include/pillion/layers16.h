@@ -13,7 +13,7 @@ typedef struct {
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups, low, high;
     const int8_t *weights;     /* [out_c][kernel_h][kernel_w][in_c / groups] */
     const int32_t *bias;       /* [out_c] */
-    const int32_t *multiplier; /* [out_c]: at most 15 bits */
+    const int32_t *multiplier; /* [out_c]: 15 bits, above them what the bias has beyond 32 bits */
     const int32_t *right;      /* [out_c]: 1 to 46 */
 } pillion_conv2d_s16_params;
 void pillion_conv2d_s16(const pillion_conv2d_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
@@ -24,7 +24,7 @@ typedef struct {
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
     const int8_t *weights;     /* [kernel_h][kernel_w][channels] */
     const int32_t *bias;       /* [channels] */
-    const int32_t *multiplier; /* [channels]: at most 15 bits */
+    const int32_t *multiplier; /* [channels]: likewise */
     const int32_t *right;      /* [channels]: 1 to 46 */
 } pillion_depthwise_conv2d_s16_params;
 void pillion_depthwise_conv2d_s16(const pillion_depthwise_conv2d_s16_params *p, const int16_t *x, int16_t *y,
@@ -36,7 +36,7 @@ typedef struct {
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
     const int8_t *weights;     /* [out_c][kernel_h][kernel_w][in_c] */
     const int32_t *bias;       /* [out_c] */
-    const int32_t *multiplier; /* [out_c]: at most 15 bits */
+    const int32_t *multiplier; /* [out_c]: 15 bits, above them what the bias has beyond 32 bits */
     const int32_t *right;      /* [out_c]: 1 to 46 */
 } pillion_transpose_conv2d_s16_params;
 void pillion_transpose_conv2d_s16(const pillion_transpose_conv2d_s16_params *p, const int16_t *x, int16_t *y,
@@ -46,7 +46,7 @@ void pillion_transpose_conv2d_s16(const pillion_transpose_conv2d_s16_params *p, 
 typedef struct {
     int32_t rows, in_features, out_features, low, high;
     const int8_t *weights; /* [out_features][in_features] */
-    const int32_t *bias;   /* [out_features] */
+    const int64_t *bias;   /* [out_features] */
     const double *scale;   /* [out_features] */
 } pillion_linear_tflite_s16_params;
 void pillion_linear_tflite_s16(const pillion_linear_tflite_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
@@ -99,6 +99,20 @@ typedef struct {
     const uint16_t *sigmoids; /* [256] */
 } pillion_sigmoid_s16_params;
 void pillion_sigmoid_s16(const pillion_sigmoid_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* A function of one number: entries for -32768, -32640, ... 32768, and lines between them, rounded half up. */
+typedef struct {
+    int32_t count;
+    const int16_t *table; /* [513] */
+} pillion_table_s16_params;
+void pillion_table_s16(const pillion_table_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* y = sqrt(x * scale) / step, in float32, truncated and at most 32767; 0 where x is negative. */
+typedef struct {
+    int32_t count;
+    float scale, step;
+} pillion_sqrt_s16_params;
+void pillion_sqrt_s16(const pillion_sqrt_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* The largest value or the mean of each window inside the image; means are rounded half away from zero. */
 typedef struct {

@@ -222,6 +222,8 @@ typedef struct {
     const int32_t *once;      /* [out_features] of multiplier, offset in two words, right shift (pillion/once.h) */
 } pillion_linear_tflite_s8_mve_params;
 void pillion_linear_tflite_s8_mve(const pillion_linear_tflite_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_linear_tflite_s8_mve_params pillion_linear_tflite_s4_mve_params; /* constants as of linear_s4 */
+void pillion_linear_tflite_s4_mve(const pillion_linear_tflite_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* float32 to int8: nearest of x * reciprocal, ties to even; y may be x. */
 typedef pillion_quantize_s8_params pillion_quantize_s8_mve_params;

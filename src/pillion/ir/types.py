@@ -29,6 +29,8 @@ class DType(Enum):
     UINT8 = "uint8"
     INT16 = "int16"
     INT32 = "int32"
+    INT64 = "int64"
+    """Biases of 16-bit layers beyond 32 bits, no other tensors."""
     FLOAT32 = "float32"
     BOOL = "bool"
 

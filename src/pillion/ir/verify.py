@@ -11,7 +11,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, ScaledOp, why_multipliers_explicit
 from pillion.ir.size_limits import check_size, check_sizes
 from pillion.ir.state import State
-from pillion.ir.types import TensorType, UnknownScale, Value
+from pillion.ir.types import DType, TensorType, UnknownScale, Value
 
 
 def verify_graph(graph: Graph, after: str = "") -> Graph:
@@ -115,6 +115,9 @@ def _check_op(op: Op, arithmetic: Arithmetic) -> None:
 
 
 def _define_value(defined: dict[str, Value], value: Value) -> None:
+    if value.dtype is DType.INT64:
+        rule = "int64 is the type of constant biases alone"
+        raise PillionError(f"`{value.name}` has 64 bits", rule=rule, here=repr(value), help="use int32")
     if value.name in defined:
         raise PillionError(
             f"two values are called `{value.name}`",

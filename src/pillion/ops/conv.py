@@ -29,6 +29,8 @@ from pillion.ops.example_values import (
 
 Weighted = TypeVar("Weighted", bound=Any)
 """A convolution or a linear layer."""
+BEYOND_SUMS = 2**47 - 2**31
+"""The smallest number that no sum of 16-bit products and a bias of 64 bits reaches."""
 
 
 def padded_windows(
@@ -163,7 +165,7 @@ class Convolution(ScaledOp):
     def check_integers(self) -> None:
         """Raises if types are wrong or an accumulator could exceed int32."""
         require_weights(self, self.weights_of_4_bits)
-        require_dtype(self, self.bias, DType.INT32)
+        require_bias(self)
         if self.x.dtype is DType.INT16:
             require_symmetric(self, self.x, self.y)
         elif self.weights.is_constant and self.bias.is_constant:
@@ -213,10 +215,29 @@ def require_weights(op: Weighted, of_4_bits: bool = True) -> None:
         raise op.refuse("weights of 4 bits are constants and meet int8 operands", repr(op.x))
 
 
-def largest_16_bit_sum(op: Weighted, weights: Array) -> int:
-    """Returns the largest accumulator of a layer with 16-bit operands, for weights [outputs, taps]."""
-    products = -DType.INT16.bounds[0] * numerics.row_magnitudes(weights)
-    return int((products + np.abs(op.bias.constant.astype(np.int64))).max(initial=0))
+def require_bias(op: Weighted) -> None:
+    """Raises unless a layer's bias is int32; or int64, if operands have 16 bits and sums can be multiplied."""
+    if op.bias.dtype is not DType.INT64 or op.x.dtype is not DType.INT16:
+        require_dtype(op, op.bias, DType.INT32)
+    elif not (op.weights.is_constant and op.bias.is_constant):
+        raise op.refuse("weights and biases of 64 bits are constants", repr(op.bias))
+    elif (largest := largest_16_bit_sums(op).max(initial=0)) >= BEYOND_SUMS:
+        help = "scale this layer's weights so that its biases are smaller"
+        raise op.refuse("sums of 16-bit layers are below 2^47 - 2^31", f"up to {largest:.6g}", help)
+
+
+def largest_16_bit_sums(op: Weighted) -> NDArray[np.float64]:
+    """Returns the largest accumulator of each output of a layer with 16-bit operands; exact up to 2^53."""
+    products = -DType.INT16.bounds[0] * numerics.row_magnitudes(op.weights_per_output)
+    return products + np.abs(op.bias.constant.astype(np.float64))
+
+
+def largest_scaled_16_bit_sum(op: Weighted) -> float:
+    """Returns the largest of them in steps of the result, before it is clamped."""
+    mantissas, shifts = op.multipliers
+    return float(
+        (largest_16_bit_sums(op) * np.ldexp(mantissas.astype(np.float64), shifts - 31)).max(initial=0)
+    )
 
 
 def largest_accumulators(op: Weighted, weights: Array) -> Iterator[tuple[int, int]]:
@@ -254,7 +275,9 @@ def zero_dead_channel_biases(op: Weighted, fresh: Callable[[str], str]) -> Weigh
         return op
     if not idle.any():
         return op
-    data = np.where(idle, 0, op.bias.constant).astype(np.int32)
+    data = np.where(idle, 0, op.bias.constant)
+    if data.min() >= numerics.INT32_MIN and data.max() <= numerics.INT32_MAX:
+        data = data.astype(np.int32)
     return dataclasses.replace(op, bias=constant_value(fresh(op.bias.name), data, op.bias.type.quant))
 
 

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from pillion.ir import numerics
 from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank
+from pillion.ir.op import Op, ScaledOp, op, operand, require_rank
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.conv import (
     check_accumulator,
     largest_accumulators,
     requantized,
+    require_bias,
     require_symmetric,
     require_weights,
 )
@@ -94,6 +95,11 @@ class Linear(ScaledOp, Unary):
         return super().access(operand) if operand is self.x else WHOLE
 
     @property
+    def weights_per_output(self) -> Array:
+        """The weights as [out, in]."""
+        return self.weights.constant
+
+    @property
     def largest_scaled_sum(self) -> float:
         """The largest accumulator in steps of the result, before it is clamped."""
         weights, bias = self.weights.constant.astype(np.float64), self.bias.constant.astype(np.float64)
@@ -114,7 +120,7 @@ class Linear(ScaledOp, Unary):
             raise self.refuse(f"one bias for each of {self.out_features} features", list(self.bias.shape))
         if self.x.dtype in (DType.INT8, DType.INT16):
             require_weights(self)
-            require_dtype(self, self.bias, DType.INT32)
+            require_bias(self)
             if self.x.dtype is DType.INT16:
                 require_symmetric(self, self.x, self.y)
             elif self.weights.is_constant and self.bias.is_constant:

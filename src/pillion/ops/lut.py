@@ -70,8 +70,9 @@ class Lut(Unary):
     the others.
 
     In 16 bits the table holds the results for every 256th level, and results between two entries are interpolated and
-    rounded half up. Logarithms, roots and reciprocals of tensors with zero point 0 have 64 entries per octave instead. Under `tflite`, sigmoid, tanh and leaky relu of tensors with zero point 0 follow LiteRT's int16
-    kernels, the first two if the result has steps of 2^-15."""
+    rounded half up. Logarithms, roots and reciprocals of tensors with zero point 0 have 64 entries per octave instead. Under `tflite`,
+    functions of tensors with zero point 0 follow LiteRT's int16 kernels, as far as there are any; sigmoid and tanh if the result has
+    steps of 2^-15."""
 
     takes_int16 = True
 

@@ -122,11 +122,13 @@ def _logistic(x: Floats) -> Floats:
     return np.where(x > np.float32(16.619047), np.float32(1), np.where(x < -9, exp32(x), middle))
 
 
-def _gelu(x: Floats) -> Floats:
+def gelu32(x: Floats) -> Floats:
+    """Returns the GELU of float32 numbers."""
     return np.asarray(np.float32(0.5) * x * erfc32(-x * np.float32(math.sqrt(0.5))), np.float32)
 
 
-def _gelu_tanh(x: Floats) -> Floats:
+def gelu_tanh32(x: Floats) -> Floats:
+    """Returns the same by a hyperbolic tangent."""
     inner = np.float32(math.sqrt(2 / math.pi)) * (x + np.float32(0.044715) * x * x * x)
     return np.asarray(np.float32(0.5) * x * (np.float32(1) + tanh32(inner)), np.float32)
 
@@ -239,8 +241,8 @@ ENTRIES: dict[Function, Callable[[Lut, Int64Array], Int64Array]] = {
     Function.SIGMOID: _sigmoid,
     Function.TANH: tabulated_float32(tanh32),
     Function.HARDSWISH: _hardswish,
-    Function.GELU: tabulated_float32(_gelu),
-    Function.GELU_TANH: tabulated_float32(_gelu_tanh),
+    Function.GELU: tabulated_float32(gelu32),
+    Function.GELU_TANH: tabulated_float32(gelu_tanh32),
     Function.LEAKY_RELU: _leaky_relu,
     Function.CLAMP: _clamp,
     Function.EXP: tabulated_float32(exp32),

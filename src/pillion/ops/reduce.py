@@ -142,8 +142,8 @@ class ReduceSum(_SumReduction):
     """Adds over some axes.
 
     `tflite` scales the sum in double precision and rounds once, half away from zero, as LiteRT's optimized
-    kernel does (its reference kernel takes int8 for uint8). `tflite-integer` multiplies in fixed point and
-    rounds once, half up. 16 bits are scaled as by `cmsis-nn`."""
+    kernel does (its reference kernel takes all numbers for uint8). `tflite-integer` multiplies in fixed point and
+    rounds once, half up; 16 bits are scaled as by `cmsis-nn` there."""
 
     takes_int16 = True
 
@@ -172,10 +172,10 @@ class ReduceSum(_SumReduction):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         sums = self.sums(operands[0])
-        if arithmetic is Arithmetic.CMSIS_NN or self.x.dtype is DType.INT16:
-            scaled = numerics.requantize(sums, self.multiplier.mantissa, self.multiplier.shift)
-        elif arithmetic is Arithmetic.TFLITE:
+        if arithmetic is Arithmetic.TFLITE:
             scaled = numerics.round_half_away(sums * self.ratio).astype(np.int64)
+        elif arithmetic is Arithmetic.CMSIS_NN or self.x.dtype is DType.INT16:
+            scaled = numerics.requantize(sums, self.multiplier.mantissa, self.multiplier.shift)
         else:
             scaled = numerics.multiply_single_rounding(sums, self.multiplier)
         return np.clip(scaled + self.y.zero_point, *self.y.dtype.bounds).astype(self.y.dtype.numpy)

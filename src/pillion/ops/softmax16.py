@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
-from pillion.ir.numerics import Int64Array, Multiplier
+from pillion.ir.numerics import Multiplier
 from pillion.ir.types import Array, DType, PerTensor
+from pillion.ops.litert_table import look_up, tabulate
 
 OUTPUT_16 = PerTensor(2.0**-15)
 """The quantization of the shares."""
-ENTRIES = 513
-"""Entries of a table: one for every 128th level, and one for the end."""
 REACH = 10.0
 """Differences from the largest value beyond this one count as it."""
 STEPS = 2**16 - 1
@@ -35,38 +32,13 @@ def multiplier_16(scale: float) -> Multiplier:
 @cache
 def exponentials() -> NDArray[np.int16]:
     """Returns the table of exp on [-10, 0]."""
-    return _table(math.exp, -REACH, 0.0)
+    return tabulate(np.exp, np.array(-REACH), np.array(0.0), np.array(2.0**15))
 
 
 @cache
 def reciprocals() -> NDArray[np.int16]:
     """Returns the table of 1 / (1 + x) on [0, 1]."""
-    return _table(lambda x: 1 / (1 + x), 0.0, 1.0)
-
-
-def _table(function: Callable[[float], float], low: float, high: float) -> NDArray[np.int16]:
-    """Returns a table of which each entry halves the error in the middle between it and the next one."""
-    step = (high - low) / (ENTRIES - 1)
-
-    def level(at: float) -> float:
-        return function(low + at * step) * 2.0**15
-
-    def rounded(x: float) -> float:
-        return math.copysign(math.floor(abs(x) + 0.5), x)
-
-    entries = [
-        rounded(level(i))
-        - rounded((rounded((level(i + 1) + rounded(level(i))) / 2) - rounded(level(i + 0.5))) / 2)
-        for i in range(ENTRIES - 1)
-    ]
-    return np.clip([*entries, rounded(level(ENTRIES - 1))], *DType.INT16.bounds).astype(np.int16)
-
-
-def look_up(table: NDArray[np.int16], levels: Int64Array) -> Int64Array:
-    """Interpolates between the entries of a table."""
-    wide = table.astype(np.int64)
-    at, part = 256 + (levels >> 7), levels & 127
-    return np.asarray(wide[at] + (((wide[at + 1] - wide[at]) * part + 64) >> 7))
+    return tabulate(lambda x: 1 / (1 + x), np.array(0.0), np.array(1.0), np.array(2.0**15))
 
 
 def softmax_16(x: Array, multiplier: Multiplier) -> Array:

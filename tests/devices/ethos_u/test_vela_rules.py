@@ -181,7 +181,7 @@ def test_axes_have_65536_elements_at_most(npu: str) -> None:
 
 
 def test_other_types_are_refused() -> None:
-    """Segments are int8, on U55 and U65 of some ops int16. Of the types that TFLite has for an op, Vela takes some."""
+    """Segments are int8, of some ops int16. Of the types that TFLite has for an op, Vela takes some."""
     for kind, op in TYPES.items():
         assert not broken(op), kind
         taken = set()

@@ -88,7 +88,7 @@ def accumulator_quantization(x: Value, weights: Value) -> Quant:
 
 INT16_FORM = (
     "LiteRT has sums, products and functions of 16 bits whose tensors are all int16 with zero point 0; its functions are "
-    "leaky relu, and sigmoid and tanh in steps of 2^-15"
+    "abs, exp, gelu, leaky relu, log, rsqrt and sqrt, and sigmoid and tanh in steps of 2^-15"
 )
 
 UNSIGNED_BY = 128

@@ -9,10 +9,12 @@ import numpy as np
 
 from pillion.codecs.tflite.exact import INT16_FORM, accumulator_quantization
 from pillion.codecs.tflite.read_operator import ReadOperator
+from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.size_limits import check_sizes
 from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant_value
+from pillion.ops.conv import Convolution, largest_scaled_16_bit_sum
 from pillion.ops.elementwise import AddOrSub
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.schemas.tflite import ElementType
@@ -162,6 +164,10 @@ def check_declared_shapes(call: ReadOperator, op: Op) -> Op:
     if op.has_own_int16_form(Arithmetic.TFLITE):
         raise call.refuse(INT16_FORM, ", ".join(map(repr, (*op.operands, *op.results))))
     op.check_scales(Arithmetic.TFLITE)
+    if isinstance(op, Convolution) and op.bias.dtype is DType.INT64:
+        largest = largest_scaled_16_bit_sum(op)
+        if largest > numerics.INT32_MAX:
+            raise call.refuse("scaled sums fit 32 bits: in LiteRT they wrap around", f"up to {largest:.3g}")
     if isinstance(op, (AddOrSub, SquaredDifference)) and op.rescale[2].shift > 0:
         raise call.refuse("LiteRT makes sums smaller: their multiplier is below 1", op.rescale[2].real)
     return op

@@ -52,12 +52,18 @@ RESIZES = (ResizeNearest, ResizeBilinear)
 EXTREMES = (ReduceMax, ReduceMin)
 PAIRS = (Add, Sub, Mul, Minimum, Maximum)
 SAME = (*POOLS, *EXTREMES, *RESIZES, Minimum, Maximum, Concat, Slice, Pad, Reshape, Transpose)
-SIXTEEN_BITS = (*CONVOLUTIONS, Linear, *POOLS, *PAIRS, Concat, Pad, Reshape, Slice, Transpose)
-"""Ops that U55 and U65 compute in 16 bits, as LiteRT does, in command streams that are executed here."""
+SIXTEEN_BITS: tuple[type[Op], ...] = (
+    *(*WEIGHTED, *PAIRS, Requantize, Mean),
+    *(*POOLS, *EXTREMES, *RESIZES, Concat, Pad, Reshape, Slice, Transpose),
+)
+"""Ops in 16 bits, computed as LiteRT does, in command streams that are executed here; U85 also multiplies matrices."""
 SUPPORTED: tuple[type[Op], ...] = (
     *(*WEIGHTED, BatchMatmul, Add, Sub, Mul, Lut, Prelu, Clamp, Softmax, Mean, ReduceSum, Requantize),
     *SAME,
 )
+
+
+OF_8_BITS = tuple(op for op in SUPPORTED if op not in (*SIXTEEN_BITS, BatchMatmul))
 
 
 def rules(family: Family) -> tuple[NpuRule, ...]:
@@ -67,7 +73,8 @@ def rules(family: Family) -> tuple[NpuRule, ...]:
 
 
 TENSORS: tuple[RuleRow, ...] = (
-    (tuple(op for op in SUPPORTED if op not in SIXTEEN_BITS), "dtype", predicates.int8_activations, VELA),
+    (OF_8_BITS, "dtype", predicates.int8_activations, VELA),
+    (SIXTEEN_BITS, "dtype", predicates.int8_or_int16_activations, STREAM),
     (SUPPORTED, "shape", limits.supported_shapes, VELA),
     (SAME, "parameters", predicates.same_quantization, VELA),
     (PAIRS, "broadcast", limits.supported_broadcast, STREAM),
@@ -78,7 +85,7 @@ TENSORS: tuple[RuleRow, ...] = (
     (TransposeConv2d, "output_padding", predicates.require_zeros("output_padding", "0"), VELA),
 )
 U55: tuple[RuleRow, ...] = (
-    (SIXTEEN_BITS, "dtype", predicates.int8_or_int16_activations, STREAM),
+    (BatchMatmul, "dtype", predicates.int8_activations, VELA),
     (CONVOLUTIONS, "stride", limits.supported_strides, VELA),
     (TransposeConv2d, "stride", limits.transposed_stride, VELA),
     (RESIZES, "factor", limits.resize_factor, VELA),
@@ -86,7 +93,7 @@ U55: tuple[RuleRow, ...] = (
     (RESIZES, "images", limits.resized_images, TRIED),
 )
 U85: tuple[RuleRow, ...] = (
-    (SIXTEEN_BITS, "dtype", predicates.int8_activations, VELA),
+    (BatchMatmul, "dtype", predicates.int8_or_int16_activations, STREAM),
     (CONVOLUTIONS, "stride", limits_u85.supported_strides, STREAM),
     (TransposeConv2d, "stride", limits_u85.transposed_stride, TRIED),
     (ResizeNearest, "factor", limits_u85.nearest_factor, VELA),

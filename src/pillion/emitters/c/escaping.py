@@ -13,6 +13,7 @@ C_TYPES = {
     "uint16": "uint16_t",
     "int32": "int32_t",
     "uint32": "uint32_t",
+    "int64": "int64_t",
     "float32": "float",
     "float64": "double",
 }

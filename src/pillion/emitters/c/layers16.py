@@ -13,7 +13,7 @@ from pillion.emitters.c.portable.layers16 import LAYER_16
 from pillion.ir import numerics
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sum
+from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sums
 from pillion.ops.linear import Linear
 
 Layer = Convolution | Linear
@@ -23,13 +23,12 @@ MOST_RIGHT = 31
 
 def weight_rows(op: Layer) -> Int8Array:
     """Returns the weights of each output channel."""
-    rows = op.weights.constant if isinstance(op, Linear) else op.weights_per_output
-    return np.asarray(rows, np.int8)
+    return np.asarray(op.weights_per_output, np.int8)
 
 
 def sums_have_32_bits(op: Layer) -> Verdict:
     """Checks whether sums and partial sums fit 32 bits for all operands."""
-    largest = largest_16_bit_sum(op, weight_rows(op))
+    largest = int(largest_16_bit_sums(op).max(initial=0))
     return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
 
 

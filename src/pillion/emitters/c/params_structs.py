@@ -25,6 +25,7 @@ ARRAYS: dict[str, np.dtype[np.generic]] = {
     "int16_t": np.dtype(np.int16),
     "uint16_t": np.dtype(np.uint16),
     "int32_t": np.dtype(np.int32),
+    "int64_t": np.dtype(np.int64),
     "float": np.dtype(np.float32),
     "double": np.dtype(np.float64),
 }

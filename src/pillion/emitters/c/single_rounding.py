@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int32Array, Int64Array, channels_of
-from pillion.emitters.c.kernel_conditions import LAYER, all_of, in_arithmetic, short_circuit
+from pillion.emitters.c.kernel_conditions import LAYER, LAYER_4, all_of, in_arithmetic, short_circuit
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
@@ -95,8 +95,10 @@ def has_integers(op: Linear) -> Verdict:
     return Verdict("scale", exists, "integers that round as doubles do", "found" if exists else "none found")
 
 
-EXACT = short_circuit(all_of(in_arithmetic(Arithmetic.TFLITE), LAYER), has_integers)
-"""A fully connected layer has LiteRT's arithmetic and integer constants that reproduce it."""
+EXACT, EXACT_4 = (
+    short_circuit(all_of(in_arithmetic(Arithmetic.TFLITE), layer), has_integers) for layer in (LAYER, LAYER_4)
+)
+"""A fully connected layer, of weights of 8 or 4 bits, has LiteRT's arithmetic and integer constants that reproduce it."""
 
 
 def packed_numbers(op: Linear) -> Int32Array:

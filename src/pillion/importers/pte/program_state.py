@@ -21,7 +21,8 @@ MOST_STEPS = 20_000
 """Far more than any model for these chips has."""
 MAX_RANK = 8
 MAX_ELEMENTS = 2**31 - 1
-DTYPES = {int(ScalarType[dtype.name]): dtype for dtype in DType if dtype is not DType.INT4}
+UNREAD = (DType.INT4, DType.INT64)
+DTYPES = {int(ScalarType[dtype.name]): dtype for dtype in DType if dtype not in UNREAD}
 
 Place = tuple[int, int]
 """Memory id and offset; memory -1 has the unplanned tensors, by their index."""

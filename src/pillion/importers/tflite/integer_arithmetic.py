@@ -4,7 +4,7 @@ calculations on halves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -12,8 +12,11 @@ from pillion.codecs.tflite.geometry import single_axis, sorted_axes
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.file_diagnosis import OTHER_WAY
 from pillion.importers.tflite.op_chain import OpChain, as_constant
+from pillion.ir.numerics import INT16_MAX
 from pillion.ir.op import Op
-from pillion.ir.types import DType, Shape, Value, constant_value
+from pillion.ir.types import DType, PerTensor, Shape, Value, constant_value
+from pillion.ops.formats import Requantize
+from pillion.ops.indexing import Cast
 from pillion.ops.integer_arithmetic import Calculation, IntegerArithmetic
 from pillion.schemas import tflite
 
@@ -22,11 +25,14 @@ LONGEST = 2**16
 
 
 class _Calculations(OpChain):
-    """The ops of one operator on int32."""
+    """The ops of one operator on int32, or on the numbers of 16-bit tensors, whose scales LiteRT ignores then."""
 
     def operand(self, number: int = 0) -> Value:
-        """Returns an operand; raises unless it is int32."""
+        """Returns an operand as int32; raises if it is neither that nor int16."""
         call, x = self.call, self.call.operand(number)
+        if x.dtype is DType.INT16 and isinstance(x.type.quant, PerTensor):
+            wide = x.like("wide", dtype=DType.INT32)
+            return self.add(Requantize, "numbers", x.shape, wide, x=x, to=DType.INT32)
         if x.dtype is not DType.INT32:
             rule = f"{call.code} is computed of whole numbers (int32): of int8, LiteRT has none or rounds after each step"
             raise call.refuse(rule, repr(x), f"cut it off the model, or {OTHER_WAY}")
@@ -36,7 +42,10 @@ class _Calculations(OpChain):
         """Adds a calculation and returns its result."""
         a, b = (self.numbers(v, "number") if isinstance(v, int) else v for v in (a, b))
         shape = np.broadcast_shapes(a.shape, b.shape)
-        return self.add(IntegerArithmetic, calculation.value, shape, a, a=a, b=b, calculation=calculation)
+        number = a.like(a.name, quant=None)
+        return self.add(
+            IntegerArithmetic, calculation.value, shape, number, a=a, b=b, calculation=calculation
+        )
 
     def clamped(self, x: Value, low: int, high: int) -> Value:
         """Adds a maximum and a minimum, and returns the result."""
@@ -54,13 +63,17 @@ class _Calculations(OpChain):
 
     def end(self, x: Value, shape: Shape | None = None) -> list[Op]:
         """Returns all ops; the last one writes the operator's result, in another shape if one is given."""
-        self.reshape(x, x.shape if shape is None else shape, self.call.result)
+        y = self.call.result
+        if y.dtype is DType.INT16:
+            self.add(Cast, y, x.shape, y, x=x, to=y.dtype)
+        else:
+            self.reshape(x, x.shape if shape is None else shape, y)
         return self.ops
 
 
-def by_type(of_int8: Reading, of_whole_numbers: Reading) -> Reading:
-    """Returns a reader that selects by the operand's type: int32, or int8."""
-    return lambda call: (of_whole_numbers if call.operand(0).dtype is DType.INT32 else of_int8)(call)
+def by_type(of_int8: Reading, others: Mapping[DType, Reading]) -> Reading:
+    """Returns a reader that selects by the operand's type."""
+    return lambda call: others.get(call.operand(0).dtype, of_int8)(call)
 
 
 def _expression_reader(compute: Callable[[_Calculations], Value]) -> Reading:
@@ -98,6 +111,12 @@ def _cumulative_sum(chain: _Calculations) -> Value:
 
 def _negate_operand(chain: _Calculations) -> Value:
     return chain.calculated(Calculation.SUB, 0, chain.operand())
+
+
+def _quotient_of_16_bits(chain: _Calculations) -> Value:
+    """Adds a quotient, rounded down. -32768 / -1 is 32767, as in LiteRT's vector code; elsewhere LiteRT wraps around."""
+    quotient = chain.calculated(Calculation.FLOOR_DIV, chain.operand(0), chain.operand(1))
+    return chain.calculated(Calculation.MINIMUM, quotient, INT16_MAX)
 
 
 def _squared_difference(chain: _Calculations) -> Value:
@@ -186,3 +205,20 @@ OF_INT32: dict[str, Reading] = {
     "REDUCE_MIN": int32_reduction(Calculation.MINIMUM),
 }
 """The int32 readers of operators that int8 tensors have, too."""
+OF_INT16: dict[str, Reading] = {
+    "NEG": _expression_reader(_negate_operand),
+    "FLOOR_DIV": _expression_reader(_quotient_of_16_bits),
+    "FLOOR_MOD": _expression_reader(
+        lambda chain: chain.calculated(Calculation.FLOOR_MOD, chain.operand(0), chain.operand(1))
+    ),
+}
+"""The int16 readers of operators whose numbers are computed as they are."""
+OF_OTHER_TYPES: dict[str, dict[DType, Reading]] = {
+    code: {
+        dtype: rows[code]
+        for dtype, rows in ((DType.INT32, OF_INT32), (DType.INT16, OF_INT16))
+        if code in rows
+    }
+    for code in (*OF_INT32, *OF_INT16)
+}
+"""The readers of operators that differ by the operand's type from that of int8."""

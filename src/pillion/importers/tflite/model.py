@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from pillion.codecs.tflite.exact import UNSIGNED_BY
+from pillion.codecs.tflite.node import LAYERS
 from pillion.codecs.tflite.read_operator import MAX_RANK, ReadOperator
 from pillion.errors import PillionError
 from pillion.importers.tflite.variables import CODES, Variables
@@ -158,12 +159,27 @@ class TfliteReader:
             raise unreadable_tensor_error(tensor, "tensors are not sparse")
         if tensor.type == ElementType.INT64 and data is not None:
             wide = data.view("<i8")
-            if np.abs(wide).max(initial=0) >= 2**31:
-                raise unreadable_tensor_error(tensor, "int64 constants fit 32 bits")
-            data = wide.astype("<i4").view(np.uint8)
+            if wide.min(initial=0) > -(2**31) and wide.max(initial=0) < 2**31:
+                data = wide.astype("<i4").view(np.uint8)
+            elif self.is_bias(tensor):
+                dtype = DType.INT64
+            else:
+                rule = "int64 constants fit 32 bits, but for biases of 16-bit layers"
+                raise unreadable_tensor_error(tensor, rule)
         type_ = TensorType(shape, dtype, quant_of(tensor, dtype, shape))
         name = self.names.fresh(clean_name(tensor.name))
         return Value(name, type_, None if data is None else typed_elements(data, type_))
+
+    def is_bias(self, tensor: tflite.Tensor) -> bool:
+        """Whether a tensor is the bias of layers and nothing else."""
+        number = next(n for n, other in enumerate(self.subgraph.tensors) if other is tensor)
+        readers = [operator for operator in self.subgraph.operators if number in operator.inputs]
+        places = ((self.code(o.opcode_index) in LAYERS, list(o.inputs).index(number)) for o in readers)
+        is_last = all(
+            is_layer and place == len(o.inputs) - 1
+            for (is_layer, place), o in zip(places, readers, strict=True)
+        )
+        return is_last and number not in self.subgraph.outputs
 
     def data(self, tensor: tflite.Tensor) -> Array | None:
         """Returns the bytes of a constant, or None."""

@@ -63,16 +63,22 @@ def ops_of(call: ReadOperator) -> list[Op]:
 
 
 OF_16_BITS = (
-    "ADD", "AVERAGE_POOL_2D", "BATCH_MATMUL", "BATCH_TO_SPACE_ND", "CONCATENATION", "CONV_2D",
-    "DEPTHWISE_CONV_2D", "DEQUANTIZE", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "EQUAL", "EXPAND_DIMS",
-    "FULLY_CONNECTED", "GATHER", "GATHER_ND", "GREATER", "GREATER_EQUAL", "LEAKY_RELU", "LESS",
-    "LESS_EQUAL", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MIRROR_PAD", "MUL", "NOT_EQUAL",
-    "PACK", "PAD", "PADV2", "QUANTIZE", "RANK", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RESHAPE",
-    "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_SEQUENCE", "REVERSE_V2", "SELECT", "SELECT_V2",
-    "SHAPE", "SLICE", "SOFTMAX", "SPACE_TO_BATCH_ND", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "SUB",
-    "TANH", "TILE", "TOPK_V2", "TRANSPOSE", "TRANSPOSE_CONV", "UNPACK",
+    "ABS", "ADD", "AVERAGE_POOL_2D", "BATCH_MATMUL", "BATCH_TO_SPACE_ND", "CONCATENATION", "CONV_2D",
+    "DEPTHWISE_CONV_2D", "DEQUANTIZE", "DYNAMIC_UPDATE_SLICE", "EMBEDDING_LOOKUP", "EQUAL", "EXP",
+    "EXPAND_DIMS", "FLOOR_DIV", "FLOOR_MOD", "FULLY_CONNECTED", "GATHER", "GATHER_ND", "GELU", "GREATER",
+    "GREATER_EQUAL", "LEAKY_RELU", "LESS", "LESS_EQUAL", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D",
+    "MEAN", "MINIMUM", "MIRROR_PAD", "MUL", "NEG", "NOT_EQUAL", "PACK", "PAD", "PADV2", "PRELU", "QUANTIZE",
+    "RANK", "REDUCE_MAX", "REDUCE_MIN", "RELU", "RELU6", "RESHAPE", "RESIZE_BILINEAR",
+    "RESIZE_NEAREST_NEIGHBOR", "REVERSE_SEQUENCE", "REVERSE_V2", "RSQRT", "SELECT", "SELECT_V2", "SHAPE",
+    "SLICE", "SOFTMAX", "SPACE_TO_BATCH_ND", "SPLIT", "SPLIT_V", "SQRT", "SQUEEZE", "STRIDED_SLICE", "SUB",
+    "SUM", "TANH", "TILE", "TOPK_V2", "TRANSPOSE", "TRANSPOSE_CONV", "UNPACK",
 )  # fmt: skip
 """Operators with 16-bit activations, all of them symmetric."""
+WITHOUT_16_BITS = {
+    "DIV": "16-bit quotients are defined in LiteRT: for most scales it shifts small ones by more than 31 places",
+    "REDUCE_PROD": "a product of int32 elements: of 16 bits, LiteRT rounds after each factor",
+}
+"""The reasons why operators that LiteRT has on int16 are not read so."""
 NARROWER = (
     "convert with int8 activations: supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8], without "
     "EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8"
@@ -85,6 +91,7 @@ def require_form_of_16_bits(call: ReadOperator) -> None:
     for value in tensors if call.code not in STATEFUL else ():
         if call.code not in OF_16_BITS:
             rule = f"operators with 16-bit tensors are {len(OF_16_BITS)}: docs/reference/tflite.md lists them"
+            rule = WITHOUT_16_BITS.get(call.code, rule)
             raise call.refuse(rule, repr(value), NARROWER)
         quant = value.type.quant
         is_share = call.code in ("SOFTMAX", "QUANTIZE") and quant == OUTPUT_OF_8_BITS
@@ -113,7 +120,8 @@ def _read_linear(call: ReadOperator) -> list[Op]:
     assert isinstance(linear, ops.Linear)
     if x.dtype is DType.INT16 and linear.largest_scaled_sum > numerics.INT32_MAX - 256:
         raise call.refuse("scaled sums fit 32 bits", f"up to {linear.largest_scaled_sum:.3g}")
-    return [*before, zero_dead_channel_biases(linear, call.fresh)]
+    is_wide = x.dtype is DType.INT16  # scaled in double precision, in which no ratio is 0
+    return chain.ops if is_wide else [*before, zero_dead_channel_biases(linear, call.fresh)]
 
 
 def _read_clamp(call: ReadOperator) -> list[Op]:
@@ -205,6 +213,7 @@ ROWS: dict[str, Reading] = {
     "WHILE": while_loops.loop(while_loops.int8_body(ops_of)),
 }
 ROWS |= {
-    code: integer_arithmetic.by_type(ROWS[code], row) for code, row in integer_arithmetic.OF_INT32.items()
+    code: integer_arithmetic.by_type(ROWS[code], rows)
+    for code, rows in integer_arithmetic.OF_OTHER_TYPES.items()
 }
 """The reader of each operator, by its name in the format."""

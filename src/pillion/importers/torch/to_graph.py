@@ -114,7 +114,7 @@ class _Importer:
             array = array.astype(np.float32)
         if array.dtype == np.int64 and (array == array.astype(np.int32)).all():
             array = array.astype(np.int32)
-        if array.dtype.name not in {d.value for d in DType}:
+        if array.dtype == np.int64 or array.dtype.name not in {d.value for d in DType}:
             return attribute
         return from_logical_order(constant_value(self.builder.names.fresh(c_identifier(node.name)), array))
 

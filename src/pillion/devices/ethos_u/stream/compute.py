@@ -143,7 +143,7 @@ def _convolve(op: Convolve, memory: StreamMemory) -> Int64Array | None:
     if (sums := _continued_sums(op, total, memory)) is None:
         return None
     sums = sums + bias
-    _require_bits(sums, 40 if op.x.dtype is DType.INT16 else 32)
+    _require_bits(sums, 32 if op.x.dtype is not DType.INT16 else 48 if op.form.is_u85 else 40)
     if op.scale is not None:
         numbers, shifts = np.int64(op.scale.number), np.int64(op.scale.shift)
     return scale_and_round(sums, numbers, shifts, op.rounding)
@@ -220,7 +220,7 @@ def _compute_matrix_product(op: MatrixProduct, memory: StreamMemory) -> Int64Arr
     x, second = (_load_operand(operand, memory).astype(np.float64) for operand in (op.x, op.second))
     if (sums := _continued_sums(op, x @ second[0].T, memory)) is None:
         return None
-    _require_bits(sums, 32)
+    _require_bits(sums, 48 if op.x.dtype is DType.INT16 else 32)
     return scale_and_round(sums, op.scale.number, op.scale.shift, op.rounding)
 
 

@@ -52,7 +52,11 @@ _TABLES = {1: (DType.UINT8, DType.UINT8), 4: (DType.INT8, DType.INT8), 7: (DType
 _KEEP = 1
 """The sums continue those of the previous operation."""
 _SPARE_TAPS = {128: 0, 256: 0, 512: 2, 1024: 6, 2048: 6}
-"""The taps left out behind every ten of a depthwise kernel."""
+"""The taps left out behind every ten of a depthwise kernel, if operands have 8 bits."""
+_SPARE_TAPS_16 = {128: 2, 256: 2, 512: 2, 1024: 6, 2048: 6}
+"""The same if they have 16."""
+_PART_TAPS = 5
+"""The taps of a part of a kernel; twice as many if weights are sparse, or operands have 16 bits."""
 
 
 class U85Decoder(Decoder):
@@ -125,10 +129,16 @@ class U85Decoder(Decoder):
     def _decode_block_size(self, x: FeatureMap, kernel: KernelWindow | None) -> BlockSize:
         rows, columns = self._microblock()
         channels = self.accelerator.macs // (8 * rows * columns)
-        sides = self._sides("OFM_BLK")
-        return BlockSize(
-            *sides, channels, self._slice(x, kernel, channels), _SPARE_TAPS[self.accelerator.macs]
-        )
+        is_wide = x.dtype is DType.INT16
+        spare = (_SPARE_TAPS_16 if is_wide else _SPARE_TAPS)[self.accelerator.macs]
+        is_sparse, part_first = self._has_sparse_weights(), kernel is not None and kernel.part_first
+        taps = _PART_TAPS * (1 + (is_wide or is_sparse))
+        together = 8 if is_wide and part_first and not is_sparse else 0
+        slice_ = self._slice(x, kernel, channels)
+        return BlockSize(*self._sides("OFM_BLK"), channels, slice_, spare, taps, together)
+
+    def _has_sparse_weights(self) -> bool:
+        return self.has("WEIGHT_FORMAT") and bool(self.fields("WEIGHT_FORMAT")["sparse"])
 
     def _microblock(self) -> tuple[int, int]:
         """Returns the rows and columns computed at once."""
@@ -139,8 +149,8 @@ class U85Decoder(Decoder):
     def _slice(self, x: FeatureMap, kernel: KernelWindow | None, channels: int) -> int:
         if kernel is not None and kernel.part_first:
             return 16
-        if self.has("WEIGHT_FORMAT") and self.fields("WEIGHT_FORMAT")["sparse"]:
-            return 128
+        if self._has_sparse_weights():
+            return 64 if x.dtype is DType.INT16 else 128
         small = self.accelerator.macs <= 256 and channels == 16
         return 32 if small or x.dtype is DType.INT32 else 64
 
@@ -156,11 +166,13 @@ class U85Decoder(Decoder):
         """Returns an operation with the sums that it shares with its neighbours."""
         fields = self.fields("ACC_FORMAT")
         sums = Sums(fields["input"] == _KEEP, bool(fields["hidden"]))
-        is_known = not fields["width"] and fields["input"] in (0, _KEEP)
+        are_products = isinstance(op, (Convolve, MatrixProduct))
+        widths = (int(op.x.dtype is DType.INT16),) if are_products else (0, 1)
+        is_known = fields["width"] in widths and fields["input"] in (0, _KEEP)
         require_modelled(is_known, "sums of another width or source", fields)
         is_shared = sums != Sums()
         is_extreme = isinstance(op, PoolOperation) and op.kind in (PoolKind.MAX, PoolKind.MIN)
-        may = isinstance(op, (Convolve, MatrixProduct)) or is_extreme or not is_shared
+        may = are_products or is_extreme or not is_shared
         require_modelled(may, "an operation that shares its sums", type(op).__name__)
         sides = zip(op.y.shape, astuple(op.block)[:3], strict=True)
         fits = not is_shared or all(size <= side for size, side in sides)

@@ -122,6 +122,10 @@ class BlockSize:
     """The input channels that the NPU reads at once while it sums over all of them: the depth of Vela's input block."""
     spare_taps: int = 0
     """The taps that a U85 leaves out behind each group of taps of a depthwise kernel."""
+    part_taps: int = 1
+    """The taps of a U85's part of a kernel, if the inputs of a part come first."""
+    together: int = 0
+    """The inputs of a slice whose taps are adjacent then; 0: all."""
 
 
 @dataclass(frozen=True)

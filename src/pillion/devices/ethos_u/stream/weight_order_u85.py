@@ -17,8 +17,8 @@ _INTERLEAVED = 4
 """The adjacent result channels of one stream."""
 _LARGEST_PART = 8
 """The largest rows and columns of a kernel part."""
-_DEPTHWISE_TAPS, _PART_TAPS = 10, 5
-"""The taps to which a kernel part is filled up; a part of sparse weights has twice as many."""
+_DEPTHWISE_TAPS = 10
+"""The taps to which a part of a depthwise kernel is filled up."""
 Tap = tuple[int, int]
 _PADDING = (-1, -1)
 
@@ -36,15 +36,19 @@ def u85_weight_positions(
     padding."""
     results, _, _, depth = shape
     depthwise = kind is ConvolutionKind.DEPTHWISE
-    together = 1 if depthwise else 16 if sparse else 8
+    inner = 1 if depthwise else 16 if sparse else 8
     slices = [0] if depthwise else list(range(0, depth, block.slice))
-    width = 1 if depthwise else block.slice
-    taps = _kernel_parts(kernel, depthwise, block.spare_taps if depthwise else 0, sparse)
+    width = 1 if depthwise else block.together or block.slice
+    steps = [0] if depthwise else range(0, block.slice, width)
+    full, spare = (_DEPTHWISE_TAPS, block.spare_taps) if depthwise else (_part_taps(kernel, block), 0)
+    taps = _kernel_parts(kernel, depthwise, full, spare)
     found = []
     for first in range(0, results, block.depth):
         channels = range(first, min(first + block.depth, results), block.channels)
-        for start, part in product(slices, taps):
-            inputs = np.arange(start, start + width).reshape(-1, together)
+        for start, part, step in product(slices, taps, steps):
+            if start + step >= depth:
+                continue
+            inputs = np.arange(start + step, start + step + width).reshape(-1, inner)
             for o in channels:
                 outputs = o + _stream_channels(block.channels, *stream)
                 found.append(_indices(part, inputs, outputs, shape))
@@ -52,14 +56,14 @@ def u85_weight_positions(
     return np.concatenate(found)
 
 
-def fast_group(kernel: KernelWindow, block: BlockSize, streams: int, sparse: bool) -> int:
+def fast_group(kernel: KernelWindow, block: BlockSize, streams: int) -> int:
     """Returns the adjacent weights of one stream where streams alternate."""
-    return block.channels * block.slice * _part_taps(kernel, sparse) // streams
+    return block.channels * (block.together or block.slice) * _part_taps(kernel, block) // streams
 
 
-def _part_taps(kernel: KernelWindow, sparse: bool) -> int:
+def _part_taps(kernel: KernelWindow, block: BlockSize) -> int:
     """Returns the taps of a convolution that are stored together."""
-    return _PART_TAPS * (1 + sparse) if kernel.part_first else 1
+    return block.part_taps if kernel.part_first else 1
 
 
 def _stream_channels(count: int, number: int, streams: int) -> Int64Array:
@@ -68,11 +72,10 @@ def _stream_channels(count: int, number: int, streams: int) -> Int64Array:
     return channels[number::streams].ravel()
 
 
-def _kernel_parts(kernel: KernelWindow, depthwise: bool, spare: int, sparse: bool) -> list[Int64Array]:
+def _kernel_parts(kernel: KernelWindow, depthwise: bool, full: int, spare: int) -> list[Int64Array]:
     """Returns the taps of each kernel part, filled up with outside taps."""
     high, wide = (_LARGEST_PART // dilation for dilation in kernel.dilation)
     stride = kernel.stride if depthwise or kernel.part_first else (1, 1)
-    full = _DEPTHWISE_TAPS if depthwise else _part_taps(kernel, sparse)
     parts = []
     for left, top in product(range(0, kernel.width, wide), range(0, kernel.height, high)):
         sides = (min(high, kernel.height - top), min(wide, kernel.width - left))

@@ -23,12 +23,18 @@ from pillion.devices.ethos_u.stream.stream_errors import StreamError, require_va
 from pillion.devices.ethos_u.stream.weight_order_u85 import fast_group, u85_weight_positions
 from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarting_process
 from pillion.ir.numerics import Int64Array
+from pillion.ir.types import BYTES, DType
 
 SECONDS = 60.0
 """The time limit of decompression, including the start of the process."""
 _SCALE_BYTES = 10
-_SCALE_PLACES = {False: ((0, 5), (5, 4), (9, 1), (9, 0)), True: ((0, 4), (4, 4), (8, 1), (9, 1))}
-"""The first byte and the number of bytes of bias, scale, shift and padding, on a U55 or U65, or a U85 (True)."""
+_SCALE_PLACES = ((0, 5), (5, 4), (9, 1), (9, 0))
+"""The first byte and the number of bytes of bias, scale, shift and padding, on a U55 or U65."""
+_U85_SCALE_PLACES = {
+    DType.INT16: ((0, 6), (6, 2), (8, 1), (9, 1)),
+    **dict.fromkeys(BYTES, ((0, 4), (4, 4), (8, 1), (9, 1))),
+}
+"""The same on a U85, by the operand's type."""
 _FAST_HEADER = 256
 """The bits before the weights of the fast decoder."""
 _GROUP = 8
@@ -95,7 +101,7 @@ def _ordered_values(
             for number in range(len(streams))
         ]
     if op.form.fast:
-        together = fast_group(op.kernel, op.block, len(streams), op.form.sparse)
+        together = fast_group(op.kernel, op.block, len(streams))
         joined = np.stack([order.reshape(-1, together) for order in orders], axis=1).ravel()
         require_valid(not any(streams[1:]), "weights of the fast decoder", "they are one stream")
         yield joined, _checked_values(decode_fast_weights(streams[0], joined.size), joined)
@@ -203,7 +209,7 @@ def scales_of(op: Convolve, data: bytes) -> tuple[Int64Array, Int64Array, Int64A
         len(data),
     )
     rows = np.frombuffer(data[:size], np.uint8).reshape(channels, _SCALE_BYTES).astype(np.int64)
-    places = _SCALE_PLACES[op.form.is_u85]
+    places = _U85_SCALE_PLACES[op.x.dtype] if op.form.is_u85 else _SCALE_PLACES
     bias, scale, shift, rest = (
         sum((rows[:, first + n] << 8 * n for n in range(count)), np.zeros(channels, np.int64))
         for first, count in places

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pillion.emitters.c import single_rounding
 from pillion.emitters.c.accumulators import Int32Array, channels_of
-from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels
+from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels, unscaled_channels
 from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.kernel import Params
 from pillion.emitters.c.kernel_conditions import is_within
@@ -24,7 +25,15 @@ PLACES = 4096, 256, 16, 1
 
 def sums_are_exact(op: Conv2d | Linear) -> Verdict:
     """Checks whether the sums of every channel and of 8 times the inputs fit their bits."""
-    scaled = scale_channels(channels_of(op))
+    return _sums_fit(scale_channels(channels_of(op)))
+
+
+def sums_alone_are_exact(op: Linear) -> Verdict:
+    """Checks the same of sums that are rounded once."""
+    return _sums_fit(unscaled_channels(channels_of(op)))
+
+
+def _sums_fit(scaled: ScaledChannels) -> Verdict:
     reach = int(scaled.reach.max()) + 8 * 128 * scaled.weights.shape[1]
     return is_within("sum", reach, most=LIMIT - 1)
 
@@ -41,20 +50,39 @@ def linear_4_params(op: Conv2d | Linear, rows: int) -> Params:
     """Returns the parameters of the kernel for a layer of so many rows."""
     channels = channels_of(op)
     scaled = scale_channels(channels)
+    rights = pack.remaining_right_shifts(scaled, groups_of(scaled).rest)
+    own = {"rest_rights": rights, "rectified": int(channels.is_rectified)}
+    return {**_layer_params(scaled, rows), **own}
+
+
+def tflite_4_params(op: Linear) -> Params:
+    """Returns the parameters of the kernel with single rounding."""
+    shared = _layer_params(unscaled_channels(channels_of(op)), op.rows)
+    return {**shared, "once": single_rounding.packed_numbers(op)}
+
+
+def _layer_params(scaled: ScaledChannels, rows: int) -> Params:
     groups, (out_features, in_features) = groups_of(scaled), scaled.weights.shape
     begins = groups.begins_run(4)
     return {
         "stream": np.concatenate([_groups(scaled, groups, begins), _rest(scaled, groups.rest)]),
         **groups.params(begins, 1),
-        **{"rest": groups.rest, "rest_rights": pack.remaining_right_shifts(scaled, groups.rest)},
-        **{"rows": rows, "in_features": in_features, "out_features": out_features},
-        "rectified": int(channels.is_rectified),
+        **{"rest": groups.rest, "rows": rows, "in_features": in_features, "out_features": out_features},
     }
 
 
 def scratch_linear_4(op: Conv2d | Linear) -> int:
     """Returns the scratch bytes of the kernel: a widened row of eights, and the jumps, one more for four inputs."""
-    groups = groups_of(scale_channels(channels_of(op)))
+    return _row_and_jumps(scale_channels(channels_of(op)))
+
+
+def scratch_tflite_4(op: Linear) -> int:
+    """Returns the scratch bytes of the kernel with single rounding: the sums, too."""
+    return 4 * op.out_features + _row_and_jumps(unscaled_channels(channels_of(op)))
+
+
+def _row_and_jumps(scaled: ScaledChannels) -> int:
+    groups = groups_of(scaled)
     return groups.row_bytes + 8 * (groups.steps % 2) + 4
 
 

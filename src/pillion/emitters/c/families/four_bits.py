@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from pillion.emitters.c import single_rounding
 from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv as dsp
@@ -65,10 +67,14 @@ def dot_is_exact(op: Layer) -> tuple[Verdict, ...]:
     return *dot_verdicts(channels_of(op)), sum_fits(op)
 
 
+def has_pairs(op: Layer) -> tuple[Verdict, ...]:
+    """Checks whether bytes hold pairs of weights (16 * -8 + A does not fit a byte for A below 0), and words 16 times the sums."""
+    return sum_fits(op), is_within("weights", int(op.weights.constant.min()), least=-7)
+
+
 def bytes_hold_pairs(op: Layer) -> tuple[Verdict, ...]:
-    """Checks the conditions of kernels/mve/dot_4bit_mve.c: 16 * -8 + A does not fit a byte for A below 0."""
-    lowest = is_within("weights", int(op.weights.constant.min()), least=-7)
-    return pack.check_right_shifts(op), sum_fits(op), lowest
+    """Checks the conditions of kernels/mve/dot_4bit_mve.c."""
+    return pack.check_right_shifts(op), *has_pairs(op)
 
 
 DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
@@ -113,6 +119,12 @@ def linear_mve_params(op: Layer) -> Params:
     channels = channels_of(op)
     sizes = pack.linear_params(op.rows if isinstance(op, Linear) else 1, channels)
     return {**sizes, "constants": pack.pack_linear_4(channels.with_folded_zero_point)}
+
+
+def linear_tflite_mve_params(op: Linear) -> Params:
+    """Returns the parameters of the fully connected Helium kernel with single rounding."""
+    constants = pack.pack_linear_4(pack.unscaled_channel_params(channels_of(op)))
+    return {**mve.tflite_sizes(op), "constants": constants}
 
 
 def pointwise_16_params(op: Conv2d) -> Params:
@@ -205,6 +217,23 @@ KERNELS: tuple[Kernel, ...] = (
         linear_mve_params,
         requires=(fixed_point, MVE_DOT),
         name="linear_4",
+        overread_bytes=pack.OVERREAD_BYTES,
+    ),
+    DSP.kernel(
+        Linear,
+        replace(LINEAR_DSP, name="pillion_linear_tflite_s4_dsp"),
+        linear_4.tflite_4_params,
+        requires=(short_circuit(single_rounding.EXACT_4, linear_4.sums_alone_are_exact),),
+        name="linear_tflite_4",
+        scratch_bytes=linear_4.scratch_tflite_4,
+    ),
+    MVE.kernel(
+        Linear,
+        replace(MVE.routine("linear_s4"), name="pillion_linear_tflite_s4_mve"),
+        linear_tflite_mve_params,
+        requires=(short_circuit(single_rounding.EXACT_4, has_pairs),),
+        name="linear_tflite_4",
+        scratch_bytes=mve.scratch_of_sums,
         overread_bytes=pack.OVERREAD_BYTES,
     ),
     PORTABLE.kernel(

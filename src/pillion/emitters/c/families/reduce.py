@@ -18,6 +18,7 @@ from pillion.emitters.c.kernel_conditions import (
     INT16_XY,
     Check,
     all_of,
+    fixed_point,
     has_dtypes,
     in_arithmetic,
     shifted_right,
@@ -183,6 +184,11 @@ def rescales_as_mean(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ..
     return in_arithmetic(Arithmetic.CMSIS_NN)(op, arithmetic) if isinstance(op, ReduceSum) else ()
 
 
+def in_fixed_point(op: MeanOrSum, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
+    """Checks whether a sum of 16 bits is rescaled in fixed point, as means are."""
+    return (fixed_point(op, arithmetic),) if isinstance(op, ReduceSum) else ()
+
+
 def sums_below(limit: int) -> Check[MeanOrSum]:
     """Returns the condition that a mean or sum reduces adjacent axes of int8, and that its sums are below a limit."""
 
@@ -232,8 +238,21 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     PORTABLE.kernel(Mean, "mean_s8", mean_params, requires=(INT8_XY, mean_is_exact)),
     *(
-        PORTABLE.kernel(op, "mean_s16", mean_params, requires=(INT16_XY, mean_is_exact), name=f"{op.kind}_16")
+        PORTABLE.kernel(
+            op,
+            "mean_s16",
+            mean_params,
+            requires=(INT16_XY, mean_is_exact, in_fixed_point),
+            name=f"{op.kind}_16",
+        )
         for op in MEANS
+    ),
+    PORTABLE.kernel(
+        ReduceSum,
+        "reduce_sum_tflite_s16",
+        params,
+        requires=(INT16_XY, few_reduction_axes, in_arithmetic(Arithmetic.TFLITE)),
+        name="reduce_sum_tflite_16",
     ),
     *(
         PORTABLE.kernel(
@@ -275,7 +294,10 @@ KERNELS: tuple[Kernel, ...] = (
             op,
             "mean_s16",
             block_sizes,
-            requires=(short_circuit(INT16_XY, has_adjacent_axes, mean_is_exact, shifted_right(0, 31)),),
+            requires=(
+                in_fixed_point,
+                short_circuit(INT16_XY, has_adjacent_axes, mean_is_exact, shifted_right(0, 31)),
+            ),
             name=f"{op.kind}_16",
             **LOADS,
         )

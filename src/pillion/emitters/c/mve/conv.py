@@ -105,13 +105,20 @@ def one_pixel(op: Conv2d) -> Iterator[Verdict]:
     yield Verdict("groups", op.groups == 1, "1", str(op.groups))
 
 
+def tflite_sizes(op: Linear) -> Params:
+    """Returns the parameters of fully connected kernels with single rounding, but for the weights."""
+    return {"chunks": pack.vector_count(op.in_features), "once": single_rounding.packed_numbers(op)}
+
+
 def tflite_params(op: Linear) -> Params:
     """Returns the parameters of the fully connected kernel with single rounding."""
     constants = pack.pack_linear(pack.unscaled_channel_params(channels_of(op)))
-    return {
-        **{"chunks": pack.vector_count(op.in_features), "constants": constants},
-        "once": single_rounding.packed_numbers(op),
-    }
+    return {**tflite_sizes(op), "constants": constants}
+
+
+def scratch_of_sums(op: Linear) -> int:
+    """Returns the scratch bytes of the sums, in groups of eight."""
+    return 32 * -(-op.out_features // 8)
 
 
 IM2COL_KERNEL = conv(
@@ -224,7 +231,7 @@ KERNELS: tuple[Kernel, ...] = (
         tflite_params,
         requires=(single_rounding.EXACT,),
         name="linear_tflite",
-        scratch_bytes=lambda op: 32 * -(-op.out_features // 8),  # the sums, in groups of eight
+        scratch_bytes=scratch_of_sums,
         overread_bytes=OVERREAD_BYTES,
     ),
 )

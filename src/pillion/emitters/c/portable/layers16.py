@@ -31,7 +31,7 @@ from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Requantize
 from pillion.ops.linear import Linear
 from pillion.ops.lut import Lut
-from pillion.ops.lut_tflite16 import input_factor, sigmoids, slopes
+from pillion.ops.lut_tflite16 import SCALED, TABULATED, function_table, input_factor, sigmoids, slopes
 from pillion.ops.pool import AvgPool2d, MaxPool2d
 from pillion.ops.softmax import Softmax
 from pillion.ops.softmax16 import exponentials, reciprocals
@@ -42,9 +42,12 @@ LAYER_16 = (INT16_XY, has_dtypes("weights", DType.INT8), check_constants("weight
 
 
 def rounding_params(op: Any) -> Params:
-    """Returns the bias of each channel and what makes its sum a result."""
+    """Returns the bias of each channel and what makes its sum a result. The part of a bias beyond 32 bits lies above the
+    15 bits of the multiplier."""
     multiplier, right = numerics.to_15_bits(*op.multipliers)
-    as_words = {"bias": op.bias.constant, "multiplier": multiplier, "right": right}
+    bias = op.bias.constant.astype(np.int64)
+    low = numerics.wrap_to_32_bits(bias)
+    as_words = {"bias": low, "multiplier": multiplier + (bias - low >> 16), "right": right}
     return {name: np.ascontiguousarray(array, np.int32) for name, array in as_words.items()}
 
 
@@ -115,18 +118,26 @@ def has_one_scale(op: Clamp) -> Verdict:
 
 def linear_in_double(op: Linear) -> Params:
     """Returns the parameters of a fully connected layer that is scaled in double precision."""
-    weights, bias = np.ascontiguousarray(op.weights.constant).reshape(-1), op.bias.constant.astype(np.int32)
+    weights, bias = np.ascontiguousarray(op.weights.constant).reshape(-1), op.bias.constant.astype(np.int64)
     return {"weights": weights, "bias": bias, "scale": op.ratios.copy()}
 
 
 def lut_routine(op: Lut) -> str:
     """Returns the routine of a 16-bit function."""
-    return "leaky_relu_s16" if op.function is Function.LEAKY_RELU else "sigmoid_s16"
+    if op.function in SCALED:
+        return "leaky_relu_s16"
+    if op.function is Function.SQRT:
+        return "sqrt_s16"
+    return "table_s16" if op.function in TABULATED else "sigmoid_s16"
 
 
 def lut_params(op: Lut) -> Params:
     """Returns the parameters of a 16-bit function."""
-    if op.function is Function.LEAKY_RELU:
+    if op.function in TABULATED:
+        return {"table": function_table(op)}
+    if op.function is Function.SQRT:
+        return {"scale": op.x.scale, "step": op.y.scale}
+    if op.function in SCALED:
         above, below = slopes(op)
         return {
             **{
