@@ -50,6 +50,7 @@ from pillion.ops import (
     Softmax,
     TopPlaces,
     TopValues,
+    WindowStatistic,
 )
 from pillion.ops.embedding_bag import table_of_4_bits
 from pillion.ops.example_values import in_16_bits, make_op, random_like, with_4_bits
@@ -64,7 +65,7 @@ LAYERS = (Conv2d, DepthwiseConv2d, Linear)
 KINDS_16 = (*LAYERS, Clamp, MaxPool2d, AvgPool2d, Mean, Quantize)
 WIDENED = (
     *(ArgMax, ArgMin, TopValues, TopPlaces, ReduceMax, ReduceMin, ReduceSum, Div, ResizeBilinear, Lut),
-    *(Softmax, BatchMatmul, Dequantize, Requantize),
+    *(Softmax, BatchMatmul, Dequantize, Requantize, WindowStatistic),
 )
 """Kinds that are drawn in 8 bits, and widened as they are."""
 BOUNDS_16 = {"low": -(2**15), "high": 2**15 - 1}

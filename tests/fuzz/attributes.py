@@ -10,7 +10,7 @@ from typing import Any
 from fuzz.choices import Choices
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape
-from pillion.ops import Calculation, Function, Lut, Relation
+from pillion.ops import Calculation, Function, Lut, Relation, Statistic
 
 
 def attributes(cls: type[Op], choices: Choices, x: Shape) -> dict[str, Any]:
@@ -131,6 +131,7 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "align_corners": _flag,
     "half_pixel": _flag,
     "calculation": lambda choices, x: choices.pick(tuple(Calculation)),
+    "statistic": lambda choices, x: choices.pick(tuple(Statistic)),
     "relation": lambda choices, x: choices.pick(tuple(Relation)),
     "most": lambda choices, x: choices.integer(1, 10),
     "classes": lambda choices, x: choices.integer(1, 3),

@@ -45,10 +45,19 @@ def test_statistics_are_those_of_scipy() -> None:
     assert not any(y.any() for y in WindowStatistics()(torch.full((1, 3, 8), 0.25)))
 
 
+def test_statistics_have_gradients() -> None:
+    x = torch.from_numpy(windows(2, 3)).double().requires_grad_()
+    assert torch.autograd.gradcheck(WindowStatistics(), (x[..., :20],))
+    flat = torch.zeros(1, 8, requires_grad=True)
+    sum(WindowStatistics()(flat)).sum().backward()
+    assert flat.grad is not None
+    assert torch.isfinite(flat.grad).all()
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.qemu
 @pytest.mark.slow
-def test_programs_of_16_bits_are_40_dB_from_real_numbers_in_each_window() -> None:
+def test_programs_of_16_bits_are_near_real_numbers_in_each_window() -> None:
     calibration, x = windows(16 * KINDS, 1), windows(10 * KINDS, 2)
     samples = [(torch.from_numpy(window),) for window in calibration]
     options = {"calibrate": samples, "io_dtype": "int16", "int16": "*"}
@@ -67,4 +76,4 @@ def test_programs_of_16_bits_are_40_dB_from_real_numbers_in_each_window() -> Non
             [np.abs(a - b.numpy()).max() / b.abs().max() for a, b in zip(real, wanted, strict=True)]
         )
     decibels = -20 * np.log10(np.max(errors, axis=0))
-    assert (decibels > 40).all(), decibels
+    assert (decibels > (45, 55, 70, 55)).all(), decibels

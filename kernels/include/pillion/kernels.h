@@ -329,6 +329,14 @@ typedef struct {
 } pillion_biquads_s16_params;
 void pillion_biquads_s16(const pillion_biquads_s16_params *p, const int16_t *x, const int16_t *past, int16_t *y, void *scratch);
 
+/* Statistics of windows [windows][samples]: 0 deviation, 1 peak, 2 crest factor, 3 kurtosis. Definition: ops/window_statistic.py. */
+typedef struct {
+    int32_t windows, samples, statistic, multiplier, shift, out_zp, low, high;
+} pillion_window_statistic_s16_params;
+void pillion_window_statistic_s16(const pillion_window_statistic_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_window_statistic_s16_params pillion_window_statistic_s8_params;
+void pillion_window_statistic_s8(const pillion_window_statistic_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* y = clamp(requantize((a - a_zp) * (b - b_zp)) + out_zp, low, high). */
 typedef struct {
     PILLION_BROADCAST_FIELDS

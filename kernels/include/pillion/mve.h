@@ -418,6 +418,11 @@ void pillion_normalize_s8_mve(const pillion_normalize_s8_mve_params *p, const in
 typedef pillion_normalize_s8_params pillion_normalize_s16_mve_params;
 void pillion_normalize_s16_mve(const pillion_normalize_s16_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
 
+/* As pillion_window_statistic_s16. */
+typedef pillion_window_statistic_s16_params pillion_window_statistic_s16_mve_params;
+void pillion_window_statistic_s16_mve(const pillion_window_statistic_s16_mve_params *p, const int16_t *x, int16_t *y,
+                                      void *scratch);
+
 /* As pillion_log_mel; twiddles are words of 2^15 times as much: of the first stage [points / 4 / 4][3][2][4], of the others
  * [points / 4][3][2]. */
 typedef pillion_log_mel_params pillion_log_mel_mve_params;

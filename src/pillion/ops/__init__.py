@@ -44,6 +44,7 @@ from pillion.ops.suppression import NonMaxSuppression
 from pillion.ops.svdf import SvdfMemory, SvdfOutput
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.unary_functions import Function
+from pillion.ops.window_statistic import Statistic, WindowStatistic
 from pillion.registry import REGISTRY
 
 ALL_OPS: tuple[type[Op], ...] = (
@@ -53,7 +54,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     *(AvgPool2d, AvgPool2dUp, MaxPool2d),
     *(Mean, ReduceSum, ReduceMax, ReduceMin),
     *(ResizeNearest, ResizeBilinear, ResizeBilinearFloat),
-    *(Softmax, LogSoftmax, L2Normalize, Normalize, Stft, LogMel, Biquads),
+    *(Softmax, LogSoftmax, L2Normalize, Normalize, Stft, LogMel, Biquads, WindowStatistic),
     *(Concat, Slice, Pad, Reshape, Transpose, Flip),
     *(Gather, EmbeddingBag, Compare, IntegerArithmetic),
     *(Where, ArgMax, ArgMin, TopValues, TopPlaces, NonMaxSuppression, RunLengths, Cast),
@@ -107,6 +108,7 @@ __all__ += [
 ]
 __all__ += [
     "SquaredDifference",
+    "Statistic",
     "Stft",
     "Sub",
     "SvdfMemory",
@@ -115,5 +117,5 @@ __all__ += [
     "TopValues",
     "Transpose",
 ]
-__all__ += ["TransposeConv2d", "Where", "flatten_ops", "split_into_tiles"]
+__all__ += ["TransposeConv2d", "Where", "WindowStatistic", "flatten_ops", "split_into_tiles"]
 __all__ += ["has_repeats", "listed_ops", "op_run_counts", "parse", "unroll_for_format", "unroll_loops"]

@@ -48,6 +48,7 @@ from pillion.ops import (
     Prelu,
     Slice,
     Softmax,
+    Statistic,
     Stft,
     SvdfMemory,
     TopPlaces,
@@ -55,6 +56,7 @@ from pillion.ops import (
     Transpose,
     TransposeConv2d,
     Where,
+    WindowStatistic,
 )
 from pillion.ops.conv import Convolution
 from pillion.ops.elementwise import Binary
@@ -318,6 +320,18 @@ def _filtered(op: Biquads) -> Features:
     return {"rows": op.x.shape[0], "samples": samples, "butterflies": samples * op.sections}
 
 
+def _of_windows(op: WindowStatistic) -> Features:
+    windows, is_kurtosis = op.y.type.elements, op.statistic is Statistic.KURTOSIS
+    varied = windows if op.samples > 1 else 0
+    return {
+        "vectors": windows * chunks(op.samples, 8),
+        "varied": varied,
+        "roots": varied if op.statistic is not Statistic.PEAK else 0,
+        "fourth_powers": is_kurtosis * varied * op.samples,
+        "fourth_moments": is_kurtosis * varied,
+    }
+
+
 def _suppressed(op: NonMaxSuppression) -> Features:
     images = op.scores.type.elements // op.scores.shape[-1]
     return {"rows": images, "looked_at": op.scores.type.elements * min(op.most, op.scores.shape[-1])}
@@ -345,4 +359,5 @@ SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     ((LogMel, Stft), _spectra),
     (NonMaxSuppression, _suppressed),
     (Biquads, _filtered),
+    (WindowStatistic, _of_windows),
 )

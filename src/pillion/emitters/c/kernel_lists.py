@@ -22,7 +22,7 @@ FAMILIES = {
             "normalize",
             "pool",
         ),
-        *("prelu", "recurrent", "reduce", "resize", "four_bits"),
+        *("prelu", "recurrent", "reduce", "resize", "window_statistic", "four_bits"),
     ),
     "portable": ("biquads", "conv", "detections", "layers16", "magnitude", "transpose_conv"),
     "scalar": ("conv", "depthwise"),

@@ -79,6 +79,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ops.LogMel: None,
     ops.Stft: None,
     ops.Biquads: None,
+    # No kernel of the runtime.
+    ops.WindowStatistic: None,
     # Selections and lookups by index: no kernel of the runtime.
     **dict.fromkeys(
         (

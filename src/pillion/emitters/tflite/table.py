@@ -230,6 +230,8 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.LogMel: None,
     ops.Stft: None,
     ops.Biquads: None,
+    # Files have no such operator.
+    ops.WindowStatistic: None,
     # Files have it in float alone, with as many results as there are.
     ops.NonMaxSuppression: None,
     ops.RunLengths: None,

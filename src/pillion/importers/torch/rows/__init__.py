@@ -23,6 +23,7 @@ from pillion.importers.torch.rows import (  # noqa: F401  # they enter themselve
     pool_resize,
     reductions,
     unary,
+    window_statistic,
 )
 from pillion.importers.torch.rows.table import ROWS
 from pillion.registry import REGISTRY
