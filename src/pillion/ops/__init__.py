@@ -36,6 +36,7 @@ from pillion.ops.region import Region, split_into_tiles
 from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNearest
 from pillion.ops.scan import Scan, flatten_ops, has_repeats, op_run_counts, unroll_for_format, unroll_loops
 from pillion.ops.segment import Segment
+from pillion.ops.signal_stages import SignalStage, Stage
 from pillion.ops.softmax import Softmax
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.stft import Stft
@@ -52,7 +53,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     *(AvgPool2d, AvgPool2dUp, MaxPool2d),
     *(Mean, ReduceSum, ReduceMax, ReduceMin),
     *(ResizeNearest, ResizeBilinear, ResizeBilinearFloat),
-    *(Softmax, LogSoftmax, L2Normalize, Normalize, Stft, LogMel, Biquads),
+    *(Softmax, LogSoftmax, L2Normalize, Normalize, Stft, LogMel, Biquads, SignalStage),
     *(Concat, Slice, Pad, Reshape, Transpose, Flip),
     *(Gather, EmbeddingBag, Compare, IntegerArithmetic),
     *(Where, ArgMax, ArgMin, TopValues, TopPlaces, NonMaxSuppression, Cast),
@@ -94,9 +95,11 @@ __all__ += ["L2Normalize", "Linear", "LogMel", "LogSoftmax", "LstmCell", "LstmOu
 __all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "NonMaxSuppression", "Normalize", "Op", "Pad"]
 __all__ += ["Prelu", "Quantize"]
 __all__ += ["ReduceMax", "ReduceMin", "ReduceSum", "Region", "Relation", "Requantize", "Reshape"]
-__all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "Scan", "Segment", "Slice", "Softmax"]
+__all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "Scan", "Segment", "SignalStage"]
+__all__ += ["Slice", "Softmax"]
 __all__ += [
     "SquaredDifference",
+    "Stage",
     "Stft",
     "Sub",
     "SvdfMemory",

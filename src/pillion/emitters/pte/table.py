@@ -79,6 +79,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ops.LogMel: None,
     ops.Stft: None,
     ops.Biquads: None,
+    # Of files of TensorFlow Lite Micro: no other runtime has them.
+    ops.SignalStage: None,
     # Selections and lookups by index: no kernel of the runtime.
     **dict.fromkeys(
         (

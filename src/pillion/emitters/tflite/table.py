@@ -230,6 +230,8 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.LogMel: None,
     ops.Stft: None,
     ops.Biquads: None,
+    # Of files of TensorFlow Lite Micro: no other runtime has them.
+    ops.SignalStage: None,
     # Files have it in float alone, with as many results as there are.
     ops.NonMaxSuppression: None,
     ops.Concat: lambda op: [Node("CONCATENATION", op.xs, (op.y,), tflite.ConcatenationOptions(axis=op.axis))],
