@@ -24,7 +24,7 @@ void pillion_cast(const pillion_cast_params *p, const void *x, void *y, void *sc
         for (int32_t i = 0; i < p->count; i++) {
             ((int16_t *)y)[i] = (int16_t)number(p, x, i);
         }
-    } else if (p->to == UINT8) {
+    } else if (p->to == UINT8 || p->to == INT8) {
         for (int32_t i = 0; i < p->count; i++) {
             ((uint8_t *)y)[i] = (uint8_t)number(p, x, i);
         }

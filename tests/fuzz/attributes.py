@@ -10,7 +10,7 @@ from typing import Any
 from fuzz.choices import Choices
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape
-from pillion.ops import Calculation, Function, Lut, Relation, Statistic
+from pillion.ops import Calculation, Function, Lut, Relation, Stage, Statistic
 
 
 def attributes(cls: type[Op], choices: Choices, x: Shape) -> dict[str, Any]:
@@ -130,6 +130,8 @@ ATTRIBUTES: dict[str, Callable[[Choices, Shape], Any]] = {
     "size": _size,
     "align_corners": _flag,
     "half_pixel": _flag,
+    "stage": lambda choices, x: choices.pick(tuple(Stage)),
+    "numbers": lambda choices, x: (),  # fuzz.signal_stages draws them for a stage
     "calculation": lambda choices, x: choices.pick(tuple(Calculation)),
     "statistic": lambda choices, x: choices.pick(tuple(Statistic)),
     "relation": lambda choices, x: choices.pick(tuple(Relation)),

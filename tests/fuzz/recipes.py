@@ -13,6 +13,7 @@ from fuzz.attributes import ATTRIBUTES, attributes
 from fuzz.choices import Choices
 from fuzz.grow import CHANNELS, SIZES, ZERO_POINTS, Accepts, Grower, Unfit
 from fuzz.mixed import MixedGrower
+from fuzz.signal_stages import signal_stage
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization
@@ -39,6 +40,7 @@ from pillion.ops import (
     Prelu,
     Quantize,
     Reshape,
+    SignalStage,
     Slice,
     Stft,
     TransposeConv2d,
@@ -378,6 +380,7 @@ SPECIAL: dict[type[Op], Recipe] = {
     LogMel: spectra,
     Stft: spectra,
     Biquads: biquads,
+    SignalStage: signal_stage,
     Concat: joined,
     Slice: slice_of,
     Reshape: reshape,

@@ -95,7 +95,7 @@ CASES: dict[str, tuple[Callable[[], tflite.Model], str, str]] = {
     "hybrid": (hybrid, "int8 weights and float activations", "representative_dataset"),
     "branch": (branch, "branches or loops", "unrolled"),
     "flex": (lambda: custom("FlexErf"), "not read", "SELECT_TF_OPS"),
-    "signal": (lambda: custom("SignalRfft"), "not read", "docs/guide/sound.md"),
+    "signal": (lambda: custom("SignalStacker"), "not read", "docs/guide/sound.md"),
     "custom": (lambda: custom("Mine"), "not read", "cut the model before it"),
     "stablehlo": (lambda: chain("STABLEHLO_ADD"), "not read", "another set"),
 }

@@ -16,6 +16,7 @@
 #include "pillion/layers4.h"
 #include "pillion/norms.h"
 #include "pillion/recurrent.h"
+#include "pillion/signal.h"
 
 /* Convolution: y = clamp(requantize(bias + sum((x - in_zp) * w)) + out_zp, low, high); outside the image x is in_zp.
  * The inputs of a pixel, K = kernel_h * kernel_w * in_c / groups, are numbered in this order; weights and bias are packed

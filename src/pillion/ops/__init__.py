@@ -37,6 +37,7 @@ from pillion.ops.resize import ResizeBilinear, ResizeBilinearFloat, ResizeNeares
 from pillion.ops.run_lengths import RunLengths
 from pillion.ops.scan import Scan, flatten_ops, has_repeats, op_run_counts, unroll_for_format, unroll_loops
 from pillion.ops.segment import Segment
+from pillion.ops.signal_stages import SignalStage, Stage
 from pillion.ops.softmax import Softmax
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.ops.stft import Stft
@@ -54,7 +55,7 @@ ALL_OPS: tuple[type[Op], ...] = (
     *(AvgPool2d, AvgPool2dUp, MaxPool2d),
     *(Mean, ReduceSum, ReduceMax, ReduceMin),
     *(ResizeNearest, ResizeBilinear, ResizeBilinearFloat),
-    *(Softmax, LogSoftmax, L2Normalize, Normalize, Stft, LogMel, Biquads, WindowStatistic),
+    *(Softmax, LogSoftmax, L2Normalize, Normalize, Stft, LogMel, Biquads, WindowStatistic, SignalStage),
     *(Concat, Slice, Pad, Reshape, Transpose, Flip),
     *(Gather, EmbeddingBag, Compare, IntegerArithmetic),
     *(Where, ArgMax, ArgMin, TopValues, TopPlaces, NonMaxSuppression, RunLengths, Cast),
@@ -96,18 +97,11 @@ __all__ += ["L2Normalize", "Linear", "LogMel", "LogSoftmax", "LstmCell", "LstmOu
 __all__ += ["MaxPool2d", "Maximum", "Mean", "Minimum", "Mul", "NonMaxSuppression", "Normalize", "Op", "Pad"]
 __all__ += ["Prelu", "Quantize"]
 __all__ += ["ReduceMax", "ReduceMin", "ReduceSum", "Region", "Relation", "Requantize", "Reshape"]
-__all__ += [
-    "ResizeBilinear",
-    "ResizeBilinearFloat",
-    "ResizeNearest",
-    "RunLengths",
-    "Scan",
-    "Segment",
-    "Slice",
-    "Softmax",
-]
+__all__ += ["ResizeBilinear", "ResizeBilinearFloat", "ResizeNearest", "RunLengths", "Scan", "Segment"]
+__all__ += ["SignalStage", "Slice", "Softmax"]
 __all__ += [
     "SquaredDifference",
+    "Stage",
     "Statistic",
     "Stft",
     "Sub",

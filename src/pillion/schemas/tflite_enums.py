@@ -20,7 +20,9 @@ class ElementType(IntEnum):
     COMPLEX64 = 8
     INT8 = 9
     FLOAT64 = 10
+    UINT64 = 12
     RESOURCE = 13
+    UINT32 = 15
     INT4 = 17
 
 

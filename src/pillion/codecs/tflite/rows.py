@@ -24,7 +24,7 @@ INT32, BOOL = (DType.INT32,), (DType.BOOL,)
 MOST_AXES = 4
 """The most axes along which LiteRT's kernels broadcast."""
 SAME_SCALES = "operands of a 16-bit comparison have one scale: LiteRT compares their numbers as they are"
-DIVISIONS = (ops.Calculation.FLOOR_DIV, ops.Calculation.FLOOR_MOD)
+DIVISIONS = (ops.Calculation.FLOOR_DIV, ops.Calculation.FLOOR_MOD, ops.Calculation.TRUNC_DIV)
 
 
 def require_few_axes(op: Any, most: int = MOST_AXES) -> None:
@@ -208,6 +208,7 @@ ROWS = (
     _calculation_row("MUL", ops.Calculation.MUL, tflite.MulOptions),
     _calculation_row("MINIMUM", ops.Calculation.MINIMUM, tflite.MaximumMinimumOptions),
     _calculation_row("MAXIMUM", ops.Calculation.MAXIMUM, tflite.MaximumMinimumOptions),
+    _calculation_row("DIV", ops.Calculation.TRUNC_DIV, tflite.DivOptions),
     _calculation_row("FLOOR_DIV", ops.Calculation.FLOOR_DIV),
     _calculation_row("FLOOR_MOD", ops.Calculation.FLOOR_MOD),
     _calculation_row("BITWISE_XOR", ops.Calculation.XOR),

@@ -46,8 +46,10 @@ from pillion.ops import (
     Normalize,
     Pad,
     Prelu,
+    SignalStage,
     Slice,
     Softmax,
+    Stage,
     Statistic,
     Stft,
     SvdfMemory,
@@ -332,6 +334,17 @@ def _of_windows(op: WindowStatistic) -> Features:
     }
 
 
+def _staged(op: SignalStage) -> Features:
+    """Returns the elements of a stage under its name, the butterflies of its FFT, and the weights of its filters."""
+    x, stage = op.x.type.elements, op.stage.value
+    if op.stage in (Stage.RFFT, Stage.IRFFT):
+        points = op.numbers[0]
+        rows = x // op.x.shape[-1]
+        return {f"{stage}_points": rows * points, f"{stage}_steps": rows * points * (points.bit_length() - 1)}
+    weights = int(np.count_nonzero(op.table.constant)) if op.stage is Stage.FILTER_BANK and op.table else 0
+    return {stage: op.y.type.elements if op.stage is Stage.FILTER_BANK else x, "weights": weights}
+
+
 def _suppressed(op: NonMaxSuppression) -> Features:
     images = op.scores.type.elements // op.scores.shape[-1]
     return {"rows": images, "looked_at": op.scores.type.elements * min(op.most, op.scores.shape[-1])}
@@ -360,4 +373,5 @@ SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     (NonMaxSuppression, _suppressed),
     (Biquads, _filtered),
     (WindowStatistic, _of_windows),
+    (SignalStage, _staged),
 )

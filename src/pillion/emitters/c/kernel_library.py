@@ -70,7 +70,7 @@ class Library:
     def kernel(
         self,
         op: type[OpClass],
-        routine: str | Routine | OfOp[OpClass, str] = "",
+        routine: str | Routine | OfOp[OpClass, str | Routine] = "",
         params: OfOp[OpClass, Params] = lambda op: {},
         *,
         requires: Sequence[Condition[OpClass]] = (),
@@ -125,7 +125,7 @@ class Library:
 
     def _one_call(
         self,
-        routine: str | Routine | OfOp[OpClass, str],
+        routine: str | Routine | OfOp[OpClass, str | Routine],
         params: OfOp[OpClass, Params],
         operands: str | Callable[[OpClass], tuple[Value, ...]],
         also: tuple[str, ...],

@@ -24,7 +24,9 @@ FAMILIES = {
         ),
         *("prelu", "recurrent", "reduce", "resize", "window_statistic", "four_bits"),
     ),
-    "portable": ("biquads", "conv", "detections", "layers16", "magnitude", "transpose_conv"),
+    "portable": (
+        *("biquads", "conv", "detections", "layers16", "magnitude", "signal_stages", "transpose_conv"),
+    ),
     "scalar": ("conv", "depthwise"),
     "dsp": ("conv", "depthwise", "linear", "layers16"),
     "mve": ("conv", "layers16"),

@@ -14,7 +14,7 @@ import numpy as np
 from pillion.registry import REGISTRY
 
 HEADERS = (
-    *("choosing.h", "layers16.h", "layers4.h", "norms.h", "recurrent.h", "kernels.h"),
+    *("choosing.h", "layers16.h", "layers4.h", "norms.h", "recurrent.h", "signal.h", "kernels.h"),
     *("scalar.h", "dsp.h", "mve.h", "host.h"),
 )
 """The headers that declare kernels, each behind those whose structs it uses."""

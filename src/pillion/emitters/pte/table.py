@@ -81,6 +81,8 @@ TABLE: Mapping[type[Op], CallsOf | None] = {
     ops.Biquads: None,
     # No kernel of the runtime.
     ops.WindowStatistic: None,
+    # Of files of TensorFlow Lite Micro: no other runtime has them.
+    ops.SignalStage: None,
     # Selections and lookups by index: no kernel of the runtime.
     **dict.fromkeys(
         (

@@ -232,6 +232,8 @@ ROWS: dict[type[Op], Writing | None] = {
     ops.Biquads: None,
     # Files have no such operator.
     ops.WindowStatistic: None,
+    # Of files of TensorFlow Lite Micro: no other runtime has them.
+    ops.SignalStage: None,
     # Files have it in float alone, with as many results as there are.
     ops.NonMaxSuppression: None,
     ops.RunLengths: None,

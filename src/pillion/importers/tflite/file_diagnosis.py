@@ -35,8 +35,8 @@ ADVICE: Mapping[str, str] = {
     "CUSTOM Convolution2DTransposeBias": "MediaPipe's operator, which LiteRT itself lacks: write it as a transposed convolution and a sum",
     "CUSTOM MaxPoolingWithArgmax2D": "MediaPipe's operator, which LiteRT itself lacks: write it as a pool, and ARG_MAX where places are wanted",
     "CUSTOM MaxUnpooling2D": "MediaPipe's operator, which LiteRT itself lacks: write it as a resize",
-    "CUSTOM Signal": "TensorFlow Lite Micro's features of sound: compute them in PyTorch, in front of the network, from operators that "
-    "docs/guide/sound.md names for each of these",
+    "CUSTOM Signal": "TensorFlow Lite Micro's features of sound are read on int16, in files without float and SignalStacker: write such "
+    "a file, or compute them in PyTorch, from operators that docs/guide/sound.md names for each of these",
     "CUSTOM": f"a custom operator has code of its own: cut the model before it, or {OTHER_WAY}",
     "STABLEHLO": "convert with supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]: STABLEHLO operators are another set",
     "LSTM": LAYERS_THAT_REMEMBER,

@@ -24,7 +24,7 @@ LONGEST = 2**16
 """The most elements of a range."""
 
 
-class _Calculations(OpChain):
+class Calculations(OpChain):
     """The ops of one operator on int32, or on the numbers of 16-bit tensors, whose scales LiteRT ignores then."""
 
     def operand(self, number: int = 0) -> Value:
@@ -76,17 +76,17 @@ def by_type(of_int8: Reading, others: Mapping[DType, Reading]) -> Reading:
     return lambda call: others.get(call.operand(0).dtype, of_int8)(call)
 
 
-def _expression_reader(compute: Callable[[_Calculations], Value]) -> Reading:
+def _expression_reader(compute: Callable[[Calculations], Value]) -> Reading:
     """Returns the reader of an operator that is an expression of its operands."""
 
     def row(call: ReadOperator) -> list[Op]:
-        chain = _Calculations(call)
+        chain = Calculations(call)
         return chain.end(compute(chain))
 
     return row
 
 
-def _sum_operands(chain: _Calculations) -> Value:
+def _sum_operands(chain: Calculations) -> Value:
     """Adds the sum of several tensors of one shape."""
     x, *others = (chain.operand(number) for number in range(len(chain.call.inputs)))
     for other in others:
@@ -96,7 +96,7 @@ def _sum_operands(chain: _Calculations) -> Value:
     return x
 
 
-def _cumulative_sum(chain: _Calculations) -> Value:
+def _cumulative_sum(chain: Calculations) -> Value:
     """Adds a cumulative sum, in steps of 1, 2, 4, … positions."""
     x, call = chain.operand(), chain.call
     options, axis = call.options_as(tflite.CumsumOptions), single_axis(call, call.integers(1), x.type.rank)
@@ -109,22 +109,22 @@ def _cumulative_sum(chain: _Calculations) -> Value:
     return chain.flip(x, axis, "turned") if options.reverse else x
 
 
-def _negate_operand(chain: _Calculations) -> Value:
+def _negate_operand(chain: Calculations) -> Value:
     return chain.calculated(Calculation.SUB, 0, chain.operand())
 
 
-def _quotient_of_16_bits(chain: _Calculations) -> Value:
+def _quotient_of_16_bits(chain: Calculations) -> Value:
     """Adds a quotient, rounded down. -32768 / -1 is 32767, as in LiteRT's vector code; elsewhere LiteRT wraps around."""
     quotient = chain.calculated(Calculation.FLOOR_DIV, chain.operand(0), chain.operand(1))
     return chain.calculated(Calculation.MINIMUM, quotient, INT16_MAX)
 
 
-def _squared_difference(chain: _Calculations) -> Value:
+def _squared_difference(chain: Calculations) -> Value:
     apart = chain.calculated(Calculation.SUB, chain.operand(0), chain.operand(1))
     return chain.calculated(Calculation.MUL, apart, apart)
 
 
-def _right_shift(chain: _Calculations) -> Value:
+def _right_shift(chain: Calculations) -> Value:
     """Adds a right shift, with the shift amount clamped to 0 to 31."""
     x, amount = chain.operand(0), chain.operand(1)
     if amount.is_constant:
@@ -138,7 +138,7 @@ def int32_reduction(calculation: Calculation) -> Reading:
     """Returns the reader of an int32 reduction."""
 
     def row(call: ReadOperator) -> list[Op]:
-        chain, axes = _Calculations(call), sorted_axes(call)
+        chain, axes = Calculations(call), sorted_axes(call)
         x = chain.operand()
         keepdims = call.options_as(tflite.ReducerOptions).keep_dims
         shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes)
@@ -149,7 +149,7 @@ def int32_reduction(calculation: Calculation) -> Reading:
     return row
 
 
-def _reduce_by_halves(chain: _Calculations, x: Value, axis: int, calculation: Calculation) -> Value:
+def _reduce_by_halves(chain: Calculations, x: Value, axis: int, calculation: Calculation) -> Value:
     """Returns the reduction along an axis: halves are combined until one element is left; odd elements follow
     at the end."""
     left: list[Value] = []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pillion.importers.tflite.refusal_reasons import REASONS
+from pillion.importers.tflite.signals import ROWS as SIGNALS
 from pillion.importers.tflite.table import OF_16_BITS, ROWS
 from pillion.importers.tflite.uint8_ops import OWN, SAME
 from pillion.importers.tflite.variables import CODES
@@ -18,7 +19,7 @@ LIMITS = {
     "ARG_MIN": "of int8, along one axis",
     "BATCH_MATMUL": "int8; batches may be broadcast",
     "CALL_ONCE": "a subgraph that assigns constants to variables",
-    "CAST": "from bool, uint8, int8, int16 and int32, to float32 and all but int8 and int16",
+    "CAST": "from bool, uint8, int8, int16 and int32, to these and float32",
     "ADD_N": "of whole numbers, as in LiteRT",
     "BITWISE_XOR": "of whole numbers",
     "BROADCAST_ARGS": "of known shapes",
@@ -50,6 +51,7 @@ LIMITS = {
     "TILE": "counts are known",
     "WHILE": "counters, slices by a counter, lists, and tensors that go from step to step; the number of steps is known",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "int8, with an int16 cell; no peephole, projection, layer norm, or coupled gates",
+    **dict.fromkeys(SIGNALS, "int16, TensorFlow Lite Micro's bytes: docs/guide/sound.md"),
     "CUSTOM TFLite_Detection_PostProcess": "one class for each box; float32 or uint8",
     "CUSTOM pillion_table": "Pillion's own operator in files of segments: 256 int8 results",
 }

@@ -150,6 +150,7 @@ class TfliteReader:
     def make_value(self, tensor: tflite.Tensor) -> Value:
         """Returns the value of a tensor, with checked shape, type and scales."""
         shape, data = tuple(tensor.shape), self.data(tensor)
+        shape += (2,) * (tensor.type == ElementType.UINT64)
         dtype = dtype_of(tensor, tensor.is_variable or data is not None)
         if len(shape) > MAX_RANK or any(size < 1 for size in shape):
             raise MalformedError(f"tensors have at most {MAX_RANK} axes of fixed sizes, found {shape[:9]}")
@@ -251,20 +252,15 @@ def tensors_of(graph: tflite.SubGraph, numbers: Iterable[int]) -> list[tflite.Te
 
 
 def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:
-    """Returns the element type of a tensor; int64 becomes int32, and quantized uint8 becomes int8. Activations of int16
-    have a scale, or no quantization at all."""
-    if tensor.type == ElementType.INT64:
+    """Returns the element type of a tensor; int64 becomes int32, as uint32 does, uint64 two of them, and quantized uint8
+    becomes int8."""
+    if tensor.type in (ElementType.INT64, ElementType.UINT32, ElementType.UINT64):
         return DType.INT32
     if is_unsigned(tensor):
         return DType.INT8
     dtype = DTYPES.get(tensor.type)
-    is_wide = dtype is DType.INT16 and not is_held
     is_computed_4_bits = dtype is DType.INT4 and not is_held
-    if (
-        dtype is None
-        or is_computed_4_bits
-        or (is_wide and tensor.quantization is not None and not has_scale(tensor))
-    ):
+    if dtype is None or is_computed_4_bits:
         raise unreadable_tensor_error(
             tensor,
             "activations are int8, uint8 or int16, with scales; weights int8 or int4, biases int32 or int64, borders also float32",

@@ -26,6 +26,7 @@ from pillion.importers.tflite import (
     lut_functions,
     recurrent,
     scatter,
+    signals,
     space_batch,
     while_loops,
 )
@@ -53,6 +54,7 @@ def ops_of(call: ReadOperator) -> list[Op]:
     if row is None:
         raise call.refuse(f"operators are among {', '.join(ROWS)}", call.code)
     require_form_of_16_bits(call)
+    signals.require_no_sign_needed(call)
     if call.is_unsigned:
         row = uint8_reader(call, row)
     try:
@@ -210,6 +212,7 @@ ROWS: dict[str, Reading] = {
     **lut_functions.ROWS,
     **integer_arithmetic.ROWS,
     **scatter.ROWS,
+    **signals.ROWS,
     "WHILE": while_loops.loop(while_loops.int8_body(ops_of)),
 }
 ROWS |= {

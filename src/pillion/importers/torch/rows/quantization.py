@@ -28,6 +28,7 @@ from pillion.ops import (
     Lut,
     Quantize,
     ResizeBilinearFloat,
+    SignalStage,
     SquaredDifference,
     SvdfMemory,
     SvdfOutput,
@@ -96,6 +97,7 @@ NO_OPERATOR: Mapping[type[Op], str] = {
     Detections: "files of LiteRT end in it",
     SquaredDifference: "files of LiteRT have it; in PyTorch it is a difference and a product",
     L2Normalize: "files of LiteRT have it; in PyTorch F.normalize has finer steps",
+    SignalStage: "files of TensorFlow Lite Micro have it",
     **dict.fromkeys((AvgPool2dUp, ResizeBilinearFloat), "files of LiteRT in uint8 round so"),
 }
 """Ops that no PyTorch operator becomes, and why."""
