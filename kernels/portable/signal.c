@@ -133,7 +133,8 @@ void pillion_signal_pcan(const pillion_signal_pcan_params *p, const int32_t *x, 
             const int16_t *const curve = p->table + 4 * bits - 6;
             const int32_t part = (int32_t)((bits < 11 ? level << (11 - bits) : level >> (bits - 11)) & 0x3FF);
             const int32_t slope = (curve[2] * part >> 5) + curve[1] * 32;
-            gain = (int16_t)(((slope * part + (1 << 14)) >> 15) + curve[0]);
+            const uint32_t curved = (uint32_t)slope * (uint32_t)part + (1u << 14); /* may wrap above the 16 bits that are used */
+            gain = (int16_t)(((int32_t)curved >> 15) + curve[0]);
         }
         const uint32_t factor = (uint32_t)gain, ratio = (uint32_t)((uint64_t)(uint32_t)x[i] * factor >> p->snr_shift);
         const uint32_t small = ratio * ratio >> (2 + 2 * SNR_BITS - GAIN_BITS);
