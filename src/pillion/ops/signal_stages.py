@@ -7,29 +7,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
-from math import isqrt
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pillion.ir.access import WHOLE, Access, identity_access
 from pillion.ir.numerics import Arithmetic, Int64Array
 from pillion.ir.op import Op, Quantization, op, operand, optional_operand, require_dtype, result
 from pillion.ir.types import Array, DType, Shape, TensorType, Value, constant_value
+from pillion.ops import signal_arithmetic as stages
 from pillion.ops.example_values import make_op
-from pillion.ops.fft16 import inverse_real_fft16, real_fft16, wrap16
-from pillion.ops.fixed16 import saturate16
+from pillion.ops.signal_arithmetic import ALL_ONES
 
 MOST_POINTS = 4096
 PIECES = 125
 """Numbers in PCAN's table: two alone, then a polynomial's four for each power of two, the last one without padding."""
-SNR_BITS, GAIN_BITS = 12, 6
-"""Fraction bits of PCAN's ratio, and of its result."""
-LOG2_E = 45426
-"""The natural logarithm of 2, in units of 2^-16."""
-ALL_ONES = 2**32 - 1
 
 
 class Stage(Enum):
@@ -117,7 +109,7 @@ class SignalStage(Op):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         masks = (ALL_ONES if v.dtype is DType.INT32 else -1 for v in self.operands)
         wide = [x.astype(np.int64) & mask for x, mask in zip(operands, masks, strict=True)]
-        y = self.definition.compute(self, *wide)
+        y = self.definition.compute(self.options, *wide)
         dtype = self.y.dtype.numpy
         return np.asarray(y & ALL_ONES).astype(np.uint32).astype(dtype).reshape(self.y.shape)
 
@@ -189,8 +181,11 @@ def _energy_shape(op: SignalStage) -> Shape:
 def _filtered_shape(op: SignalStage) -> Shape:
     filters = op.table
     assert filters is not None
-    is_matrix = filters.type.rank == 2 and op.x.shape == filters.shape[:1] and filters.type.elements > 0
-    op.require(is_matrix, "there is a row of filters for each energy", f"{op.x!r}, {filters!r}")
+    bins, bands = filters.shape if filters.type.rank == 2 else (0, 0)
+    is_matrix = 0 < bins < 2**15 and bands > 0 and op.x.shape == (bins,)
+    op.require(
+        is_matrix, "there is a row of filters for each energy, of 32767 at most", f"{op.x!r}, {filters!r}"
+    )
     low, high = int(filters.constant.min()), int(filters.constant.max())
     op.require(low >= 0 and high < 2**16, "filters are 0 to 65535", f"{low} to {high}")
     return (filters.shape[1], 2)
@@ -210,114 +205,6 @@ def _pcan_shape(op: SignalStage) -> Shape:
     return _same_shape(op)
 
 
-def _window(op: SignalStage, x: Int64Array, table: Int64Array) -> Int64Array:
-    return saturate16((x * table) >> op.numbers[0])
-
-
-def _headroom(op: SignalStage, x: Int64Array) -> Int64Array:
-    """Returns the zeros above the largest magnitude. That of -32768 wraps to itself: what follows it counts alone, the first
-    of it with its sign."""
-    largest = 0
-    for sample in x.ravel().tolist():
-        largest = sample if sample > largest else -sample if -sample > largest else largest
-        largest = -(2**15) if largest == 2**15 else largest
-    return np.array(15 - largest.bit_length() if largest > 0 else 0)
-
-
-def _shift(op: SignalStage, x: Int64Array, amount: Int64Array) -> Int64Array:
-    return wrap16(np.where(amount < 16, x << np.minimum(amount, 15), 0))
-
-
-def _rfft(op: SignalStage, x: Int64Array) -> Int64Array:
-    rows = x.reshape(-1, x.shape[-1])
-    return real_fft16(np.pad(rows, ((0, 0), (0, op.numbers[0] - rows.shape[1]))))
-
-
-def _irfft(op: SignalStage, x: Int64Array) -> Int64Array:
-    return inverse_real_fft16(x.reshape(-1, x.shape[-1]))
-
-
-def _energy(op: SignalStage, x: Int64Array) -> Int64Array:
-    end, start = op.numbers
-    places = np.arange(len(x) // 2)
-    return np.where((places >= start) & (places < end), x[::2] ** 2 + x[1::2] ** 2, 0)
-
-
-def _filter_bank(op: SignalStage, x: Int64Array, filters: Int64Array) -> Int64Array:
-    sums = np.array([int(np.dot(x, band)) for band in filters.T], np.int64)
-    return np.stack([sums & ALL_ONES, sums >> 32], axis=1)
-
-
-def _square_root(op: SignalStage, x: Int64Array, amount: Int64Array) -> Int64Array:
-    """Returns rounded roots; one that would need another bit than a 16-bit or 32-bit root has is rounded down."""
-    roots = []
-    for low, high in x.tolist():
-        number = high << 32 | low
-        root = isqrt(number)
-        largest = ALL_ONES if high else 0xFFFF
-        roots.append(root + (number - root * root > root and root != largest))
-    return np.where(amount < 32, np.array(roots, np.int64) >> np.minimum(amount, 31), 0)
-
-
-def _noise(op: SignalStage, x: Int64Array, before: Int64Array) -> Int64Array:
-    """Returns a weighted mean of what was and of what is, of even and odd bands with weights of their own."""
-    o, is_odd = op.options, np.arange(x.size).reshape(x.shape) % 2 == 1
-    share = np.where(is_odd, o["alternate_smoothing"], o["smoothing"])
-    rest = np.where(is_odd, o["alternate_one_minus_smoothing"], o["one_minus_smoothing"])
-    scaled = (x << o["smoothing_bits"]) & ALL_ONES
-    level = ((scaled * share + before * rest) >> o["spectral_subtraction_bits"]) & ALL_ONES
-    return np.minimum(level, scaled) if o["clamping"] else level
-
-
-def _subtraction(op: SignalStage, x: Int64Array, noise: Int64Array) -> Int64Array:
-    o = op.options
-    scaled = (x << o["smoothing_bits"]) & ALL_ONES
-    floor = ((x * o["min_signal_remaining"]) >> o["spectral_subtraction_bits"]) & ALL_ONES
-    return np.maximum((scaled - np.minimum(noise, scaled)) >> o["smoothing_bits"], floor)
-
-
-def _bits(x: Int64Array) -> Int64Array:
-    """Returns the number of bits that integers below 2^32 take."""
-    return np.asarray(np.frexp(x.astype(np.float64))[1].astype(np.int64))
-
-
-def _pcan(op: SignalStage, x: Int64Array, noise: Int64Array, table: Int64Array) -> Int64Array:
-    """Multiplies by a function of the noise, a parabola between powers of two, and shrinks the result."""
-    bits = np.maximum(_bits(noise), 2)
-    at = 4 * bits - 6
-    part = np.where(bits < 11, noise << np.maximum(11 - bits, 0), noise >> np.maximum(bits - 11, 0)) & 0x3FF
-    curve = (((table[at + 2] * part) >> 5) + (table[at + 1] << 5)) * part
-    gain = wrap16(((curve + (1 << 14)) >> 15) + table[at])
-    gain = np.where(noise <= 2, table[np.minimum(noise, 2)], gain) & ALL_ONES
-    product = x.astype(np.uint64) * gain.astype(np.uint64)
-    ratio = (product >> np.uint64(op.numbers[0])).astype(np.int64) & ALL_ONES
-    small = (ratio * ratio & ALL_ONES) >> (2 + 2 * SNR_BITS - GAIN_BITS)
-    return np.where(ratio < 2 << SNR_BITS, small, (ratio >> (SNR_BITS - GAIN_BITS)) - (1 << GAIN_BITS))
-
-
-@cache
-def log_corrections() -> NDArray[np.int16]:
-    """Returns log2(1 + p) - p for p = 0, 1/128, ... 1, in units of 2^-16."""
-    parts = np.arange(129) / 128
-    return np.floor((np.log2(1 + parts) - parts) * 2.0**16 + 0.5).astype(np.int16)
-
-
-def _log(op: SignalStage, x: Int64Array) -> Int64Array:
-    """Returns natural logarithms; those of 0 and 1 are 0. Between two numbers of the table there are next to no steps: the
-    slope is divided by 2^16 and not by 2^9."""
-    shift, scale = op.numbers
-    scaled = (x << shift) & ALL_ONES
-    whole = np.maximum(_bits(scaled) - 1, 0)
-    rest = scaled - (1 << whole)
-    part = np.where(whole < 16, rest << np.maximum(16 - whole, 0), rest >> np.maximum(whole - 16, 0))
-    part = np.where(scaled > 1, part, 0)
-    table, at = log_corrections().astype(np.int64), part >> 9
-    slope = ((table[at + 1] - table[at]) * (part & 0x1FF)) >> 16
-    natural = (((whole << 16) + part + table[at] + slope) * LOG2_E + (1 << 15)) >> 16
-    levels = ((natural * scale + (1 << 15)) & ALL_ONES) >> 16
-    return np.where(scaled > 1, np.minimum(levels, 2**15 - 1), 0)
-
-
 INT16, INT32 = DType.INT16, DType.INT32
 WEIGHT = 2**16 - 1
 """The largest weight of a mean."""
@@ -328,29 +215,33 @@ ONE_OF_32 = (INT32,)
 TWO_OF_32 = (INT32, INT32)
 DEFINITIONS: Mapping[Stage, Definition] = MappingProxyType(
     {
-        Stage.WINDOW: Definition((INT16,), INT16, _window_shape, _window, {"shift": 31}, INT16),
-        Stage.HEADROOM: Definition((INT16,), INT32, lambda op: (), _headroom),
-        Stage.SHIFT: Definition((INT16, INT32), INT16, _shift_shape, _shift),
-        Stage.RFFT: Definition((INT16,), INT16, _fft_shape, _rfft, POINTS),
-        Stage.IRFFT: Definition((INT16,), INT16, _fft_shape, _irfft, POINTS),
+        Stage.WINDOW: Definition((INT16,), INT16, _window_shape, stages.window, {"shift": 31}, INT16),
+        Stage.HEADROOM: Definition((INT16,), INT32, lambda op: (), stages.headroom),
+        Stage.SHIFT: Definition((INT16, INT32), INT16, _shift_shape, stages.shift),
+        Stage.RFFT: Definition((INT16,), INT16, _fft_shape, stages.rfft, POINTS),
+        Stage.IRFFT: Definition((INT16,), INT16, _fft_shape, stages.irfft, POINTS),
         Stage.ENERGY: Definition(
-            (INT16,), INT32, _energy_shape, _energy, {"end_index": MOST_POINTS, "start_index": MOST_POINTS}
+            (INT16,),
+            INT32,
+            _energy_shape,
+            stages.energy,
+            {"end_index": MOST_POINTS, "start_index": MOST_POINTS},
         ),
-        Stage.FILTER_BANK: Definition(ONE_OF_32, INT32, _filtered_shape, _filter_bank, table=INT32),
-        Stage.SQUARE_ROOT: Definition(TWO_OF_32, INT32, _root_shape, _square_root),
+        Stage.FILTER_BANK: Definition(ONE_OF_32, INT32, _filtered_shape, stages.filter_bank, table=INT32),
+        Stage.SQUARE_ROOT: Definition(TWO_OF_32, INT32, _root_shape, stages.square_root),
         Stage.NOISE: Definition(
             TWO_OF_32,
             INT32,
             _same_shape,
-            _noise,
+            stages.noise,
             {**dict.fromkeys(WEIGHTS, WEIGHT), **SMOOTHING, "clamping": 1},
         ),
         Stage.SUBTRACTION: Definition(
-            TWO_OF_32, INT32, _same_shape, _subtraction, {"min_signal_remaining": WEIGHT, **SMOOTHING}
+            TWO_OF_32, INT32, _same_shape, stages.subtraction, {"min_signal_remaining": WEIGHT, **SMOOTHING}
         ),
-        Stage.PCAN: Definition(TWO_OF_32, INT32, _pcan_shape, _pcan, {"snr_shift": 31}, INT16),
+        Stage.PCAN: Definition(TWO_OF_32, INT32, _pcan_shape, stages.pcan, {"snr_shift": 31}, INT16),
         Stage.LOG: Definition(
-            ONE_OF_32, INT16, _same_shape, _log, {"input_correction_bits": 31, "output_scale": WEIGHT}
+            ONE_OF_32, INT16, _same_shape, stages.log, {"input_correction_bits": 31, "output_scale": WEIGHT}
         ),
     }
 )

@@ -9,7 +9,8 @@ from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.params_structs import params_structs
 from pillion.ir.types import Value
 from pillion.ops.fft16 import split_twiddles16, stage_twiddles
-from pillion.ops.signal_stages import SignalStage, Stage, log_corrections
+from pillion.ops.signal_arithmetic import log_corrections
+from pillion.ops.signal_stages import SignalStage, Stage
 
 FFTS = (Stage.RFFT, Stage.IRFFT)
 
