@@ -12,6 +12,7 @@ from pillion.modules.cascades import Cascade
 from pillion.modules.energies import NoiseReduction, Pcen
 from pillion.modules.filters import BiquadCascade
 from pillion.modules.keywords import KeywordDetector, PosteriorSmoother
+from pillion.modules.label_runs import RunLengths
 from pillion.modules.pictures import (
     BayerToRgb,
     Crop,
@@ -23,7 +24,6 @@ from pillion.modules.pictures import (
     Rotate,
     Yuv422ToRgb,
 )
-from pillion.modules.run_lengths import RunLengths
 from pillion.modules.sequences import CtcDecoder
 from pillion.modules.window_statistics import WindowStatistics
 

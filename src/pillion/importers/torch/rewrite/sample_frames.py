@@ -67,7 +67,7 @@ def transforms(graph: Graph) -> Iterator[Frames]:
 def noise(*shape: int) -> Tensor:
     """Returns random spectra [..., bins] of real signals: their first and last bins are real."""
     spectra = torch.randn(*shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
-    spectra[..., 0], spectra[..., -1] = spectra[..., 0].real, spectra[..., -1].real
+    spectra.imag[..., [0, -1]] = 0
     return spectra
 
 

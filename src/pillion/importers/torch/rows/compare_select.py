@@ -24,7 +24,7 @@ from pillion.importers.torch.rows.table import Lowering, lowers, require_constan
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, constant_value
 from pillion.modules.boxes import NON_MAX_SUPPRESSION
-from pillion.modules.run_lengths import RUN_LENGTHS
+from pillion.modules.label_runs import RUN_LENGTHS
 from pillion.ops import (
     ArgMax,
     ArgMin,
