@@ -19,7 +19,7 @@ from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value, 
 from pillion.ops import Add, Dequantize, Function, Lut, Mul, Sub
 from pillion.ops.elementwise import AddOrSub, ScaledBinary
 from pillion.ops.example_values import make_op
-from pillion.ops.lut_interpolation import ENTRIES
+from pillion.ops.lut_interpolation import ENTRIES, SIDE
 
 TARGETS = [
     pytest.param(rig.host(*SANITIZED), marks=pytest.mark.slow, id="host"),
@@ -146,6 +146,10 @@ def lookups() -> list[Lut]:
         table = constant_value("table", rng.integers(-(2**15), 2**15, ENTRIES).astype(np.int16))
         x, y = (tensor(name, (count,), INT16, number) for name in "xy")
         made.append(Lut(x=x, y=y, function=function, table=table if function is Function.TABLE else None))
+    for count in (1, 3, 5, 2**16):
+        table = constant_value("table", rng.integers(-(2**15), 2**15, 2 * SIDE).astype(np.int16))
+        x, y = (tensor(name, (count,), INT16, 2) for name in "xy")
+        made.append(Lut(x=x, y=y, function=Function.TABLE, table=table))
     return made
 
 

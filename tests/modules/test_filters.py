@@ -185,7 +185,7 @@ def test_all_tensors_may_have_16_bits_already() -> None:
 
 def test_module_op_and_kernel_have_the_same_limits() -> None:
     """Modules stand alone, and C cannot ask: their limits are written again."""
-    kernel = Path(__file__).resolve().parents[2] / "kernels" / "portable" / "biquads_s16.c"
+    kernel = Path(__file__).resolve().parents[2] / "kernels" / "include" / "pillion" / "biquads.h"
     (in_c,) = re.findall(r"#define MOST_SECTIONS (\d+)", kernel.read_text("utf-8"))
     assert (filters.MOST_SECTIONS, filters.MOST_RADIUS) == (MOST_SECTIONS, MOST_RADIUS)
     assert int(in_c) == MOST_SECTIONS

@@ -307,6 +307,10 @@ void pillion_normalize_s8_dsp(const pillion_normalize_s8_dsp_params *p, const in
 typedef pillion_normalize_s8_params pillion_normalize_s16_dsp_params;
 void pillion_normalize_s16_dsp(const pillion_normalize_s16_dsp_params *p, const int16_t *x, int8_t *y, void *scratch);
 
+/* As pillion_biquads_s16. */
+typedef pillion_biquads_s16_params pillion_biquads_s16_dsp_params;
+void pillion_biquads_s16_dsp(const pillion_biquads_s16_dsp_params *p, const int16_t *x, const int16_t *past, int16_t *y, void *scratch);
+
 /* As pillion_window_statistic_s16. */
 typedef pillion_window_statistic_s16_params pillion_window_statistic_s16_dsp_params;
 void pillion_window_statistic_s16_dsp(const pillion_window_statistic_s16_dsp_params *p, const int16_t *x, int16_t *y,

@@ -17,18 +17,6 @@ PILLION_INLINE int32_t pillion_less(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-/* Zeros above the highest 1 of x > 0. */
-PILLION_INLINE int32_t pillion_leading_zeros(uint32_t x) {
-    int32_t zeros = 0;
-#if defined(__GNUC__)
-    zeros = __builtin_clz(x);
-#else
-    for (; !(x >> (31 - zeros)); zeros++) {
-    }
-#endif
-    return zeros;
-}
-
 /* Adds the bits in which x differs from its lower neighbour; the highest one says how far x may move left. */
 PILLION_INLINE uint32_t pillion_see(uint32_t seen, int32_t x) {
     return seen | ((uint32_t)x ^ (uint32_t)x << 1);

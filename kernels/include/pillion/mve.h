@@ -418,6 +418,10 @@ void pillion_normalize_s8_mve(const pillion_normalize_s8_mve_params *p, const in
 typedef pillion_normalize_s8_params pillion_normalize_s16_mve_params;
 void pillion_normalize_s16_mve(const pillion_normalize_s16_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
 
+/* As pillion_biquads_s16. */
+typedef pillion_biquads_s16_params pillion_biquads_s16_mve_params;
+void pillion_biquads_s16_mve(const pillion_biquads_s16_mve_params *p, const int16_t *x, const int16_t *past, int16_t *y, void *scratch);
+
 /* As pillion_window_statistic_s16. */
 typedef pillion_window_statistic_s16_params pillion_window_statistic_s16_mve_params;
 void pillion_window_statistic_s16_mve(const pillion_window_statistic_s16_mve_params *p, const int16_t *x, int16_t *y,
@@ -449,6 +453,10 @@ typedef struct {
     int32_t a_zp, b_zp, multiplier, left, out_zp, low, high;
 } pillion_wide_mul_mve_params;
 void pillion_wide_mul_mve(const pillion_wide_mul_mve_params *p, const void *a, const void *b, void *y, void *scratch);
+
+/* As pillion_octave_lut_s16. y may be x. */
+typedef pillion_octave_lut_s16_params pillion_octave_lut_s16_mve_params;
+void pillion_octave_lut_s16_mve(const pillion_octave_lut_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* A function of one number of 16 bits, as pillion_wide_lut. y may be x. */
 typedef pillion_wide_lut_params pillion_wide_lut_mve_params;

@@ -15,6 +15,18 @@
 #define PILLION_APART static inline
 #endif
 
+/* Zeros above the highest 1 of x > 0. */
+PILLION_INLINE int32_t pillion_leading_zeros(uint32_t x) {
+    int32_t zeros = 0;
+#if defined(__GNUC__)
+    zeros = __builtin_clz(x);
+#else
+    for (; !(x >> (31 - zeros)); zeros++) {
+    }
+#endif
+    return zeros;
+}
+
 /* value * 2^shift * multiplier / 2^31. A positive shift moves left first and wraps in 32 bits; the multiply rounds
  * half up; a negative shift then divides by a power of two, rounding half away from zero. There are no branches, and
  * of the 64-bit product only the middle 32 bits are used, so that loops over this become vector code. */

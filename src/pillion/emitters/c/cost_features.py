@@ -68,6 +68,8 @@ from pillion.ops.resize import Resize
 
 SHORT_RUN = 16
 """The bytes of a vector."""
+MOST_FILTERED = 48
+"""The samples that kernels of filters take at a time, or half of them."""
 TINY_RUN = 8
 """Runs of fewer bytes are copied byte by byte, without vectors."""
 
@@ -318,8 +320,12 @@ def _spectra(op: LogMel | Stft) -> Features:
 
 
 def _filtered(op: Biquads) -> Features:
-    samples = op.x.type.elements
-    return {"rows": op.x.shape[0], "samples": samples, "butterflies": samples * op.sections}
+    signals, samples = op.x.shape
+    blocks = signals * chunks(samples, MOST_FILTERED)
+    return {
+        **{"rows": signals, "samples": signals * samples, "blocks": blocks},
+        **{"block_sections": blocks * op.sections, "butterflies": signals * samples * op.sections},
+    }
 
 
 def _of_windows(op: WindowStatistic) -> Features:

@@ -22,11 +22,9 @@ FAMILIES = {
             "normalize",
             "pool",
         ),
-        *("prelu", "recurrent", "reduce", "resize", "window_statistic", "four_bits"),
+        *("prelu", "recurrent", "reduce", "resize", "biquads", "window_statistic", "four_bits"),
     ),
-    "portable": (
-        *("biquads", "conv", "detections", "layers16", "magnitude", "signal_stages", "transpose_conv"),
-    ),
+    "portable": ("conv", "detections", "layers16", "magnitude", "signal_stages", "transpose_conv"),
     "scalar": ("conv", "depthwise"),
     "dsp": ("conv", "depthwise", "linear", "layers16"),
     "mve": ("conv", "layers16"),

@@ -134,13 +134,16 @@ KERNELS: tuple[Kernel, ...] = (
         )
         for library in (PORTABLE, MVE)
     ),
-    PORTABLE.kernel(
-        Lut,
-        "octave_lut_s16",
-        table_of_lines,
-        requires=(in_own_form, has_octaves),
-        in_place="x",
-        name="octave_lut_16",
+    *(
+        library.kernel(
+            Lut,
+            "octave_lut_s16",
+            table_of_lines,
+            requires=(in_own_form, has_octaves),
+            in_place="x",
+            name="octave_lut_16",
+        )
+        for library in (PORTABLE, MVE)
     ),
     *(
         library.kernel(

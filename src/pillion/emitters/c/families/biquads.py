@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of cascades of biquads."""
+"""The kernels of cascades of biquads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import has_dtypes
-from pillion.emitters.c.kernel_library import PORTABLE
+from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.ir.types import DType
 from pillion.ops import Biquads
 
@@ -22,6 +22,7 @@ def params(op: Biquads) -> Params:
     }
 
 
-KERNELS: tuple[Kernel, ...] = (
-    PORTABLE.kernel(Biquads, "biquads_s16", params, requires=(has_dtypes("x past y", DType.INT16),)),
+KERNELS: tuple[Kernel, ...] = tuple(
+    library.kernel(Biquads, "biquads_s16", params, requires=(has_dtypes("x past y", DType.INT16),))
+    for library in (PORTABLE, DSP, MVE)
 )
