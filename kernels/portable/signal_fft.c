@@ -80,14 +80,6 @@ PILLION_INLINE void stages(pair *z, int32_t count, const pair *twiddles, int32_t
     }
 }
 
-PILLION_APART void stages_forward(pair *z, int32_t count, const pair *twiddles) {
-    stages(z, count, twiddles, 1);
-}
-
-PILLION_APART void stages_back(pair *z, int32_t count, const pair *twiddles) {
-    stages(z, count, twiddles, -1);
-}
-
 /* The place of the number behind that at `place`, in the order in which digits are reversed: the highest digit of base 4
  * counts first, or before it the highest bit if the length is no power of 4. */
 PILLION_INLINE int32_t place_after(int32_t place, int32_t count, int32_t radix) {
@@ -110,7 +102,7 @@ void pillion_signal_rfft(const pillion_signal_rfft_params *p, const int16_t *x, 
             const int32_t at = 2 * place;
             z[i] = wrapped(at < p->count ? x[at] : 0, at + 1 < p->count ? x[at + 1] : 0);
         }
-        stages_forward(z, count, (const pair *)(const void *)p->twiddles);
+        stages(z, count, (const pair *)(const void *)p->twiddles, 1);
         const sum ends = share(z[0], 2);
         z[0] = wrapped(ends.re + ends.im, 0);
         z[count] = wrapped(ends.re - ends.im, 0);
@@ -143,6 +135,6 @@ void pillion_signal_irfft(const pillion_signal_irfft_params *p, const int16_t *x
         for (int32_t i = 0, place = 0; i < count; i++, place = place_after(place, count, radix)) {
             z[i] = spectrum[place];
         }
-        stages_back(z, count, (const pair *)(const void *)p->twiddles);
+        stages(z, count, (const pair *)(const void *)p->twiddles, -1);
     }
 }

@@ -67,6 +67,12 @@ def test_reductions(code: str, keepdims: bool, shape: tuple[int, ...], axes: lis
     same(file.constant(axes).output(*made, **WORDS).bytes())
 
 
+@pytest.mark.parametrize("divisor", [1, 7, 666, 2**31 - 1])
+def test_quotients_round_towards_zero(divisor: int) -> None:
+    file = File("DIV", tflite.DivOptions()).input(3, 5, **WORDS).constant(np.array([divisor]))
+    same(file.output(3, 5, **WORDS).bytes())
+
+
 def test_sums_of_many() -> None:
     file = File("ADD_N")
     for _ in range(4):

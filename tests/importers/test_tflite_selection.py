@@ -120,6 +120,13 @@ def test_cast(source: dict[str, Any], to: dict[str, Any]) -> None:
     same_as_litert(File("CAST", options).input(2, 9, **source).output(2, 9, **to).bytes(), below=3)
 
 
+@pytest.mark.parametrize("kind", [ElementType.INT8, ElementType.INT16, ElementType.UINT8])
+def test_casts_keep_the_lowest_bits(kind: ElementType) -> None:
+    options = tflite.CastOptions(in_data_type=WORDS["type"], out_data_type=kind)
+    file = File("CAST", options).input(2, 9, **WORDS)
+    same_as_litert(file.output(2, 9, type=kind, quantization=None).bytes())
+
+
 @pytest.mark.parametrize("scale", [0.003, 0.1, 0.7, 3.0])
 @pytest.mark.parametrize("count", [2, 10, 331, 4000])
 def test_log_softmax(count: int, scale: float) -> None:

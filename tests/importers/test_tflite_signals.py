@@ -267,7 +267,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "half a step": (changed(framer(10, 4, 2, 12), frame_step=5), "rows are 256 whole steps at most"),
     "a long delay": (
         changed(delay(7, 2, 5), delay_length=2**30),
-        "1048576 samples of a row are kept at most",
+        "1048576 numbers are kept from run to run at most",
     ),
     "a sum": (read_by("MAXIMUM", UINT32, to=UINT32), "uint32 tensors are those of CAST"),
     "a real": (read_by("CAST", UINT32, to=ElementType.FLOAT32), "casts to float excepted"),

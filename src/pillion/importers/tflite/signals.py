@@ -8,7 +8,7 @@ import numpy as np
 from pillion.codecs.tflite.read_operator import Reading, ReadOperator
 from pillion.importers.tflite.integer_arithmetic import Calculations
 from pillion.ir.op import Op
-from pillion.ir.types import Array, DType, TensorType, Value, constant_value
+from pillion.ir.types import DType, Value, constant_value
 from pillion.ops.compare_select import Compare, Relation
 from pillion.ops.indexing import Cast
 from pillion.ops.integer_arithmetic import Calculation
@@ -19,7 +19,7 @@ from pillion.schemas.tflite import ElementType
 MOST_FILTERS = 2**20
 """The most weights of a filter bank, zeros included."""
 MOST_KEPT, MOST_FRAMES = 2**20, 256
-"""The most samples of a row that are kept from run to run, and the most frames of a run."""
+"""The most numbers of a state, and the most frames of a run."""
 OF_WORDS = (
     *("CAST", "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "SLICE", "STRIDED_SLICE", "CONCATENATION"),
     "CUSTOM Signal",
@@ -122,14 +122,16 @@ def spectral_subtraction(call: ReadOperator) -> list[Op]:
     (y, noise), x = _results(call), call.operand(0)
     if x.shape != (_option(call, "num_channels"),):
         raise call.refuse("there are num_channels bands", repr(x))
-    before = _state(call, noise.name, np.zeros(x.shape, np.int32), noise)
+    before = _state(call, noise.name, noise)
     return [_stage(call, Stage.NOISE, noise, x, before), _stage(call, Stage.SUBTRACTION, y, x, noise)]
 
 
-def _state(call: ReadOperator, name: str, initial: Array, after: Value) -> Value:
-    """Adds a state and returns its value before a run."""
-    before = Value(call.fresh(f"{name}/before"), TensorType(initial.shape, DType(initial.dtype.name)))
-    call.keep(name, before, after, initial)
+def _state(call: ReadOperator, name: str, after: Value) -> Value:
+    """Adds a state that begins with zeros, and returns its value before a run."""
+    if after.type.elements > MOST_KEPT:
+        raise call.refuse(f"{MOST_KEPT} numbers are kept from run to run at most", repr(after))
+    before = after.like(call.fresh(f"{name}/before"))
+    call.keep(name, before, after, np.zeros(after.shape, after.dtype.numpy))
     return before
 
 
@@ -145,13 +147,11 @@ class _Rows(Calculations):
 
     def behind_kept(self, x: Value, count: int) -> Value:
         """Returns rows with the `count` last samples of the last run before them, zeros at first."""
-        if count > MOST_KEPT:
-            raise self.call.refuse(f"{MOST_KEPT} samples of a row are kept at most", count)
         if not count:
             return x
         last, lead = x.type.rank - 1, x.shape[:-1]
         after = x.like(self.call.fresh(f"{x.name}/kept"), shape=(*lead, count))
-        before = _state(self.call, self.call.outputs[0].name, np.zeros(after.shape, np.int16), after)
+        before = _state(self.call, self.call.outputs[0].name, after)
         joined = self.concat([before, x], last, "joined")
         self.cut(joined, last, x.shape[-1], count, after)
         return joined
@@ -196,10 +196,9 @@ def framer(call: ReadOperator) -> list[Op]:
 
 def _is_past(call: ReadOperator, y: Value, runs: int) -> list[Op]:
     """Returns whether a number of runs is over, which a state counts."""
-    chain, zeros = Calculations(call), np.zeros(y.shape, np.int32)
-    before = Value(call.fresh(f"{y.name}/before"), TensorType(y.shape, DType.INT32))
+    chain, before = Calculations(call), y.like(call.fresh(f"{y.name}/before"), dtype=DType.INT32)
     after = chain.calculated(Calculation.MINIMUM, chain.calculated(Calculation.ADD, before, 1), runs + 1)
-    call.keep(y.name, before, after, zeros)
+    call.keep(y.name, before, after, np.zeros(y.shape, np.int32))
     chain.add(Compare, y, y.shape, y, a=after, b=chain.numbers(runs), relation=Relation.GREATER)
     return chain.ops
 
@@ -213,20 +212,17 @@ def overlap_add(call: ReadOperator) -> list[Op]:
     if not 1 <= step <= size or count > MOST_FRAMES:
         rule = f"a run has {MOST_FRAMES} frames at most, and a step is no longer than a frame"
         raise call.refuse(rule, f"{x!r}, {step}")
-    last, zeros = len(lead), np.zeros((*lead, size - step), np.int16)
-    before = rest = Value(call.fresh(f"{call.result.name}/before"), TensorType(zeros.shape, DType.INT16))
-    steps = []
-    for number in range(count):
+    last, y, steps, zeros = len(lead), call.result, [], (0,) * len(lead)
+    after = x.like(call.fresh(f"{y.name}/kept"), shape=(*lead, size - step))
+    rest = _state(call, y.name, after) if step < size else after
+    for number in range(count if step < size else 0):
         frame = chain.reshape(chain.cut(x, last, number, 1), (*lead, size))
-        padded = chain.pad(rest, (0,) * (last + 1), (*(0,) * last, step), "padded") if size > step else None
-        added = frame if padded is None else chain.saturated_sum(padded, frame)
+        padded = chain.pad(rest, (*zeros, 0), (*zeros, step), "padded")
+        added = chain.saturated_sum(padded, frame)
         steps.append(chain.cut(added, last, 0, step))
-        rest = chain.cut(added, last, step, size - step) if size > step else rest
-    if size > step:
-        call.keep(call.result.name, before, rest, zeros)
-    chain.reshape(
-        steps[0] if count == 1 else chain.concat(steps, last, "steps"), (*lead, count * step), call.result
-    )
+        rest = chain.cut(added, last, step, size - step, after if number == count - 1 else "rest")
+    joined = chain.concat(steps, last, "steps") if len(steps) > 1 else steps[0] if steps else x
+    chain.reshape(joined, (*lead, count * step), y)
     return chain.ops
 
 
