@@ -203,6 +203,9 @@ def random_ops_4(count: int, seed: int) -> Iterator[Op]:
             pixels = op.x.like("x", shape=(*op.x.shape[:3], few.shape[3]))
             forms.append(make_op(Conv2d, op.y, **{**fields, "x": pixels, "weights": few}))
         yield from with_4_bits(forms)
+    layers = (op for op in random_ops_16(count, seed) if isinstance(op, Conv2d | Linear))
+    of_channels = (op for op in layers if isinstance(op.weights.type.quant, PerChannel))
+    yield from with_4_bits(of_channels, DType.INT16)
     for op in random_ops(count, seed, (EmbeddingBag,)):
         assert isinstance(op, EmbeddingBag)
         if op.table.dtype is DType.INT8:

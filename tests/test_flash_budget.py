@@ -83,6 +83,21 @@ def test_a_program_gets_as_small_as_it_has_to(target: str) -> None:
     assert whole.four_bits is None
 
 
+@pytest.mark.qemu
+@pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55"])
+def test_layers_of_16_bits_get_weights_of_4_bits(target: str) -> None:
+    options: dict[str, Any] = {"calibrate": SAMPLES, "precision": "int16"}
+    size = pillion.compile(module(), (SAMPLES[0],), target=target, **options).flash.bytes
+    program = pillion.compile(module(), (SAMPLES[0],), target=target, max_flash=size - 2500, **options)
+    chosen = [op for op in program.graph.ops if op.name in layers_of_4_bits(program)]
+    assert chosen
+    assert {op.operands[0].dtype for op in chosen} == {DType.INT16}
+    assert program.flash.bytes <= size - 2500
+    verified = pillion.verify(program, samples=2)
+    assert {run.executor for run in verified.runs if run.outputs} >= {"reference", "host"}
+    assert all(pair.bytes_different == 0 for pair in verified.pairs)
+
+
 def test_the_least_that_a_refusal_names_is_reached() -> None:
     with pytest.raises(PillionError, match="does not fit 1000 bytes") as refused:
         compiled(1000)

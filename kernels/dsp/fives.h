@@ -3,7 +3,7 @@
  *
  * The windows of five pixels lie interleaved in scratch (blocks), two inputs of each pixel in turn. A kernel row of an odd number of
  * inputs has one more, which meets a weight of zero. Who includes this defines STEP, the products of four inputs of each pixel,
- * STEP_BYTES, those of its code, and STEP_WORDS, the words of its weights. Registers: r0 blocks, r1-r5 inputs of the pixels, r6-r10
+ * STEP_BYTES, those of its code, and STEP_WORDS, the words of its weights; STEP_FOURS, if a step has more fours of inputs. Registers: r0 blocks, r1-r5 inputs of the pixels, r6-r10
  * sums, r11 and lr weights, r12 the stream: of each channel bias, weights, factor. */
 #ifndef PILLION_DSP_FIVES_H
 #define PILLION_DSP_FIVES_H
@@ -15,6 +15,10 @@
 #if PILLION_HAS_DSP
 
 typedef pillion_conv2d_s16_dsp_params params;
+
+#ifndef STEP_FOURS
+#define STEP_FOURS 1
+#endif
 
 enum { PIXELS = 5 };
 #define UNROLLED 8 /* steps to a round */
@@ -191,7 +195,7 @@ static void lay_out(const params *p, const window *w, int32_t *blocks, int32_t *
 }
 
 static inline void convolve(const params *p, const int16_t *x, int16_t *y, void *scratch) {
-    int32_t *const blocks = scratch, *const end = blocks + p->steps * (2 * PIXELS);
+    int32_t *const blocks = scratch, *const end = blocks + p->steps * (2 * STEP_FOURS * PIXELS);
     const int32_t skipped = (UNROLLED - p->steps % UNROLLED) % UNROLLED, total = p->batch * p->out_h * p->out_w;
     const int32_t is_rectified = pillion_dsp_is_rectified(p->low, p->high);
     loop s = {y, {0}, blocks, end, (uint32_t)(skipped * STEP_BYTES), p->stream + p->out_c * (p->steps * STEP_WORDS + 2)};

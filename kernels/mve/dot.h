@@ -86,6 +86,10 @@ void pillion_mve_dot_4bit_any(pillion_mve_pairs *s);
 void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot16_any(pillion_mve_pairs *s);
 
+/* The same with weights of four bits, in bytes and with sums as of pillion_mve_dot_4bit: weights[chunks][8][2] of two bytes of each input. */
+void pillion_mve_dot16_4(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot16_4_any(pillion_mve_pairs *s);
+
 /* The same of bytes for at most 16 inputs, at least four pixels, out_c a multiple of 4, y aligned to 4; `loop` and `chunks` are not
  * used, and signs is not PILLION_MVE_FACTORS_FIX. Constants, for each group of four channels, in the order 0 2 1 3:
  *     int32 bias, multiplier, shift;  int8 weights[16]

@@ -147,7 +147,9 @@ PILLION_AT(pillion_mve_pairs, kept_one, 156);
 /* A loop for any number of pieces, which are 6 loads and 8 multiplies. It is entered in its middle (r9) where their number is
  * no multiple of UNROLL, which are a round. */
 #define UNROLL 12
+#ifndef PIECE_BYTES
 #define PIECE_BYTES 56 /* of code */
+#endif
 #define DOT_LOOP(load_group, piece, finish)                                                        \
     static __attribute__((noinline)) void pairs(pillion_mve_pairs *s) {                         \
         register pillion_mve_pairs *r0 __asm__("r0") = s;                                       \

@@ -425,8 +425,9 @@ def test_weights_of_4_bits_and_operands_of_8_and_16(code: str, type: ElementType
         return
     graph = same_as_litert(raw)
     path.write_bytes(raw)
+    assert [op.operands[1].dtype for op in graph.ops if op.kind in ("conv2d", "linear")] in ([DType.INT4], [])
     program, x = pillion.compile(str(path), target="cortex-m33"), random_like(graph.inputs[0])
-    for executor in ("reference", "host"):
+    for executor in ("reference", "host", "litert", "mps2-an505"):
         found = np.asarray(program.run(x, on=executor))
         np.testing.assert_array_equal(found.ravel(), graph.reference(x)[0].ravel())
 

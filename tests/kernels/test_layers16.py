@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -28,13 +29,14 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value
+from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
 from pillion.ir.verdict import all_ok
 from pillion.ops import (
     AvgPool2d,
     BatchMatmul,
     Clamp,
     Dequantize,
+    Linear,
     MaxPool2d,
     Mean,
     Pad,
@@ -43,7 +45,7 @@ from pillion.ops import (
     Softmax,
     Transpose,
 )
-from pillion.ops.example_values import make_op
+from pillion.ops.example_values import make_op, with_4_bits
 
 pytestmark = pytest.mark.qemu
 
@@ -195,6 +197,27 @@ def check(target: rig.Target, ops: Sequence[Op]) -> None:
 )
 def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("made", [pixels, windows, vectors])
+def test_weights_of_4_bits(target: rig.Target, made: Any) -> None:
+    """Some are -8, which Helium does not take."""
+    made_ops = list(with_4_bits(made(), DType.INT16))
+    taken = [op for op in made_ops if kernels_of(target, op)]
+    assert len(taken) > (0.7 if target is M55 else 0.9) * len(made_ops)
+    check(target, taken)
+
+
+def test_weights_of_4_bits_have_sums_of_28_bits() -> None:
+    op = next(with_4_bits([linear(1, 64, 5, seed=1)], DType.INT16))
+    assert kernels_of(M33, op)
+    assert isinstance(op, Linear)
+    coarse = Value("y", TensorType(op.y.shape, DType.INT16, PerTensor(1000.0)))
+    for target in (M33, M55):
+        large = replace(op, bias=constant_value("b", np.full(5, 2**27, np.int32)))
+        assert refusals(target, large) == ["sums"]
+        assert refusals(target, replace(op, y=coarse)) == ["right_shift"]
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -87,6 +87,10 @@ typedef struct {
 } pillion_conv2d_s16_dsp_params;
 void pillion_conv2d_s16_dsp(const pillion_conv2d_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* The same with weights of four bits [steps][8], in bytes of inputs 4 0, 6 2, 5 1, 7 3; steps of eight inputs. Biases are 16 times as large. */
+typedef pillion_conv2d_s16_dsp_params pillion_conv2d_s16_s4_dsp_params;
+void pillion_conv2d_s16_s4_dsp(const pillion_conv2d_s16_s4_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* The same with int16 weights[steps][4] in their own order. */
 typedef pillion_conv2d_s16_dsp_params pillion_conv2d_wide_s16_dsp_params;
 void pillion_conv2d_wide_s16_dsp(const pillion_conv2d_wide_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);

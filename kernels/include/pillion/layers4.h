@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "pillion/layers16.h"
+
 /* As conv2d_s8. The weights of each output channel begin with a byte of their own. Scratch: those of one channel as bytes. */
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
@@ -26,6 +28,12 @@ typedef struct {
     const double *scale;   /* [out_features] */
 } pillion_linear_tflite_s4_params;
 void pillion_linear_tflite_s4(const pillion_linear_tflite_s4_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same of 16-bit operands and results: as conv2d_s16 and linear_tflite_s16. */
+typedef pillion_conv2d_s16_params pillion_conv2d_s16_s4_params;
+void pillion_conv2d_s16_s4(const pillion_conv2d_s16_s4_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_linear_tflite_s16_params pillion_linear_tflite_s16_s4_params;
+void pillion_linear_tflite_s16_s4(const pillion_linear_tflite_s16_s4_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Makes bytes of `count` weights; returns where the next ones begin. */
 static inline const int8_t *pillion_unpack_4(const int8_t *packed, int32_t count, int8_t *to) {

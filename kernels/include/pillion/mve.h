@@ -84,6 +84,13 @@ typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_mve_params
 void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p, const int16_t *x, int16_t *y,
                                    void *scratch);
 
+/* The same with weights of four bits. Constants as of pillion_mve_dot16_4. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_s4_mve_params;
+void pillion_conv2d_1x1_s16_s4_mve(const pillion_conv2d_1x1_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_s4_mve_params;
+void pillion_conv2d_im2col_s16_s4_mve(const pillion_conv2d_im2col_s16_s4_mve_params *p, const int16_t *x, int16_t *y,
+                                      void *scratch);
+
 /* Convolution by 3x3, stride 1 or 2 along rows, over planes of 16 channels; out_c >= 8, out_w >= 2.
  * Scratch: scratch_rows rows of the planes. */
 typedef struct {

@@ -211,8 +211,8 @@ def require_weights(op: Weighted, of_4_bits: bool = True) -> None:
     """Raises unless a layer's weights are int8, or constants of 4 bits where the layer takes them."""
     if op.weights.dtype is not DType.INT4 or not of_4_bits:
         require_dtype(op, op.weights, DType.INT8)
-    elif op.x.dtype is not DType.INT8 or not op.weights.is_constant:
-        raise op.refuse("weights of 4 bits are constants and meet int8 operands", repr(op.x))
+    elif not op.weights.is_constant:
+        raise op.refuse("weights of 4 bits are constants", repr(op.weights))
 
 
 def require_bias(op: Weighted) -> None:
@@ -329,7 +329,7 @@ class Conv2d(Convolution):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         made = list(cls._examples())
-        return chain(made, with_4_bits(made))
+        return chain(made, with_4_bits(made), with_4_bits(made, DType.INT16))
 
     @classmethod
     def _examples(cls) -> Iterator[Op]:

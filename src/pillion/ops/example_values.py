@@ -44,9 +44,9 @@ def in_16_bits(v: Value) -> Value:
     return Value(v.name, TensorType(v.shape, DType.INT16, quant))
 
 
-def with_4_bits(layers: Iterable[Any]) -> Iterator[Op]:
-    """Yields the layers with int8 operands with weights of 4 bits of the same range, some of which are -8."""
-    for number, op in enumerate(op for op in layers if op.x.dtype is DType.INT8):
+def with_4_bits(layers: Iterable[Any], of: DType = DType.INT8) -> Iterator[Op]:
+    """Yields the layers with operands of a type with weights of 4 bits of the same range, some of which are -8."""
+    for number, op in enumerate(op for op in layers if op.x.dtype is of):
         lowest = -8 if number % 4 == 3 else -7
         data = np.where(op.weights.constant < -110, lowest, np.round(op.weights.constant / 18))
         quant = PerChannel(tuple((18 * op.weights.channel_scales).tolist()), 0)

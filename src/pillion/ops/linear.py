@@ -146,7 +146,7 @@ class Linear(ScaledOp, Unary):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         made = list(cls._examples())
-        return chain(made, with_4_bits(made))
+        return chain(made, with_4_bits(made), with_4_bits(made, DType.INT16))
 
     @classmethod
     def _examples(cls) -> Iterator[Op]:

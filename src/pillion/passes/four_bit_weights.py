@@ -41,7 +41,8 @@ def may_have_4_bits(op: Op) -> TypeGuard[Layer]:
     """Whether a layer's weights may be rounded to 4 bits."""
     return (
         isinstance(op, Conv2d | Linear)
-        and (op.x.dtype, op.y.dtype, op.weights.dtype) == (DType.INT8,) * 3
+        and (op.x.dtype, op.y.dtype) in ((DType.INT8,) * 2, (DType.INT16,) * 2)
+        and op.weights.dtype is DType.INT8
         and op.weights.is_constant
         and op.bias.is_constant
         and not why_multipliers_explicit(op)

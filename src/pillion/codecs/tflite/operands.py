@@ -56,7 +56,7 @@ def with_axes(call: ReadOperator, value: Value, rank: int) -> Value:
 
 
 PACKED = ("CONV_2D", "FULLY_CONNECTED")
-"""Operators whose weights of 4 bits stay so, if the operand has 8 bits."""
+"""Operators whose weights of 4 bits stay so."""
 
 
 def weights_of(call: ReadOperator, x: Value, rank: int) -> Value:
@@ -65,13 +65,12 @@ def weights_of(call: ReadOperator, x: Value, rank: int) -> Value:
     weights = with_axes(call, call.constant(1), rank)
     if weights.dtype is not DType.INT4:
         return weights
-    is_wide = x.dtype is DType.INT16
-    if is_wide and call.code not in PACKED:
+    if x.dtype is DType.INT16 and call.code not in PACKED:
         rule = (
             f"weights of 4 bits meet 16-bit operands in {' and '.join(PACKED)}: LiteRT does not unpack others"
         )
         raise call.refuse(rule, f"{weights!r} and {x!r}", "convert this layer with weights of 8 bits")
-    if call.code in PACKED and not is_wide:
+    if call.code in PACKED:
         return weights
     return constant_value(weights.name, weights.constant, weights.type.quant)
 

@@ -92,6 +92,8 @@ LAYER: Check[Any] = all_of(has_dtypes("x y weights", DType.INT8), check_constant
 """Input, weights and result of a layer are int8; weights and bias are constant."""
 LAYER_4: Check[Any] = all_of(INT8_XY, has_dtypes("weights", DType.INT4), check_constants("weights bias"))
 """The same with weights of 4 bits."""
+LAYER_16_4: Check[Any] = all_of(INT16_XY, has_dtypes("weights", DType.INT4), check_constants("weights bias"))
+"""The same with operand and result of 16 bits."""
 
 
 def check_all_int8(op: Op) -> tuple[Verdict, ...]:

@@ -32,16 +32,20 @@ def sums_have_32_bits(op: Layer) -> Verdict:
     return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
 
 
-def rounds_in_one_step(op: Layer) -> Verdict:
-    """Checks whether all ratios of scales lie between 2^-17 and 1/2."""
-    multipliers, rights = numerics.to_15_bits(*op.multipliers)
-    live = rights[multipliers > 0]
-    least, most = (int(live.min()), int(live.max())) if live.size else (MOST_RIGHT, MOST_RIGHT)
-    fits = is_within("right_shift", least, 16).ok and most <= MOST_RIGHT
-    return Verdict("right_shift", fits, f"16 to {MOST_RIGHT}", f"{least} to {most}")
+def rounds_by(least: int, most: int) -> Callable[[Layer], Verdict]:
+    """Returns the condition that all ratios of scales are multipliers of 15 bits with a right shift in a range."""
+
+    def rounds_in_one_step(op: Layer) -> Verdict:
+        multipliers, rights = numerics.to_15_bits(*op.multipliers)
+        live = rights[multipliers > 0]
+        found = (int(live.min()), int(live.max())) if live.size else (least, least)
+        fits = least <= found[0] and found[1] <= most
+        return Verdict("right_shift", fits, f"{least} to {most}", f"{found[0]} to {found[1]}")
+
+    return rounds_in_one_step
 
 
-IN_32_BITS: Check[Layer] = short_circuit(*LAYER_16, sums_have_32_bits, rounds_in_one_step)
+IN_32_BITS: Check[Layer] = short_circuit(*LAYER_16, sums_have_32_bits, rounds_by(16, MOST_RIGHT))
 """A layer has constant weights, sums of 32 bits, and ratios that a rounding multiplication of 32 bits takes exactly."""
 
 

@@ -12,7 +12,14 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import field_equals, fixed_point, is_within, short_circuit
+from pillion.emitters.c.kernel_conditions import (
+    LAYER_16_4,
+    Check,
+    field_equals,
+    fixed_point,
+    is_within,
+    short_circuit,
+)
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.layers16 import (
     IN_32_BITS,
@@ -24,10 +31,12 @@ from pillion.emitters.c.layers16 import (
     kernels_3x3,
     plane_bytes,
     plane_params,
+    rounds_by,
     weight_rows,
 )
+from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.conv import Conv2d, DepthwiseConv2d, largest_16_bit_sums
 from pillion.ops.linear import Linear
 
 PIXELS = 5
@@ -82,9 +91,13 @@ def steps_of(op: Conv2d | Linear) -> int:
 
 def window_params(op: Conv2d | Linear, pack: Callable[[Int8Array], Int32Array]) -> Params:
     """Returns the stream of a layer over windows with packed weights."""
+    return {"steps": steps_of(op), "stream": in_lanes(op, pack(filled_rows(op)), 1)}
+
+
+def filled_rows(op: Conv2d | Linear) -> Int8Array:
+    """Returns the weights of each window, whose rows are filled up to words."""
     rows = weight_rows(op).reshape(len(op.bias.constant), kernel_rows(op), -1)
-    filled = np.pad(rows, ((0, 0), (0, 0), (0, rows.shape[2] % 2))).reshape(len(rows), -1)
-    return {"steps": steps_of(op), "stream": in_lanes(op, pack(filled), 1)}
+    return np.pad(rows, ((0, 0), (0, 0), (0, rows.shape[2] % 2))).reshape(len(rows), -1)
 
 
 def in_16_bits(weights: Int8Array) -> Int32Array:
@@ -126,8 +139,8 @@ def scratch_of_windows(op: Conv2d | Linear) -> int:
     return PIXELS * (8 * steps_of(op) + 4 * window_words(op) * (copied_windows(op) > 0))
 
 
-def rows_params(op: Linear) -> Params:
-    """Returns the parameters of a fully connected layer as a convolution of a row of pixels."""
+def row_sizes(op: Linear) -> Params:
+    """Returns the sizes of a fully connected layer as a convolution of a row of pixels."""
     ones = (
         "batch",
         "in_h",
@@ -141,7 +154,7 @@ def rows_params(op: Linear) -> Params:
         "whole_rows",
     )
     sizes = {"in_w": op.rows, "out_w": op.rows, "in_c": op.in_features, "out_c": op.out_features}
-    return {**dict.fromkeys(ones, 1), **sizes, "pad_top": 0, "pad_left": 0, **window_params(op, fours)}
+    return {**dict.fromkeys(ones, 1), **sizes, "pad_top": 0, "pad_left": 0}
 
 
 def work(op: Conv2d | Linear, step: float = 15.0) -> float:
@@ -219,7 +232,45 @@ def any_depthwise_params(op: DepthwiseConv2d) -> Params:
     return {"weights": ordered.reshape(-1), "numbers": numbers.reshape(-1)}
 
 
+NIBBLES = ((4, 0), (6, 2), (5, 1), (7, 3))
+"""The inputs of the lower and the upper half of each byte of a word of weights."""
+
+
+def eights(weights: Int8Array) -> Int32Array:
+    """Returns weights of 4 bits [outputs, inputs] as [outputs, steps] words of eight."""
+    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 8))).reshape(len(weights), -1, 8)
+    low, high = (padded[:, :, list(half)] for half in zip(*NIBBLES, strict=True))
+    return np.ascontiguousarray(high << 4 | low & 15).view(np.int32).reshape(len(weights), -1)
+
+
+def nibble_params(op: Conv2d | Linear) -> Params:
+    """Returns the stream of a layer with weights of 4 bits, whose sums are 16 times as large."""
+    filled = filled_rows(op)
+    columns = 16 * np.asarray(op.bias.constant, np.int32), eights(filled), upper_word_factors(op) >> 4
+    return {
+        "steps": -(-window_words(op) // 4),
+        "stream": np.column_stack(columns).astype(np.int32).reshape(-1),
+    }
+
+
+def sums_have_28_bits(op: Layer) -> Verdict:
+    """Checks whether 16 times every sum fits 32 bits."""
+    largest = int(largest_16_bit_sums(op).max(initial=0))
+    return Verdict("sums", 16 * largest <= numerics.INT32_MAX, "below 2^27", f"up to {largest}")
+
+
+IN_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(16, 28))
+"""A layer has constant weights of 4 bits, and ratios of which a sixteenth is exact."""
+
+
+def scratch_of_eights(op: Conv2d | Linear) -> int:
+    """Returns the scratch bytes of the same, in eights of inputs."""
+    words = window_words(op)
+    return PIXELS * (16 * -(-words // 4) + 4 * words * (copied_windows(op) > 0))
+
+
 WINDOWS: dict[str, Any] = {"scratch_bytes": scratch_of_windows, "overread_bytes": 2, "work": work}
+EIGHTS: dict[str, Any] = {**WINDOWS, "scratch_bytes": scratch_of_eights, "work": partial(work, step=17.0)}
 VECTOR: dict[str, Any] = {"scratch_bytes": lambda op: 8 * -(-weight_rows(op).shape[1] // 4)}
 
 KERNELS: tuple[Kernel, ...] = (
@@ -250,6 +301,22 @@ KERNELS: tuple[Kernel, ...] = (
         **WINDOWS,
     ),
     DSP.kernel(
+        Conv2d,
+        "conv2d_s16_s4",
+        lambda op: {"whole_rows": int(has_whole_rows(op)), **nibble_params(op)},
+        requires=(short_circuit(IN_28_BITS, field_equals("groups", 1)),),
+        name="conv2d_16_4",
+        **EIGHTS,
+    ),
+    DSP.kernel(
+        Linear,
+        "conv2d_s16_s4",
+        lambda op: {**row_sizes(op), **nibble_params(op)},
+        requires=(short_circuit(fixed_point, IN_28_BITS),),
+        name="linear_16_4",
+        **EIGHTS,
+    ),
+    DSP.kernel(
         DepthwiseConv2d,
         "depthwise_3x3_s16",
         depthwise_params,
@@ -278,7 +345,7 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         Linear,
         "conv2d_s16",
-        rows_params,
+        lambda op: {**row_sizes(op), **window_params(op, fours)},
         requires=(short_circuit(fixed_point, IN_32_BITS),),
         name="linear_rows_16",
         **WINDOWS,

@@ -19,6 +19,7 @@ from pillion.emitters.c.dsp.pack import dot_verdicts
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     LAYER_4,
+    LAYER_16_4,
     Condition,
     field_equals,
     fixed_point,
@@ -31,7 +32,7 @@ from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.emitters.c.mve import conv as mve
 from pillion.emitters.c.mve import pack
 from pillion.emitters.c.portable.conv import plain_1x1
-from pillion.emitters.c.portable.layers16 import row_of_pixels
+from pillion.emitters.c.portable.layers16 import linear_in_double, rounding_params, row_of_pixels
 from pillion.ir.nibbles import pack_rows
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
@@ -50,6 +51,11 @@ def weights_of(op: Layer) -> Array:
 def packed(op: Layer) -> Params:
     """Returns packed weights, in which each output begins with a byte, and the bias as parameters."""
     return {"weights": pack_rows(weights_of(op)), "bias": op.bias.constant.astype(np.int32)}
+
+
+def packed_16(op: Layer) -> Params:
+    """Returns the same of a layer with 16-bit operands, and what makes its sums results."""
+    return {"weights": pack_rows(weights_of(op)), **rounding_params(op)}
 
 
 def scratch_bytes(op: Layer) -> int:
@@ -245,6 +251,30 @@ KERNELS: tuple[Kernel, ...] = (
         lambda op: {**row_of_pixels(op), **packed(op)},
         requires=(LAYER_4, fixed_point),
         name="linear_4",
+        scratch_bytes=scratch_bytes,
+    ),
+    PORTABLE.kernel(
+        Conv2d,
+        "conv2d_s16_s4",
+        packed_16,
+        requires=(LAYER_16_4,),
+        name="conv2d_16_4",
+        scratch_bytes=scratch_bytes,
+    ),
+    PORTABLE.kernel(
+        Linear,
+        "conv2d_s16_s4",
+        lambda op: {**row_of_pixels(op), **packed_16(op)},
+        requires=(LAYER_16_4, fixed_point),
+        name="linear_16_4",
+        scratch_bytes=scratch_bytes,
+    ),
+    PORTABLE.kernel(
+        Linear,
+        "linear_tflite_s16_s4",
+        lambda op: {**linear_in_double(op), "weights": pack_rows(weights_of(op))},
+        requires=(LAYER_16_4, in_arithmetic(Arithmetic.TFLITE)),
+        name="linear_tflite_16_4",
         scratch_bytes=scratch_bytes,
     ),
     PORTABLE.kernel(

@@ -10,10 +10,11 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import fixed_point, is_within, short_circuit
+from pillion.emitters.c.kernel_conditions import LAYER_16_4, fixed_point, is_within, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import (
     IN_32_BITS,
+    MOST_RIGHT,
     Layer,
     channels_16,
     has_one_filter,
@@ -22,19 +23,22 @@ from pillion.emitters.c.layers16 import (
     kernels_3x3,
     plane_bytes,
     plane_params,
+    rounds_by,
 )
 from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.conv import one_pixel
 from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
 from pillion.emitters.c.portable.layers16 import SOFTMAX, softmax_params
+from pillion.ir import numerics
+from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.conv import Conv2d, DepthwiseConv2d, largest_16_bit_sums
 from pillion.ops.linear import Linear
 from pillion.ops.softmax import Softmax
 
 INPUTS = 8
 """The inputs of a vector."""
-DOT = ("dot16",)
+DOT, DOT_4 = ("dot16",), ("dot16_4",)
 
 
 def pack_dot(op: Layer) -> Int32Array:
@@ -45,14 +49,36 @@ def pack_dot(op: Layer) -> Int32Array:
     return pack.join_groups(g.multipliers, *parts)
 
 
+def bytes_hold_pairs(op: Layer) -> tuple[Verdict, ...]:
+    """Checks whether bytes hold pairs of weights of 4 bits, and words 16 times one sum and another."""
+    largest = int(largest_16_bit_sums(op).max(initial=0))
+    fits = 17 * largest <= numerics.INT32_MAX
+    sums = Verdict("sums", fits, "17 times below 2^31", f"up to {largest}")
+    return sums, is_within("weights", int(op.weights.constant.min()), least=-7)
+
+
+IN_NIBBLES = short_circuit(LAYER_16_4, bytes_hold_pairs, rounds_by(16, MOST_RIGHT))
+"""A layer has constant weights of 4 bits, and sums and ratios that its kernels take exactly."""
+
+
 def is_rectified(op: Layer) -> int:
     """Returns 1 if the sole bound of results is 0, which the loops apply."""
     return int((op.low, op.high) == (0, op.y.dtype.bounds[1]))
 
 
+def pack_dot_4(op: Layer) -> Int32Array:
+    """Packs the same with weights of 4 bits into the stream of pillion_mve_dot16_4."""
+    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
+    pairs, sums = pack.with_nibbles(g)
+    chunks = (pack.chunks_of(pairs[:, half], INPUTS).swapaxes(2, 3) for half in (slice(0, 2), slice(2, 4)))
+    even, odd = (np.ascontiguousarray(part) for part in chunks)
+    return pack.join_groups(g.multipliers, sums[:, :4], even, sums[:, 4:], odd)
+
+
 def dot_params(op: Layer) -> Params:
     """Returns the constants of dot products, and whether results below 0 become 0."""
-    return {"signs": is_rectified(op), "constants": pack_dot(op)}
+    constants = pack_dot_4(op) if op.weights.dtype is DType.INT4 else pack_dot(op)
+    return {"signs": is_rectified(op), "constants": constants}
 
 
 def pack_linear(op: Layer) -> Int32Array:
@@ -154,6 +180,7 @@ IM2COL: dict[str, Any] = {
     "call_cost": CallCost(150.0, reread=0.45),
 }
 ROWS = MVE.routine("conv2d_1x1_s16", "pointwise", *DOT)
+ROWS_4 = MVE.routine("conv2d_1x1_s16_s4", "pointwise", *DOT_4)
 
 KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
@@ -192,6 +219,31 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_im2col_16",
         work=pack.im2col_work,
         **IM2COL,
+    ),
+    MVE.kernel(
+        Conv2d,
+        ROWS_4,
+        pointwise_params,
+        requires=(short_circuit(IN_NIBBLES, pack.pixels_are_windows),),
+        name="conv2d_1x1_16_4",
+        **POINTWISE,
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_im2col_s16_s4", "im2col", *DOT_4),
+        im2col_params,
+        requires=(short_circuit(IN_NIBBLES, pack.is_ungrouped),),
+        name="conv2d_im2col_16_4",
+        work=pack.im2col_work,
+        **IM2COL,
+    ),
+    MVE.kernel(
+        Linear,
+        ROWS_4,
+        rows_params,
+        requires=(short_circuit(fixed_point, IN_NIBBLES),),
+        name="linear_16_4",
+        **POINTWISE,
     ),
     MVE.kernel(
         DepthwiseConv2d,
