@@ -75,10 +75,14 @@ class TfliteReader:
                 intermediates=tuple(map(self.intermediate, operator.intermediates or ())),
                 custom=b"" if operator.custom_options is None else operator.custom_options.tobytes(),
                 quantization=lambda v: self.subgraph.tensors[self.numbers[v]].quantization,
-                element_type=lambda v: self.subgraph.tensors[self.numbers[v]].type,
+                element_type=self.element_type,
                 is_float=self.is_float,
                 open=frozenset(y for y in outputs if has_open_size(self.subgraph.tensors[self.numbers[y]])),
             )
+
+    def element_type(self, value: Value) -> int:
+        """Returns the element type that the file has for a tensor; -1 for those that quantization of float parts makes."""
+        return self.subgraph.tensors[self.numbers[value]].type if value in self.numbers else -1
 
     def part(self, subgraph: tflite.SubGraph, where: str) -> TfliteReader:
         """Returns the reader of another subgraph, which shares the names."""
