@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from pillion.ops.formats import Dequantize, Quantize
 from pillion.ops.matmul import BatchMatmul
 from pillion.ops.movement import Transpose
 from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d
-from pillion.ops.reduce import Mean
+from pillion.ops.reduce import Mean, ReduceSum
 from pillion.ops.transpose_conv import TransposeConv2d
 
 pytestmark = pytest.mark.qemu
@@ -241,6 +242,36 @@ def test_sums_and_means(arithmetic: Arithmetic) -> None:
     assert {op.kind for op in ops} >= {"mean"}
     assert len(ops) > 60
     check(M33, ops, arithmetic=arithmetic)
+
+
+def wide_mean(cls: Any, shape: tuple[int, int, int], zero_points: tuple[int, int], step: float) -> Any:
+    """Over the second of three axes, in steps of the result."""
+    x = Value("x", TensorType(shape, DType.INT16, PerTensor(0.001, zero_points[0])))
+    count = 1 if cls is Mean else shape[1]
+    y = Value("y", TensorType((), DType.INT16, PerTensor(step * count * x.scale, zero_points[1])))
+    return make_op(cls, y, x=x, axes=(1,))
+
+
+@pytest.mark.parametrize("cls", [Mean, ReduceSum], ids=lambda cls: cls.kind)
+def test_sums_and_means_of_16_bits(cls: Any) -> None:
+    ends = (-(2**15), 0, 2**15 - 1, 1000)
+    shapes = product((1, 3), (2, 3, 5, 16, 17, 35, 257), (1, 4, 5, 7, 12))
+    ops = [
+        wide_mean(cls, shape, (ends[n % 4], ends[n // 4 % 4]), (1.2, 1.7, 300.0)[n % 3])
+        for n, shape in enumerate(shapes)
+    ]
+    assert all(kernel_of(M33, op) for op in ops)
+    check(M33, ops)
+    levels = (-(2**15), 2**15 - 1)
+    check_data([(op, (np.full(op.x.shape, level, np.int16),)) for op in ops for level in levels])
+
+
+@pytest.mark.parametrize(("count", "is_taken"), [(32767, True), (32768, False)])
+def test_means_of_16_bits_take_sums_that_can_be_doubled(count: int, is_taken: bool) -> None:
+    op = wide_mean(Mean, (1, count, 1), (0, 0), 1.7)
+    assert (kernel_of(M33, op) is not None) == is_taken
+    if is_taken:
+        check_data([(op, (np.full(op.x.shape, level, np.int16),)) for level in (-(2**15), 2**15 - 1)])
 
 
 def test_extremes() -> None:

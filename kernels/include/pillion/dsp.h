@@ -245,6 +245,12 @@ typedef struct {
 } pillion_reduce_sum_s8_dsp_params;
 void pillion_reduce_sum_s8_dsp(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
+/* The same of 16 bits. */
+typedef struct {
+    int32_t outer, reduced, inner, in_zp, multiplier, right, out_zp;
+} pillion_mean_s16_dsp_params;
+void pillion_mean_s16_dsp(const pillion_mean_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* The mean or sum of x[window][inner] that moves from run to run, as pillion_window_mean_s8, with sums less the zero points of the window;
  * inner is a multiple of 4, entering at most 255, round as above. */
 typedef struct {

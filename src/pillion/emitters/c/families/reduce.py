@@ -199,6 +199,14 @@ def sums_below(limit: int) -> Check[MeanOrSum]:
     return all_of(rescales_as_mean, INT8_XY, has_adjacent_axes, fits)
 
 
+def doubled_sums_fit(op: MeanOrSum) -> Verdict:
+    """Checks whether twice a sum of 16 bits fits 32 bits."""
+    largest = op.x.reach * op.count
+    return Verdict(
+        "sum", 0 < largest < SUM_LIMIT, f"between 1 and {SUM_LIMIT - 1} at most", f"up to {largest}"
+    )
+
+
 def single_or_four(op: MeanOrSum) -> Verdict:
     """Checks whether results are computed one by one, or at least four neighbours together."""
     inner = block_sizes(op)["inner"]
@@ -226,6 +234,8 @@ IN_WORDS = short_circuit(sums_below(2**31), shifted_right(0, 31))
 IN_DOUBLED_WORDS = short_circuit(sums_below(SUM_LIMIT), shifted_right(1, MOST_SHIFT))
 """A mean or sum over adjacent axes, as the DSP kernels compute it."""
 DSP_BLOCK = short_circuit(sums_below(SUM_LIMIT), all_of(single_or_four, shifted_right(1, MOST_SHIFT)))
+WIDE_SUMS = all_of(doubled_sums_fit, shifted_right(1, MOST_SHIFT))
+"""A mean or sum of 16 bits, as the DSP kernel computes it."""
 LOADS: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES}
 
 KERNELS: tuple[Kernel, ...] = (
@@ -276,6 +286,16 @@ KERNELS: tuple[Kernel, ...] = (
         for op, types in ((ReduceSum, INT8_XY), (ReduceMax, INT8_OR_BOOL), (ReduceMin, INT8_OR_BOOL))
     ),
     *(DSP.kernel(op, "reduce_sum_s8", block_sizes, requires=(DSP_BLOCK,)) for op in MEANS),
+    *(
+        DSP.kernel(
+            op,
+            "mean_s16",
+            block_sizes,
+            requires=(short_circuit(INT16_XY, has_adjacent_axes, WIDE_SUMS, single_or_four),),
+            name=f"{op.kind}_16",
+        )
+        for op in MEANS
+    ),
     *extremum_kernels(DSP),
     *(
         MVE.kernel(
