@@ -76,6 +76,7 @@ def c_check(struct: str, field: ParamsField) -> str:
         "i2": "int16_t",
         "u2": "uint16_t",
         "i4": "int32_t",
+        "i8": "int64_t",
         "f4": "float",
         "f8": "double",
     }
