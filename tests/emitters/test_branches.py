@@ -14,11 +14,14 @@ import torch
 from torch import Tensor, nn
 
 import pillion
+from image_programs import kernel_numbers
 from pillion import Program, zoo
+from pillion.boards.board import find_board
 from pillion.cli.program_facts import explanation_facts
 from pillion.emitters.c.body import StatementWriter
-from pillion.emitters.c.branch_items import without_branches
+from pillion.emitters.image.writer import image_bytes
 from pillion.modules import Cascade
+from pillion.run.image_board import image_firmware
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 needs_cross = pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs a cross compiler")
@@ -201,13 +204,20 @@ def test_an_npu_is_called_in_the_chosen_branch_alone() -> None:
     assert len(re.findall(r"^if .*\n    /\* \d+: segment", text, re.MULTILINE)) == 1
 
 
+@needs_cross
 @pytest.mark.slow
-def test_images_run_both_branches(tmp_path: Path) -> None:
-    program = compiled(cascade())
-    flat = without_branches(program.lowered.items)
-    assert len(flat) == len(program.graph.ops)
-    program.save(tmp_path / "net.plm")
-    assert (tmp_path / "net.plm").stat().st_size
+@pytest.mark.parametrize(("target", "board"), BOARDS)
+def test_images_run_the_chosen_branch_alone(target: str, board: str, tmp_path: Path) -> None:
+    program = compiled(cascade(), target=target)
+    firmware = image_firmware(tmp_path, kernel_numbers([program.lowered]), find_board(board))
+    image = image_bytes(program.lowered, program.target.core.name)
+    counts = set()
+    for x in pictures():
+        ran = firmware.run(image, [[x.numpy()]], profile=True)
+        assert ran.outputs == b"".join(y.tobytes() for y in program.run(x.numpy()))
+        counts.add(ran.instructions)
+    assert len(counts) == 2
+    assert max(counts) - min(counts) > 10_000
 
 
 def test_a_cascade_wants_tensors() -> None:

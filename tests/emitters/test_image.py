@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import pillion
+from emitters.test_branches import TwoBranches, compiled, given, pictures
 from emitters.test_c import GROUPS, group_graph
 from example_graphs import samples_of
 from image_programs import build_driver, kernel_numbers, run_image, status_of, write_image
@@ -33,7 +34,7 @@ from pillion.emitters.image.kernel_set import (
     write_kernel_set,
 )
 from pillion.emitters.image.reader import read_image, schedule_steps
-from pillion.emitters.image.writer import CALL, LOOP, MOVES, image_bytes
+from pillion.emitters.image.writer import BRANCH, CALL, LOOP, MOVES, image_bytes
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -207,20 +208,21 @@ def changeable_words(image: bytes) -> list[int]:
     changed = [*range(1, 24), *range(words[14] // 4, words[14] // 4 + 8 * (words[15] + words[16]))]
     for start, count in ((words[9], words[10]), (words[11], words[12])):
         for step in schedule_steps(words, start // 4, count):
-            changed += [step.at] * (step.kind != CALL) + [step.at + 1] * (step.kind == LOOP)
+            changed += [step.at] * (step.kind != CALL) + [step.at + 1] * (step.kind in (LOOP, BRANCH))
             for at in step.operands:
                 changed += [at, *range(at + 2, at + 2 + (step.depth if words[at] & MOVES else 0))]
     return changed
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", ["queue", "loop", "camera"])
+@pytest.mark.parametrize("name", ["queue", "loop", "camera", "branches"])
 def test_damaged_images_are_refused_or_stay_in_their_memory(name: str, tmp_path: Path) -> None:
     """Also those whose checksum is right: a state, a loop, and stripes with rows. Scratch memory holds pointers, which no operand may overwrite."""
     programs = {
         "queue": queue,
         "loop": lambda: lower(loop(CASES["read after"][0])),
         "camera": lambda: by_rows(whole("cortex-m3"), extra="100%").lowered,
+        "branches": lambda: two_branches().lowered,
     }
     program = programs[name]()
     image = write_image(tmp_path, program)
@@ -240,6 +242,27 @@ def test_damaged_images_are_refused_or_stay_in_their_memory(name: str, tmp_path:
     refused, ran = map(int, done.stdout.split()[:-1]), int(done.stdout.split()[-1])
     assert sum(refused) + ran == 4000
     assert ran < 2000
+
+
+def two_branches() -> Program:
+    torch.manual_seed(4)
+    return compiled(TwoBranches(), target="cortex-m3", io_dtype="int8")
+
+
+@pytest.mark.torch
+def test_images_run_the_chosen_branch_alone(tmp_path: Path) -> None:
+    """One of two networks, in one of which is a branch, too; calls are bound and not."""
+    program = two_branches()
+    samples = [[given(program, x)] for x in pictures()]
+    image = write_image(tmp_path, program.lowered)
+    driver = build_driver(tmp_path, [program.lowered])
+    assert run_image(driver, image, samples) == answers(program.graph, samples)
+    words = struct.unpack(f"<{image.stat().st_size // 4}I", image.read_bytes())
+    steps = [*schedule_steps(words, words[9] // 4, words[10])]
+    branches = [step for step in steps if step.kind == BRANCH]
+    ends = {step.operands[0] + 2 + words[step.at + 1] for step in branches}
+    assert len(branches) == 4
+    assert ends < {step.at for step in steps}, "branches end where a step begins"
 
 
 def test_what_images_do_not_have_is_refused() -> None:

@@ -21,7 +21,7 @@ import torch
 
 import pillion
 from emitters.test_c import GROUPS, group_graph
-from emitters.test_image import answers, raw
+from emitters.test_image import answers, raw, two_branches
 from example_graphs import samples_of
 from pillion.compile_options import Memory, Stream
 from pillion.devices.cortex_m import CORES
@@ -118,7 +118,7 @@ def lowered_cases() -> dict[str, CProgram]:
 
 @pytest.mark.turns(8)
 def test_programs_give_the_reference_and_need_no_more_memory(library: Path) -> None:
-    programs = lowered_cases()
+    programs = {**lowered_cases(), "branches": two_branches().lowered}
     jobs = [(emit_with_images(p, CORE), samples_of(p.graph)) for p in programs.values()]
     outputs, said = executed(library, jobs)
     for (name, program), (_, samples), found in zip(programs.items(), jobs, outputs, strict=True):

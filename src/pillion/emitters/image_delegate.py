@@ -96,8 +96,11 @@ def _bytes_view(of: Temp, size: int) -> NodeView:
 
 
 def _parts(program: CProgram) -> Iterator[_Part]:
-    """Yields the parts in running order; those whose ops run nothing are left out."""
-    ops, items = list(program.graph.ops), without_branches(program.items)
+    """Yields the parts in running order; those whose ops run nothing are left out. Segments are parts of their own, so that
+    programs with some run both sides of branches."""
+    ops, items = list(program.graph.ops), list(program.items)
+    if any(isinstance(op, Segment) for op in ops):
+        items = without_branches(items)
     while ops:
         end = next((n for n, op in enumerate(ops) if isinstance(op, Segment)), len(ops))
         last = next((n for n, item in enumerate(items) if _segment_of(program, item)), len(items))

@@ -43,7 +43,7 @@ class RunLengths(Op):
         (x,) = operands
         y = np.zeros((x[..., 0].size, self.most, 2), np.int32)
         for row, runs in zip(x.reshape(len(y), -1), y, strict=True):
-            begins = np.flatnonzero(np.diff(row, prepend=row[0] - 1))[: self.most + 1]
+            begins = np.flatnonzero(np.append(True, row[1:] != row[:-1]))[: self.most + 1]
             lengths = np.diff(begins, append=len(row))[: self.most]
             runs[: len(lengths)] = np.stack([row[begins[: len(lengths)]], lengths], axis=1)
         return y.reshape(self.y.shape)

@@ -13,6 +13,7 @@ from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.manifest import ManifestBuffer
 from pillion.emitters.image.kernel_abi import kernel_abi
 from pillion.emitters.image.writer import (
+    BRANCH,
     BY_ROWS,
     CALL,
     DONE,
@@ -107,7 +108,7 @@ def schedule_steps(words: tuple[int, ...], start: int, count: int) -> Iterator[S
     at, end, depth = start, start + count, 0
     while at < end:
         kind, number, first = words[at] & 0xFF, words[at] >> 8, at
-        at += 2 if kind in (CALL, LOOP, MOVE, FILL, TAKE, SEGMENT) else 1
+        at += 2 if kind in (CALL, LOOP, MOVE, FILL, TAKE, SEGMENT, BRANCH) else 1
         operands = []
         for _ in range(_operand_count(kind, number, words[at - 1])):
             operands.append(at)
@@ -119,7 +120,7 @@ def schedule_steps(words: tuple[int, ...], start: int, count: int) -> Iterator[S
 def _operand_count(kind: int, number: int, argument: int) -> int:
     if kind == CALL:
         return len(kernel_abi().kernels[number].operands)
-    return {MOVE: 2, FILL: 1, TAKE: 1, SEGMENT: (argument >> 8) + 1}.get(kind, 0)
+    return {MOVE: 2, FILL: 1, TAKE: 1, BRANCH: 1, SEGMENT: (argument >> 8) + 1}.get(kind, 0)
 
 
 def read_image(path: Path) -> ProgramImage:
@@ -197,7 +198,13 @@ def _calls(words: tuple[int, ...], steps: Sequence[ScheduleStep]) -> Iterator[Im
 
 
 def _name_of(step: ScheduleStep) -> str:
-    named = {MOVE: "copy", FILL: "fill", TAKE: "take rows", SEGMENT: f"NPU segment {step.number}"}
+    named = {
+        MOVE: "copy",
+        FILL: "fill",
+        TAKE: "take rows",
+        BRANCH: "branch",
+        SEGMENT: f"NPU segment {step.number}",
+    }
     return named.get(step.kind) or kernel_abi().kernels[step.number].name
 
 
@@ -218,6 +225,8 @@ def _result_positions(words: tuple[int, ...], step: ScheduleStep) -> Container[i
     if step.kind == CALL:
         kinds = kernel_abi().kernels[step.number].operands
         return [n for n, kind in enumerate(kinds) if not kind.startswith("const")]
+    if step.kind == BRANCH:
+        return ()
     return range(words[step.at + 1] & 0xFF, len(step.operands)) if step.kind == SEGMENT else (0,)
 
 

@@ -21,6 +21,7 @@ from pillion.emitters.c.loop_rolling import (
     ProgramItem,
     RolledLoop,
     RowIndex,
+    RunBranch,
     RunStep,
     TakeRows,
 )
@@ -36,13 +37,14 @@ from pillion.ops import Segment
 MAGIC = b"PLM1"
 VERSION = 1
 HEADER_WORDS = 24
-STOP, CALL, LOOP, END, MOVE, FILL, TAKE, PAUSE, DONE, SEGMENT = range(10)
+STOP, CALL, LOOP, END, MOVE, FILL, TAKE, PAUSE, DONE, SEGMENT, BRANCH = range(11)
 """The kinds of steps in a schedule."""
 IN_BLOCK, IN_ARENA, IN_STATE, NOWHERE = range(4)
 MOVES = 1 << 28
 MOST_BYTES = MOVES - 1
 """The largest offset in an area."""
 MOST_LOOPS = 8
+MOST_BRANCHES = 8
 MOST_SEGMENT_OPERANDS = 8
 OVERREAD = 32
 """Zeros behind the constants: kernels may read beyond the end of an operand."""
@@ -123,6 +125,8 @@ class _ImageWriter:
         self.constants.add(bytes(OVERREAD))
         self.params = _Data()
         self.params_at: dict[bytes, int] = {}
+        self.branches = 0
+        """The branches around the items that are being written."""
         self.fixups: list[int] = []
         """The words of the params section that are offsets of constants."""
 
@@ -244,7 +248,7 @@ class _ImageWriter:
         return [(places[w[0]](w[1]) if isinstance(w, tuple) else w) & 0xFFFFFFFF for w in schedule]
 
     def _run_schedule(self) -> list[int | tuple[str, int]]:
-        items, feed = without_branches(self.program.items), self.program.feed
+        items, feed = self.program.items, self.program.feed
         if feed is None:
             return [*self._items(items, 0), STOP]
         first, last = feed.items.start, feed.items.stop
@@ -272,7 +276,20 @@ class _ImageWriter:
                 if depth == MOST_LOOPS:
                     _refuse(self.program, f"{depth + 1} loops lie inside each other", "unroll a loop")
                 return [LOOP, count, *self._items(body, depth + 1), END]
+            case RunBranch(_, value, body):
+                return self._branch(value, places[0], body, depth)
         _refuse(self.program, f"it holds a {type(what).__name__}", "leave the options of memory and NPU out")
+
+    def _branch(
+        self, value: bool, flag: MovingLocation, body: Sequence[ProgramItem], depth: int
+    ) -> list[int | tuple[str, int]]:
+        """Returns a branch; those too deep inside others always run."""
+        if self.branches == MOST_BRANCHES:
+            return self._items(without_branches(body), depth)
+        self.branches += 1
+        words = self._items(body, depth)
+        self.branches -= 1
+        return [BRANCH | value << 8, len(words), *self._place(flag, 1), *words]
 
     def _run_step(self, run: RunStep, places: Sequence[MovingLocation]) -> list[int | tuple[str, int]]:
         step = self.program.steps[run.step]

@@ -56,6 +56,14 @@ static const uint32_t *fill(const pillion_image *model, const uint32_t *at) {
     return at;
 }
 
+/* Steps that run if a flag has their value. */
+static const uint32_t *branch(const pillion_image *model, const uint32_t *at) {
+    const uint32_t value = at[0] >> 8, words = at[1];
+    at += 2;
+    const uint8_t flag = *(const uint8_t *)address(model, &at);
+    return (flag != 0) == (value != 0) ? at : at + words;
+}
+
 /* Takes rows that were handed over; NULL if they are too few. */
 static const uint32_t *take(pillion_image *model, const uint32_t *at) {
     const uint32_t wanted = at[1] - model->taken;
@@ -118,6 +126,9 @@ static void resume(pillion_image *model) {
             break;
         case SEGMENT:
             at = run_segment(model, at);
+            break;
+        case BRANCH:
+            at = branch(model, at);
             break;
         case TAKE:
             next = take(model, at);
@@ -200,6 +211,7 @@ typedef struct {
     uint32_t at, end, depth;
     uint32_t counts[PILLION_IMAGE_LOOPS];
     uint64_t repeats[PILLION_IMAGE_LOOPS + 1];
+    uint32_t branches, ends[PILLION_IMAGE_BRANCHES], depths[PILLION_IMAGE_BRANCHES]; /* where they end, and the loops around them */
     uint64_t rows;
     uint32_t limits[3]; /* the sizes of the areas */
     uint32_t area;      /* of the operand that was checked last, and its bytes there in all iterations */
@@ -336,6 +348,31 @@ static void check_loop(checker *check) {
     check->depth++;
 }
 
+static void check_branch(checker *check, uint32_t value, uint32_t words) {
+    const uint32_t end = check->branches > 0 ? check->ends[check->branches - 1] : check->end;
+    check->at++;
+    check_operand(check, READ, 1, 1);
+    if (check->wrong) {
+        return;
+    }
+    if (value > 1 || check->branches >= PILLION_IMAGE_BRANCHES || words == 0 || check->at > end || words > end - check->at) {
+        check->wrong = PILLION_IMAGE_SCHEDULE;
+        return;
+    }
+    check->ends[check->branches] = check->at + words;
+    check->depths[check->branches++] = check->depth;
+}
+
+/* Branches end behind a step, inside the loop in which they begin. */
+static void close_branches(checker *check) {
+    while (check->branches > 0 && check->at >= check->ends[check->branches - 1] && !check->wrong) {
+        check->branches--;
+        if (check->at != check->ends[check->branches] || check->depth != check->depths[check->branches]) {
+            check->wrong = PILLION_IMAGE_SCHEDULE;
+        }
+    }
+}
+
 static void check_step(checker *check, uint32_t word, int is_reset) {
     const uint32_t kind = word & 0xffu, number = word >> 8;
     const uint32_t argument = check->at < check->end ? check->words[check->at] : 0;
@@ -354,13 +391,16 @@ static void check_step(checker *check, uint32_t word, int is_reset) {
         check_loop(check);
         return;
     case END:
-        check->wrong = check->depth == 0 ? PILLION_IMAGE_SCHEDULE : PILLION_IMAGE_OK;
+        check->wrong = check->depth == (check->branches > 0 ? check->depths[check->branches - 1] : 0) ? PILLION_IMAGE_SCHEDULE : PILLION_IMAGE_OK;
         check->depth -= check->depth > 0;
         return;
     case DONE:
         return;
+    case BRANCH:
+        check_branch(check, number, argument);
+        return;
     case PAUSE:
-        check->wrong = check->head->rows == 0 || check->depth > 0 ? PILLION_IMAGE_SCHEDULE : PILLION_IMAGE_OK;
+        check->wrong = check->head->rows == 0 || check->depth > 0 || check->branches > 0 ? PILLION_IMAGE_SCHEDULE : PILLION_IMAGE_OK;
         return;
     case MOVE:
         check->at++;
@@ -376,7 +416,7 @@ static void check_step(checker *check, uint32_t word, int is_reset) {
         check->rows += check->repeats[check->depth] * argument;
         check->at++;
         check_operand(check, OPTIONAL, 1, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes);
-        check->wrong = check->rows > check->head->rows || argument == 0 ? PILLION_IMAGE_SCHEDULE : check->wrong;
+        check->wrong = check->rows > check->head->rows || argument == 0 || check->branches > 0 ? PILLION_IMAGE_SCHEDULE : check->wrong;
         return;
     }
     default:
@@ -392,6 +432,7 @@ static pillion_image_status check_schedule(checker *check, uint32_t offset, uint
     check->at = offset / 4;
     check->end = check->at + count - 1;
     check->depth = 0;
+    check->branches = 0;
     check->limits[IN_BLOCK] = check->head->size;
     check->limits[IN_ARENA] = is_reset ? 0 : check->head->arena_bytes;
     check->limits[IN_STATE] = check->head->state_bytes;
@@ -400,8 +441,9 @@ static pillion_image_status check_schedule(checker *check, uint32_t offset, uint
     while (check->at < check->end && !check->wrong) {
         const uint32_t word = check->words[check->at++];
         check_step(check, word, is_reset);
+        close_branches(check);
     }
-    return check->wrong ? check->wrong : check->depth > 0 || check->at != check->end ? PILLION_IMAGE_SCHEDULE : PILLION_IMAGE_OK;
+    return check->wrong ? check->wrong : check->depth > 0 || check->branches > 0 || check->at != check->end ? PILLION_IMAGE_SCHEDULE : PILLION_IMAGE_OK;
 }
 
 /* Texts lie before the data, whose predecessor is a zero. */

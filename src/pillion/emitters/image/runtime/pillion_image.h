@@ -18,6 +18,7 @@ extern "C" {
 #define PILLION_IMAGE_MAGIC 0x314d4c50u /* "PLM1" */
 #define PILLION_IMAGE_VERSION 1u
 #define PILLION_IMAGE_LOOPS 8u        /* the most loops inside each other */
+#define PILLION_IMAGE_BRANCHES 8u     /* the most branches inside each other */
 #define PILLION_IMAGE_OPERANDS 8u     /* the most operands of a kernel or a segment */
 #define PILLION_IMAGE_PARAM_WORDS 64u /* the most words of a kernel's params */
 

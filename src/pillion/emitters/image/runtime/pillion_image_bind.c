@@ -35,6 +35,7 @@ static uint32_t operands_of(const pillion_image *model, const uint32_t *step) {
         return 2;
     case FILL:
     case TAKE:
+    case BRANCH:
         return 1;
     default:
         return 0;
@@ -44,10 +45,16 @@ static uint32_t operands_of(const pillion_image *model, const uint32_t *step) {
 /* Writes all steps, if there is a place for them, and returns their words. */
 static uint32_t bind_steps(pillion_image *model, uint32_t *to) {
     const uint32_t *at = model->block + ((const header *)(const void *)model->block)->schedule / 4;
-    uint32_t used = 0, kind;
+    uint32_t used = 0, branches = 0, begins[PILLION_IMAGE_BRANCHES], bodies[PILLION_IMAGE_BRANCHES], kind;
+    const uint32_t *ends[PILLION_IMAGE_BRANCHES];
     model->depth = 0;
     memset(model->counts, 0, sizeof model->counts);
     do {
+        for (; branches > 0 && at == ends[branches - 1]; branches--) {
+            if (to != NULL) {
+                to[begins[branches - 1] + 1] = used - bodies[branches - 1];
+            }
+        }
         const uint32_t *const step = at;
         void *operands[PILLION_IMAGE_OPERANDS + 1];
         uint32_t moves = 0;
@@ -66,6 +73,11 @@ static uint32_t bind_steps(pillion_image *model, uint32_t *to) {
                 memcpy(to + used, step, (size_t)(at - step) * 4u);
             }
             used += (uint32_t)(at - step);
+        }
+        if (kind == BRANCH) {
+            ends[branches] = at + step[1];
+            begins[branches] = used - (uint32_t)(at - step);
+            bodies[branches++] = used;
         }
     } while (kind != STOP);
     return used;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { STOP, CALL, LOOP, END, MOVE, FILL, TAKE, PAUSE, DONE, SEGMENT, BOUND };
+enum { STOP, CALL, LOOP, END, MOVE, FILL, TAKE, PAUSE, DONE, SEGMENT, BRANCH, BOUND };
 enum { IN_BLOCK, IN_ARENA, IN_STATE, NOWHERE };
 
 #define AREA(word) ((word) >> 29)
