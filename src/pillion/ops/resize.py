@@ -5,6 +5,7 @@ the nearest pixel is then also PyTorch's."""
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -21,6 +22,8 @@ FRACTION_BITS = 10
 ONE = 1 << FRACTION_BITS
 MOST_ROWS = 1 << 20
 """The maximum image height: positions stay below 2^31."""
+MOST_UNIT = 16
+"""The most rows of a result after which the rows of the image repeat their rhythm."""
 
 
 class Resize(Op):
@@ -55,16 +58,18 @@ class Resize(Op):
 
     @property
     def row_unit(self) -> int:
-        """The number of result rows per image row in upscaling."""
-        return max(self.size[0] // self.x.shape[ROWS], 1)
+        """The number of result rows after which those of the image repeat their rhythm: 4 for 5 rows that become 4."""
+        return self.size[0] // math.gcd(self.size[0], self.x.shape[ROWS])
 
     @property
     def why_not_periodic(self) -> str:
         """Explains why source positions are not periodic; empty if they are."""
         before, after = self.x.shape[ROWS], self.size[0]
-        if before * self.row_unit == after * max(before // after, 1):
+        if self.row_unit <= MOST_UNIT and (
+            not self.align_corners or 1 in (self.row_unit, self.row_unit * before // after)
+        ):
             return ""
-        return f"{before} to {after} rows: how many lie between two rows of the image has no fixed rhythm"
+        return f"{before} to {after} rows: how many lie between two rows of the image has no rhythm of up to {MOST_UNIT} rows"
 
     @property
     def counts_rows(self) -> bool:

@@ -291,7 +291,10 @@ KERNELS: tuple[Kernel, ...] = (
             op,
             "mean_s16",
             block_sizes,
-            requires=(short_circuit(INT16_XY, has_adjacent_axes, WIDE_SUMS, single_or_four),),
+            requires=(
+                in_fixed_point,
+                short_circuit(INT16_XY, has_adjacent_axes, WIDE_SUMS, single_or_four),
+            ),
             name=f"{op.kind}_16",
         )
         for op in MEANS
