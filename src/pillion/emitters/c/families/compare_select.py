@@ -243,7 +243,7 @@ KERNELS: tuple[Kernel, ...] = (
         )
         for bits, dtype, ending in ((8, DType.INT8, ""), (16, DType.INT16, "_16"))
     ),
-    PORTABLE.kernel(RunLengths, "run_lengths_s32", run_params),
+    PORTABLE.kernel(RunLengths, "run_lengths_s32", run_params, requires=(has_dtypes("x", DType.INT32),)),
     PORTABLE.kernel(Gather, "gather", gather_params, requires=(INT32_INDICES,)),
     PORTABLE.kernel(
         EmbeddingBag,

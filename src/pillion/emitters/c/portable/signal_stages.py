@@ -8,6 +8,7 @@ from pillion.emitters.c.kernel import Kernel, Params, Routine
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.params_structs import params_structs
 from pillion.ir.types import Value
+from pillion.ir.verdict import Verdict
 from pillion.ops.fft16 import split_twiddles16, stage_twiddles
 from pillion.ops.signal_arithmetic import log_corrections
 from pillion.ops.signal_stages import SignalStage, Stage
@@ -54,11 +55,18 @@ def arguments(op: SignalStage) -> tuple[Value, ...]:
     return (op.x,) if op.second is None else (op.x, op.second)
 
 
+def has_its_type(op: SignalStage) -> Verdict:
+    """Checks whether the operand of a stage has the integers that it reads."""
+    (wanted, *_) = op.definition.operands
+    return Verdict("x", op.x.dtype is wanted, wanted.value, op.x.dtype.value)
+
+
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(
         SignalStage,
         routine,
         params,
+        requires=(has_its_type,),
         operands=arguments,
         scratch_bytes=lambda op: 2 * op.numbers[0] if op.stage is Stage.IRFFT else 0,
     ),
