@@ -115,6 +115,8 @@ OF_NUMBERS = {
     "squared_difference",
     "magnitude",
     "integer_arithmetic",
+    "signal_stage",
+    "window_statistic",
 }
 """Kinds that no kernel of the runtime's library computes."""
 HAVE_NONE = {"div", "resize_nearest", "resize_bilinear", "softmax", *OF_NUMBERS}
