@@ -214,8 +214,11 @@ def test_flash_and_quality_hold_together_or_contradict() -> None:
     assert both.flash.bytes <= 14_500
     assert both.four_bits is not None
     assert 20 <= both.four_bits.after < 50
-    with pytest.raises(PillionError, match="contradict each other") as refused:
+    with pytest.raises(PillionError, match="does not fit 14500") as refused:
         pillion.compile(module(), (SAMPLES[0],), min_quality="50dB", **given)
+    assert "a lower --min-quality" in str(refused.value.help)
+    with pytest.raises(PillionError, match="contradict each other") as refused:
+        pillion.compile(module(), (SAMPLES[0],), min_quality="50dB", **given | {"max_flash": 15_500})
     assert refused.value.help is not None
     limit = int(refused.value.help.split()[1].strip(","))
     kept = pillion.compile(module(), (SAMPLES[0],), min_quality="50dB", **given | {"max_flash": limit})

@@ -111,7 +111,8 @@ def within_flash(
     def flash_of(tried: Graph) -> FlashSize:
         return place(tried).within(options.memory_budget).flash
 
-    return FlashSearch(graph, judged, flash_of, lambda op: op.y.name in on_core).within(limit)
+    fewer = "a lower --min-quality (16 bits take code, too), " if options.quantize.is_mixed else ""
+    return FlashSearch(graph, judged, flash_of, lambda op: op.y.name in on_core, fewer).within(limit)
 
 
 def _are_close(a: Array, b: Array) -> bool:

@@ -59,8 +59,9 @@ class FlashSearch:
         samples: Sequence[FlashSample],
         flash_of: Callable[[Graph], FlashSize],
         takes: Callable[[Candidate], bool] = lambda op: True,
+        other_ways: str = "",
     ) -> None:
-        self.graph, self.flash_of = graph, flash_of
+        self.graph, self.flash_of, self.other_ways = graph, flash_of, other_ways
         if graph.states:
             self.judging, self.calibrating = samples, samples
         else:
@@ -198,7 +199,7 @@ class FlashSearch:
             f"`{self.graph.name}` does not fit {limit} bytes of flash",
             rule="--max-flash is at least code and constants with weights of 4 bits in all layers that may have them: convolutions, fully connected layers and tables of embeddings on the core, gates of recurrent layers included",
             here=f"{before} with 8 bits, {reached} with 4 bits in all {len(self.candidates)} layers",
-            help=f"--max-flash {min(before.bytes, reached.bytes)}, --optimize size for less code, or a smaller model",
+            help=f"--max-flash {min(before.bytes, reached.bytes)}, {self.other_ways}--optimize size for less code, or a smaller model",
         )
 
 
