@@ -51,6 +51,12 @@ def magnitudes(m: Sound, x: Tensor) -> Tensor:
     return torch.sqrt(real**2 + imaginary**2)
 
 
+def normalized(m: Sound, x: Tensor) -> Tensor:
+    """Small numbers, as a transform divided by its points twice."""
+    real, imaginary = (F.conv1d(x[:, None], part[:, None] / m.points**2, stride=160) for part in waves(m))
+    return torch.sqrt(real**2 + imaginary**2)
+
+
 def both_parts(m: Sound, x: Tensor) -> Tensor:
     """As complex denoisers read them."""
     return F.conv1d(x[:, None], torch.stack(waves(m), 1).reshape(-1, 1, m.size), stride=160)
@@ -66,7 +72,7 @@ def scaled_bins(m: Sound, x: Tensor) -> Tensor:
 Ways = dict[Callable[[Sound, Tensor], Tensor], tuple[type, int]]
 WAYS: Ways = {
     **dict.fromkeys((by_two_convolutions, by_one_convolution, by_products_with_frames), (LogMel, 2)),
-    **{magnitudes: (Stft, 1), both_parts: (Stft, 0), scaled_bins: (Stft, 0)},
+    **{magnitudes: (Stft, 1), normalized: (Stft, 1), both_parts: (Stft, 0), scaled_bins: (Stft, 0)},
 }
 
 
@@ -114,7 +120,7 @@ def test_other_layers_stay_what_they_are(features: Callable[[Sound, Tensor], Ten
     assert not {"log_mel", "stft"} & kinds
 
 
-@pytest.mark.parametrize("options", [{"precision": "int16"}, {"min_quality": "40dB"}])
+@pytest.mark.parametrize("options", [{"precision": "int16"}, {"int16": "*"}, {"min_quality": "40dB"}])
 def test_floats_enter_in_16_bits_where_tensors_have_them(options: dict[str, str]) -> None:
     module, x = Sound(by_two_convolutions).eval(), sound() * 5.5
     program = pillion.compile(module, (x,), target="cortex-m55", calibrate=[(x,)], **options)

@@ -127,9 +127,10 @@ def _match(rows: Tensor, window: Tensor, points: int) -> Waves | None:
     waves = torch.stack([torch.cos(angles), -torch.sin(angles)], 1).reshape(-1, len(window)) * window
     energies = waves.square().sum(1)
     products = rows @ waves.t()
-    explained = products.square() / energies.clamp(min=NEAR * float(energies.max()))
+    divisors = energies.clamp(min=NEAR * float(energies.max()))
+    explained = products.square() / divisors
     places = explained.argmax(1)
-    factors = products.gather(1, places[:, None])[:, 0] / energies[places].clamp(min=NEAR)
+    factors = products.gather(1, places[:, None])[:, 0] / divisors[places]
     is_zero = rows.abs().amax(1) <= NEAR * rows.abs().max()
     places[is_zero], factors[is_zero] = IMAGINARY_0, 0.0
     is_near = (rows - factors[:, None] * waves[places]).abs() <= NEAR * rows.abs().max()
