@@ -467,7 +467,7 @@ class CompileOptions(Checked):
     @property
     def has_int16_samples(self) -> bool:
         """Whether signals enter in 16 bits: as inputs, or rounded from floats for tensors of 16 bits."""
-        has_int16 = self.quantize.is_mixed or self.quantize.precision == "int16"
+        has_int16 = self.quantize.is_mixed or "*" in self.quantize.int16_patterns
         return self.io.dtype == "int16" or (self.io.dtype == "float32" and has_int16)
 
     @property
