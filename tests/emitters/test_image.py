@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import zlib
@@ -25,6 +26,7 @@ from pillion.compile_options import Memory, PlacementOptions, Stream
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.npu_segments import segment_steps
+from pillion.emitters.image import writer
 from pillion.emitters.image.kernel_abi import kernel_abi
 from pillion.emitters.image.kernel_set import (
     kernel_set_files,
@@ -242,6 +244,21 @@ def test_damaged_images_are_refused_or_stay_in_their_memory(name: str, tmp_path:
     refused, ran = map(int, done.stdout.split()[:-1]), int(done.stdout.split()[-1])
     assert sum(refused) + ran == 4000
     assert ran < 2000
+
+
+def test_the_writer_and_the_run_time_know_the_same_steps() -> None:
+    runtime = Path(writer.__file__).with_name("runtime")
+    (names,) = re.findall(r"enum \{ (STOP, .*) \};", (runtime / "pillion_image_steps.h").read_text())
+    *written, resolved = names.split(", ")
+    assert resolved == "BOUND", "made by the run-time alone"
+    assert [getattr(writer, name) for name in written] == [*range(len(written))]
+    limits = dict(
+        re.findall(r"#define PILLION_IMAGE_(\w+) (\d+)u", (runtime / "pillion_image.h").read_text())
+    )
+    assert (limits["LOOPS"], limits["BRANCHES"], limits["OPERANDS"]) == (
+        *(str(writer.MOST_LOOPS), str(writer.MOST_BRANCHES)),
+        str(writer.MOST_SEGMENT_OPERANDS),
+    )
 
 
 def two_branches() -> Program:
