@@ -56,6 +56,19 @@ def test_programs_find_the_runs_of_their_labels(most: int) -> None:
         assert most == 5 or runs[..., 1].sum(1).tolist() == [17 * 23] * 2
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_run_may_be_a_whole_picture() -> None:
+    """More pixels than 16 bits count."""
+    dark = torch.zeros(1, 3, 263, 251)
+    program = pillion.compile(
+        Segments(2).eval(), (dark,), target="cortex-m33", calibrate=[(dark,), (dark + 1,)]
+    )
+    for on in ("reference", "host"):
+        (run, rest) = program.run(dark.numpy(), on=on)[1][0].tolist()
+        assert run[1] == 263 * 251 > 2**16
+        assert rest == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("most", "labels", "here"), [(0, None, "0"), (3, torch.zeros(1, 4), "torch.float32")]
 )
