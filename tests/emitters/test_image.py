@@ -36,7 +36,7 @@ from pillion.emitters.image.kernel_set import (
     write_kernel_set,
 )
 from pillion.emitters.image.reader import read_image, schedule_steps
-from pillion.emitters.image.writer import BRANCH, CALL, LOOP, MOVES, image_bytes
+from pillion.emitters.image.writer import BRANCH, CALL, LOOP, MOVE, MOVES, STOP, image_bytes
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
@@ -168,6 +168,8 @@ NUMBERS = {
     "isas": 5,
     "alignment": 8,
     "schedule": 9,
+    "reset": 11,
+    "reset words": 12,
     "inputs": 15,
 }
 
@@ -196,6 +198,17 @@ def test_a_foreign_header_is_refused(
     assert status_of(driver, image[:-16], tmp_path) == TRUNCATED
     assert status_of(driver, image[:40], tmp_path) == NO_IMAGE
     assert status_of(driver, image[:-1] + bytes([image[-1] ^ 1]), tmp_path) == DAMAGED
+
+
+def test_a_schedule_that_ends_within_a_step_at_the_end_of_the_image_is_refused(
+    driver: Path, tmp_path: Path
+) -> None:
+    image = image_bytes(queue(), "cortex-m3")
+    words = [*struct.unpack(f"<{len(image) // 4}I", image), 0, 0, MOVE, STOP]
+    words[NUMBERS["size"]] += 16
+    words[NUMBERS["reset"]] = len(image) + 8
+    words[NUMBERS["reset words"]] = 2
+    assert status_of(driver, sealed(words), tmp_path) == SCHEDULE
 
 
 def test_a_firmware_without_the_kernel_refuses_the_image(driver: Path, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@
 
 enum { READ, WRITTEN, NUMBER, OPTIONAL };
 
+#define IS_LOOP UINT32_MAX /* in place of where it ends */
+
 /* ---- runs ---- */
 
 static const uint32_t *call(const pillion_image *model, const uint32_t *at) {
@@ -204,18 +206,22 @@ pillion_image_status pillion_image_reset(pillion_image *model, void *state) {
 
 /* ---- checks ---- */
 
+/* The bytes of an operand in all iterations. */
+typedef struct {
+    uint32_t area, begin, end;
+} place;
+
 typedef struct {
     const header *head;
     const uint32_t *words;
     const pillion_kernel_set *set;
     uint32_t at, end, depth;
     uint32_t counts[PILLION_IMAGE_LOOPS];
-    uint64_t repeats[PILLION_IMAGE_LOOPS + 1];
-    uint32_t branches, ends[PILLION_IMAGE_BRANCHES], depths[PILLION_IMAGE_BRANCHES]; /* where they end, and the loops around them */
-    uint64_t rows;
+    uint32_t repeats[PILLION_IMAGE_LOOPS + 1];
+    uint32_t nested, ends[1 + PILLION_IMAGE_LOOPS + PILLION_IMAGE_BRANCHES]; /* of the schedule, loops and branches around */
+    uint32_t rows;
     uint32_t limits[3]; /* the sizes of the areas */
-    uint32_t area;      /* of the operand that was checked last, and its bytes there in all iterations */
-    int64_t begin, finish;
+    place last; /* of the operand that was checked last */
     pillion_image_status wrong;
 } checker;
 
@@ -234,17 +240,20 @@ static int is_inside(const header *head, uint32_t offset, uint64_t bytes, uint32
     return offset % alignment == 0 && offset >= sizeof(header) && offset <= head->size && bytes <= head->size - offset;
 }
 
-static int has_words(checker *check, uint32_t count) {
-    if (check->end - check->at < count) {
+static void require(checker *check, int holds) {
+    if (!holds) {
         check->wrong = PILLION_IMAGE_SCHEDULE;
-        return 0;
     }
-    return 1;
+}
+
+static int has_words(checker *check, uint32_t count) {
+    require(check, check->end - check->at >= count);
+    return !check->wrong;
 }
 
 /* Checks an operand: all places that it takes in the enclosing loops lie in its memory. `bytes` 0: as many as the image says. */
 static void check_operand(checker *check, uint32_t use, uint32_t alignment, uint32_t bytes) {
-    if (check->wrong || !has_words(check, 2)) {
+    if (!has_words(check, 2)) {
         return;
     }
     const uint32_t word = check->words[check->at], size = check->words[check->at + 1], area = AREA(word);
@@ -262,29 +271,21 @@ static void check_operand(checker *check, uint32_t use, uint32_t alignment, uint
         high += way < 0 ? 0 : way;
         bits |= (uint32_t)stride;
     }
-    check->area = area;
-    check->begin = low;
-    check->finish = high + size;
+    check->last = (place){area, (uint32_t)low, (uint32_t)high + size};
     const int is_null = area == NOWHERE && low == 0 && high == 0 && size == 0;
     if (use == NUMBER ? area == NOWHERE && low >= 0 && high <= INT32_MAX : is_null && use == OPTIONAL) {
         return;
     }
     const int is_writable = area != IN_BLOCK || use == READ;
-    if (use == NUMBER || area >= NOWHERE || !is_writable || low < 0 || size < bytes || bits % alignment != 0 ||
+    const int64_t first = area == IN_BLOCK ? check->head->data : 0;
+    if (use == NUMBER || area >= NOWHERE || !is_writable || low < first || size < bytes || bits % alignment != 0 ||
         high + size > check->limits[area]) {
-        check->wrong = PILLION_IMAGE_BOUNDS;
-    }
-    if (area == IN_BLOCK && low < check->head->data) {
         check->wrong = PILLION_IMAGE_BOUNDS;
     }
 }
 
-static void check_call(checker *check, uint32_t number) {
-    if (!has_words(check, 1)) {
-        return;
-    }
+static void check_call(checker *check, uint32_t number, uint32_t params) {
     const pillion_kernel_set *const set = check->set;
-    const uint32_t params = check->words[check->at++];
     if (number >= set->count || set->places[number] == 0) {
         check->wrong = PILLION_IMAGE_KERNEL;
         return;
@@ -301,30 +302,23 @@ static void check_call(checker *check, uint32_t number) {
         }
     }
     const uint32_t last = kernel->operands - 1u;
-    struct {
-        uint32_t area;
-        int64_t begin, finish;
-    } others[PILLION_IMAGE_OPERANDS];
+    place others[PILLION_IMAGE_OPERANDS];
     for (uint32_t i = 0; i <= last; i++) {
         const uint32_t use = i == last ? OPTIONAL : i == kernel->row ? NUMBER : i == last - 1 ? WRITTEN : READ;
         check_operand(check, use, 1u << (kernel->alignment >> 2 * i & 3u), 0);
-        others[i].area = check->area;
-        others[i].begin = check->begin;
-        others[i].finish = check->finish;
+        others[i] = check->last;
     }
     /* Kernels keep pointers in their scratch memory: nothing else of the call lies there. */
-    for (uint32_t i = 0; i < last && check->area != NOWHERE && !check->wrong; i++) {
-        if (others[i].area == check->area && others[i].begin < check->finish && check->begin < others[i].finish) {
+    const place scratch = check->last;
+    for (uint32_t i = 0; i < last && scratch.area != NOWHERE; i++) {
+        if (others[i].area == scratch.area && others[i].begin < scratch.end && scratch.begin < others[i].end) {
             check->wrong = PILLION_IMAGE_BOUNDS;
         }
     }
 }
 
-static void check_segment(checker *check, uint32_t number) {
-    if (!has_words(check, 1)) {
-        return;
-    }
-    const uint32_t word = check->words[check->at++], inputs = word & 0xffu, total = word >> 8;
+static void check_segment(checker *check, uint32_t number, uint32_t counts) {
+    const uint32_t inputs = counts & 0xffu, total = counts >> 8;
     if (number >= check->head->segments || total > PILLION_IMAGE_OPERANDS || inputs > total) {
         check->wrong = PILLION_IMAGE_SCHEDULE;
         return;
@@ -334,93 +328,82 @@ static void check_segment(checker *check, uint32_t number) {
     }
 }
 
-static void check_loop(checker *check) {
-    if (!has_words(check, 1)) {
-        return;
+/* Loops and branches end in the opposite order of their begin. */
+static void nest(checker *check, uint32_t end) {
+    require(check, check->nested <= PILLION_IMAGE_LOOPS + PILLION_IMAGE_BRANCHES);
+    if (!check->wrong) {
+        check->ends[check->nested++] = end;
     }
-    const uint32_t count = check->words[check->at++], depth = check->depth;
-    if (depth >= PILLION_IMAGE_LOOPS || count == 0 || check->repeats[depth] * count > INT32_MAX) {
-        check->wrong = PILLION_IMAGE_SCHEDULE;
-        return;
-    }
-    check->counts[depth] = count;
-    check->repeats[depth + 1] = check->repeats[depth] * count;
-    check->depth++;
 }
 
-static void check_branch(checker *check, uint32_t value, uint32_t words) {
-    const uint32_t end = check->branches > 0 ? check->ends[check->branches - 1] : check->end;
-    check->at++;
-    check_operand(check, READ, 1, 1);
-    if (check->wrong) {
-        return;
+static void check_loop(checker *check, uint32_t count) {
+    const uint32_t depth = check->depth;
+    const uint64_t repeats = (uint64_t)count * check->repeats[depth];
+    require(check, depth < PILLION_IMAGE_LOOPS && count > 0 && repeats <= INT32_MAX);
+    nest(check, IS_LOOP);
+    if (!check->wrong) {
+        check->counts[depth] = count;
+        check->repeats[depth + 1] = (uint32_t)repeats;
+        check->depth++;
     }
-    if (value > 1 || check->branches >= PILLION_IMAGE_BRANCHES || words == 0 || check->at > end || words > end - check->at) {
-        check->wrong = PILLION_IMAGE_SCHEDULE;
-        return;
-    }
-    check->ends[check->branches] = check->at + words;
-    check->depths[check->branches++] = check->depth;
 }
 
-/* Branches end behind a step, inside the loop in which they begin. */
+/* Branches end behind a step, and the schedule as they do. */
 static void close_branches(checker *check) {
-    while (check->branches > 0 && check->at >= check->ends[check->branches - 1] && !check->wrong) {
-        check->branches--;
-        if (check->at != check->ends[check->branches] || check->depth != check->depths[check->branches]) {
-            check->wrong = PILLION_IMAGE_SCHEDULE;
-        }
+    while (check->nested > 0 && check->at >= check->ends[check->nested - 1]) {
+        require(check, check->at == check->ends[--check->nested]);
     }
 }
 
-static void check_step(checker *check, uint32_t word, int is_reset) {
-    const uint32_t kind = word & 0xffu, number = word >> 8;
-    const uint32_t argument = check->at < check->end ? check->words[check->at] : 0;
-    if (is_reset && kind != MOVE && kind != FILL) {
-        check->wrong = PILLION_IMAGE_SCHEDULE;
+static void check_step(checker *check, int is_reset) {
+    const uint32_t word = check->words[check->at++], kind = word & 0xffu, number = word >> 8;
+    const uint32_t has_argument = kind != END && kind != DONE && kind != PAUSE;
+    require(check, !is_reset || kind == MOVE || kind == FILL);
+    if (!has_words(check, has_argument)) {
         return;
     }
+    const uint32_t argument = check->words[check->at];
+    check->at += has_argument;
     switch (kind) {
     case CALL:
-        check_call(check, number);
+        check_call(check, number, argument);
         return;
     case SEGMENT:
-        check_segment(check, number);
+        check_segment(check, number, argument);
         return;
     case LOOP:
-        check_loop(check);
+        check_loop(check, argument);
         return;
     case END:
-        check->wrong = check->depth == (check->branches > 0 ? check->depths[check->branches - 1] : 0) ? PILLION_IMAGE_SCHEDULE : PILLION_IMAGE_OK;
-        check->depth -= check->depth > 0;
+        require(check, check->ends[--check->nested] == IS_LOOP);
+        check->depth--;
         return;
     case DONE:
         return;
     case BRANCH:
-        check_branch(check, number, argument);
+        check_operand(check, READ, 1, 1);
+        require(check, number <= 1 && argument > 0 && argument <= check->end - check->at);
+        nest(check, check->at + argument);
         return;
     case PAUSE:
-        check->wrong = check->head->rows == 0 || check->depth > 0 || check->branches > 0 ? PILLION_IMAGE_SCHEDULE : PILLION_IMAGE_OK;
+        require(check, check->head->rows > 0 && check->nested == 1);
         return;
     case MOVE:
-        check->at++;
         check_operand(check, WRITTEN, 1, argument);
         check_operand(check, READ, 1, argument);
         return;
     case FILL:
-        check->at++;
         check_operand(check, WRITTEN, 1, 0);
         return;
     case TAKE: {
-        const uint64_t bytes = (uint64_t)argument * check->head->row_bytes;
-        check->rows += check->repeats[check->depth] * argument;
-        check->at++;
+        const uint64_t bytes = (uint64_t)argument * check->head->row_bytes, rows = (uint64_t)argument * check->repeats[check->depth];
+        require(check, rows <= check->head->rows - check->rows && argument > 0 && check->nested == check->depth + 1);
+        check->rows += (uint32_t)rows;
         check_operand(check, OPTIONAL, 1, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes);
-        check->wrong = check->rows > check->head->rows || argument == 0 || check->branches > 0 ? PILLION_IMAGE_SCHEDULE : check->wrong;
         return;
     }
     default:
-        check->wrong = PILLION_IMAGE_SCHEDULE;
+        require(check, 0);
     }
 }
 
@@ -432,18 +415,23 @@ static pillion_image_status check_schedule(checker *check, uint32_t offset, uint
     check->at = offset / 4;
     check->end = check->at + count - 1;
     check->depth = 0;
-    check->branches = 0;
+    check->nested = 0;
+    check->wrong = PILLION_IMAGE_OK;
+    nest(check, check->end);
     check->limits[IN_BLOCK] = check->head->size;
     check->limits[IN_ARENA] = is_reset ? 0 : check->head->arena_bytes;
     check->limits[IN_STATE] = check->head->state_bytes;
     check->repeats[0] = 1;
-    check->wrong = check->words[check->end] == STOP ? PILLION_IMAGE_OK : PILLION_IMAGE_SCHEDULE;
-    while (check->at < check->end && !check->wrong) {
-        const uint32_t word = check->words[check->at++];
-        check_step(check, word, is_reset);
+    require(check, check->words[check->end] == STOP);
+    while (!check->wrong) {
         close_branches(check);
+        if (check->at >= check->end) {
+            require(check, check->nested == 0);
+            break;
+        }
+        check_step(check, is_reset);
     }
-    return check->wrong ? check->wrong : check->depth > 0 || check->branches > 0 || check->at != check->end ? PILLION_IMAGE_SCHEDULE : PILLION_IMAGE_OK;
+    return check->wrong;
 }
 
 /* Texts lie before the data, whose predecessor is a zero. */
@@ -453,11 +441,11 @@ static int is_text(const header *head, uint32_t offset) {
 
 static pillion_image_status check_buffers(const header *head, const uint8_t *bytes) {
     const uint64_t count = (uint64_t)head->input_count + head->output_count;
-    if (!is_inside(head, head->buffers, count * sizeof(pillion_image_buffer), 4) || !is_text(head, head->name) || !is_text(head, head->core)) {
+    if (!is_inside(head, head->buffers, count * (uint32_t)sizeof(pillion_image_buffer), 4) || !is_text(head, head->name) || !is_text(head, head->core)) {
         return PILLION_IMAGE_LAYOUT;
     }
     const pillion_image_buffer *const buffers = (const pillion_image_buffer *)(const void *)(bytes + head->buffers);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < (uint32_t)count; i++) {
         const pillion_image_buffer *const one = &buffers[i];
         const int by_rows = one->offset == UINT32_MAX && i < head->input_count && head->rows > 0;
         if (!is_text(head, one->name) || !is_inside(head, one->shape, 4ull * one->rank, 4)) {
