@@ -20,6 +20,7 @@ from pillion.compiler import compile_graph
 from pillion.emitters.c.lower import lower
 from pillion.errors import PillionError
 from pillion.evaluation.program_costs import costs_of
+from pillion.flash_budget import FlashSearch
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerChannel, constant_value
 from pillion.ops import Conv2d
@@ -152,6 +153,25 @@ def test_npus_leave_4_bits_to_the_core() -> None:
         assert "got int4" in explained
 
 
+@pytest.mark.slow
+def test_memory_modes_share_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = list[Any]()
+    damage = FlashSearch._damage
+    monkeypatch.setattr(FlashSearch, "_damage", lambda self, op: looked_at.append(op) or damage(self, op))
+    given = {"target": "cortex-m55+ethos-u55-128", "calibrate": SAMPLES, "max_flash": 15_500, "max_ram": "1M"}
+    given |= {"keep_on_cpu": ["*"]}
+    program = pillion.compile(module(), (SAMPLES[0],), memory_mode="auto", **given)
+    assert len(looked_at) == len(set(looked_at)) == 4
+    assert program.four_bits is not None
+    assert program.flash.bytes <= 15_500
+    by_name = [
+        pillion.compile(module(), (SAMPLES[0],), memory_mode=name, **given)
+        for name in ("Shared_Sram", "Sram_Only")
+    ]
+    assert program.cycles == min(one.cycles for one in by_name)
+    assert program.four_bits.layers in [one.four_bits.layers for one in by_name if one.four_bits]
+
+
 def layer(seed: int) -> tuple[Conv2d, Any]:
     """A layer whose inputs go together, and a function that makes them."""
     mix = np.random.default_rng(seed).standard_normal((24, 24)) @ np.diag(np.linspace(0.05, 1, 24))
@@ -192,6 +212,30 @@ def test_compensated_rounding_is_nearer_than_the_nearest_weights(seed: int) -> N
     compensated = np.square(real_sums(rounded) - real_sums(op)).mean()
     assert compensated < 0.6 * np.square(real_sums(plain, True) - real_sums(op, True)).mean()
     assert np.abs(rounded.weights.constant).max() == 7
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_layers_before_change_is_made_good_by_weights(seed: int) -> None:
+    """Inputs are mixed as by weights of 4 bits; without what they were meant to be, weights cannot know."""
+    op, inputs = layer(seed)
+    leak = np.eye(24) + np.random.default_rng(seed).normal(0, 0.08, (24, 24))
+
+    def changed(x: Any) -> Any:
+        return np.clip(np.round((x.astype(np.float64) - 3) @ leak) + 3, -128, 127).astype(np.int8)
+
+    knowing, unknowing = SumsOfInputs(op), SumsOfInputs(op)
+    for x in map(inputs, range(4)):
+        knowing.add(changed(x), x)
+        unknowing.add(changed(x))
+    new = inputs(9)
+    wanted = op.accumulators(new, op.weights.constant, op.bias.constant) * op.weights.channel_scales
+
+    def noise(sums: SumsOfInputs) -> float:
+        rounded = with_4_bits(op, sums)
+        made = rounded.accumulators(changed(new), rounded.weights.constant, rounded.bias.constant)
+        return float(np.square(made * rounded.weights.channel_scales - wanted).mean())
+
+    assert noise(knowing) < 0.7 * noise(unknowing)
 
 
 def test_what_layers_before_change_is_made_good_by_the_bias() -> None:

@@ -72,16 +72,15 @@ def pricing(
     return Pricing(cost, tuple(bounds), quality, change)
 
 
-def within_flash(
+def flash_search(
     graph: Graph,
     options: CompileOptions,
     floats: FloatModel | None,
     samples: Sequence[Sequence[Array]],
-    place: Callable[[Graph], Program],
-) -> tuple[Graph, FlashChoice]:
-    """Returns the graph with weights of 4 bits in as many layers of the core as the limit of flash needs, and the choice."""
-    limit = options.memory.flash_limit
-    assert limit is not None
+) -> FlashSearch | None:
+    """Returns the search for layers of 4 bits, without a limit of flash None."""
+    if options.memory.flash_limit is None:
+        return None
     if floats is None or not samples:
         raise PillionError(
             "--max-flash chooses no layers of this model",
@@ -101,9 +100,19 @@ def within_flash(
             )
         )
         after = [_known_tensor(graph, state.after, tensors)[1] for state in graph.states]
+    fewer = "a lower --min-quality (16 bits take code, too), " if options.quantize.is_mixed else ""
+    return FlashSearch(graph, judged, fewer)
+
+
+def within_flash(
+    search: FlashSearch, options: CompileOptions, place: Callable[[Graph], Program]
+) -> tuple[Graph, FlashChoice]:
+    """Returns the graph with weights of 4 bits in as many layers of the core as the limit of flash needs, and the choice."""
+    limit = options.memory.flash_limit
+    assert limit is not None
     on_core = {
         v.name
-        for op in flatten_ops(place(graph).graph.ops)
+        for op in flatten_ops(place(search.graph).graph.ops)
         if not isinstance(op, Segment)
         for v in op.results
     }
@@ -111,8 +120,7 @@ def within_flash(
     def flash_of(tried: Graph) -> FlashSize:
         return place(tried).within(options.memory_budget).flash
 
-    fewer = "a lower --min-quality (16 bits take code, too), " if options.quantize.is_mixed else ""
-    return FlashSearch(graph, judged, flash_of, lambda op: op.y.name in on_core, fewer).within(limit)
+    return search.within(limit, flash_of, lambda op: op.y.name in on_core)
 
 
 def _are_close(a: Array, b: Array) -> bool:

@@ -25,7 +25,14 @@ from typing import TYPE_CHECKING, Any, Union
 
 from pillion import passes
 from pillion.boards.board import BOARDS, Board, wrong_core_error
-from pillion.budgets import MetricBound, pricing, refuse_lost_metric, refuse_lost_quality, within_flash
+from pillion.budgets import (
+    MetricBound,
+    flash_search,
+    pricing,
+    refuse_lost_metric,
+    refuse_lost_quality,
+    within_flash,
+)
 from pillion.compile_options import (
     DEFAULT_OPTIONS,
     CompileOptions,
@@ -41,6 +48,7 @@ from pillion.compile_options import (
 from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
+from pillion.flash_budget import FlashSearch
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.progress import show_progress, showing_progress, stage
 from pillion.importers import pte, tflite
@@ -284,51 +292,66 @@ def compile_graph(
 ) -> Program:
     """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from. Of several
     settings of the NPU's compiler, the one with the fastest program that fits is chosen."""
-    several = chip.npu.alternatives(options.npu) if chip.npu else ()
-    if several:
-        given: dict[str, Any] = {
-            "floats": floats,
-            "samples": samples,
-            "source": source,
-            "own_arithmetic": own_arithmetic,
-        }
-        choices = (replace(options, npu=npu) for npu in several)
-        return fastest_that_fits(
-            (partial(compile_graph, graph, chip, one, **given) for one in choices), chip, options
-        )
-    chip = chip.with_npu_options(options.npu)
     with stage(f"compiling for {chip.name}"):
         graph = to_integers(graph, options, watch)
         if floats is not None and not graph.states:
             warn_of_mixed_scales(graph)
-        four_bits: FlashChoice | None = None
-        if options.memory.flash_limit is not None:
-            place = partial(placed_program, chip=chip, options=options)
-            graph, four_bits = within_flash(graph, options, floats, samples, place)
-        window = graph
-        graph = run_steps(STATE_STEPS, graph, options, watch)
-        is_stream = bool(options.stream.inputs)
-        floats = None if is_stream or window.states else floats
-        placed = place_ops(chip, graph, options.placement, watch, unrolls=not is_stream)
-        if is_stream and chip.npu is not None:
-            require_same_units(
-                window.name, place_ops(chip, window, options.placement, None, unrolls=False), placed
-            )
-        program = Program(
-            placed.graph,
-            chip,
-            placed.ledger,
-            options.optimize,
-            source=source,
-            own_arithmetic=own_arithmetic,
-            floats=floats,
-            cycles=placed.cycles,
-            four_bits=four_bits,
+        search = flash_search(graph, options, floats, samples)
+        given: dict[str, Any] = {
+            "floats": floats,
+            "search": search,
+            "source": source,
+            "own_arithmetic": own_arithmetic,
+        }
+        several = chip.npu.alternatives(options.npu) if chip.npu else ()
+        if several:
+            choices = (replace(options, npu=npu) for npu in several)
+            programs = (partial(compile_integers, graph, chip, one, watch=None, **given) for one in choices)
+            return fastest_that_fits(programs, chip, options)
+        return compile_integers(graph, chip, options, watch=watch, **given)
+
+
+def compile_integers(
+    graph: Graph,
+    chip: Target,
+    options: CompileOptions,
+    *,
+    floats: FloatModel | None,
+    search: FlashSearch | None,
+    source: bytes | None,
+    own_arithmetic: Arithmetic | None,
+    watch: passes.Watch | None,
+) -> Program:
+    """Compiles a graph that computes in integers, for one setting of the NPU's compiler."""
+    chip = chip.with_npu_options(options.npu)
+    four_bits: FlashChoice | None = None
+    if search is not None:
+        place = partial(placed_program, chip=chip, options=options)
+        graph, four_bits = within_flash(search, options, place)
+    window = graph
+    graph = run_steps(STATE_STEPS, graph, options, watch)
+    is_stream = bool(options.stream.inputs)
+    floats = None if is_stream or window.states else floats
+    placed = place_ops(chip, graph, options.placement, watch, unrolls=not is_stream)
+    if is_stream and chip.npu is not None:
+        require_same_units(
+            window.name, place_ops(chip, window, options.placement, None, unrolls=False), placed
         )
-        program.lower()
-        if options.placement.overlap:
-            return with_overlap(program, options)
-        return program.within(options.memory_budget)
+    program = Program(
+        placed.graph,
+        chip,
+        placed.ledger,
+        options.optimize,
+        source=source,
+        own_arithmetic=own_arithmetic,
+        floats=floats,
+        cycles=placed.cycles,
+        four_bits=four_bits,
+    )
+    program.lower()
+    if options.placement.overlap:
+        return with_overlap(program, options)
+    return program.within(options.memory_budget)
 
 
 def placed_program(graph: Graph, chip: Target, options: CompileOptions) -> Program:

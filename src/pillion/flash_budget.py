@@ -51,17 +51,11 @@ class FlashSample:
 
 
 class FlashSearch:
-    """Ranks the layers of a graph, and gives 4 bits to as many as a size of flash needs."""
+    """Ranks the layers of a graph, and gives 4 bits to as many as a size of flash needs. Several programs of the graph
+    share what is measured."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        samples: Sequence[FlashSample],
-        flash_of: Callable[[Graph], FlashSize],
-        takes: Callable[[Candidate], bool] = lambda op: True,
-        other_ways: str = "",
-    ) -> None:
-        self.graph, self.flash_of, self.other_ways = graph, flash_of, other_ways
+    def __init__(self, graph: Graph, samples: Sequence[FlashSample], other_ways: str = "") -> None:
+        self.graph, self.other_ways = graph, other_ways
         if graph.states:
             self.judging, self.calibrating = samples, samples
         else:
@@ -75,30 +69,37 @@ class FlashSearch:
             for op in graph.ops
             for layer in _layers_in(op)
             if may_have_4_bits(layer) or (has_bags and has_table_for_4_bits(layer))
-            if takes(layer)
         }
         """The ops of the graph that are layers or read tables, or loops with such ops."""
-        self.candidates = list(self.holders)
+        self.damages: dict[Candidate, float] = {}
+        self.graphs: dict[tuple[Candidate, ...], Graph] = {(): graph}
+        """Those that were rounded before, by their layers of 4 bits."""
 
     @cached_property
     def values(self) -> list[Values]:
         """All tensors of the graph, for each sample that calibrates."""
         return list(_runs(self.graph, self.calibrating))
 
-    def within(self, limit: int) -> tuple[Graph, FlashChoice]:
+    def within(
+        self,
+        limit: int,
+        flash_of: Callable[[Graph], FlashSize],
+        takes: Callable[[Candidate], bool] = lambda op: True,
+    ) -> tuple[Graph, FlashChoice]:
         """Returns the graph with as many layers of 4 bits as the limit needs, and the choice; raises if all are not
         enough."""
-        before = size = self.flash_of(self.graph)
-        graph, chosen = self.graph, list[Candidate]()
+        before = size = flash_of(self.graph)
+        graph, chosen = self.graph, tuple[Candidate, ...]()
+        candidates = [op for op in self.holders if takes(op)]
         if before.bytes > limit:
-            ranked = self.ranked()
+            ranked = self.ranked(candidates)
             while size.bytes > limit:
                 more = self._as_many_as_save(ranked[len(chosen) :], size.bytes - limit)
                 if not more:
-                    raise self._too_small(limit, before, size)
+                    raise self._too_small(limit, before, size, len(candidates))
                 chosen = ranked[: len(chosen) + more]
                 graph = self.converted(chosen)
-                size = self.flash_of(graph)
+                size = flash_of(graph)
         quality = [self.quality(of) for of in (self.graph, graph)]
         names = tuple(op.name for op in chosen)
         return graph, FlashChoice(
@@ -108,7 +109,7 @@ class FlashSearch:
             quality[0],
             quality[1],
             names,
-            len(self.candidates),
+            len(candidates),
             size.code is not None,
         )
 
@@ -118,14 +119,14 @@ class FlashSearch:
         saved = np.cumsum([bytes_saved(op) for op in layers])
         return min(int(np.searchsorted(saved, wanted)) + 1, len(layers))
 
-    def ranked(self) -> list[Candidate]:
+    def ranked(self, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """Returns the candidates, those of least damage for each byte saved first."""
-        with stage("ranking layers", len(self.candidates)) as advance:
-            cost = {}
-            for number, op in enumerate(self.candidates, start=1):
-                cost[op] = self._damage(op) / bytes_saved(op)
-                advance(number, len(self.candidates))
-        return sorted(self.candidates, key=cost.__getitem__)
+        unknown = [op for op in candidates if op not in self.damages]
+        with stage("ranking layers", len(unknown)) as advance:
+            for number, op in enumerate(unknown, start=1):
+                self.damages[op] = self._damage(op)
+                advance(number, len(unknown))
+        return tuple(sorted(candidates, key=lambda op: self.damages[op] / bytes_saved(op)))
 
     def _damage(self, op: Candidate) -> float:
         """Returns the noise of all outputs over their signal if one layer has 4 bits."""
@@ -165,8 +166,10 @@ class FlashSearch:
             sums.add(x, None if made is wanted else _operand(op, exact, wanted, self.graph))
         return _with_layer(holder, op, with_4_bits(op, sums))
 
-    def converted(self, chosen: Sequence[Candidate]) -> Graph:
+    def converted(self, chosen: tuple[Candidate, ...]) -> Graph:
         """Returns the graph with 4 bits in these layers, each rounded for the inputs that the layers before it make."""
+        if chosen in self.graphs:
+            return self.graphs[chosen]
         wanted, ops, done = set[Op](chosen), list[Op](), 0
         given = [{v: values[v] for v in self.graph.sources} for values in self.values]
         with stage("rounding to 4 bits", len(chosen)) as advance:
@@ -179,7 +182,8 @@ class FlashSearch:
                 for values in given:
                     values |= _results(made, values, self.graph)
                 ops.append(made)
-        return self.graph.replace(ops=tuple(ops))
+        self.graphs[chosen] = self.graph.replace(ops=tuple(ops))
+        return self.graphs[chosen]
 
     def quality(self, graph: Graph) -> float:
         """Returns the least signal-to-noise ratio of all outputs against float, in dB."""
@@ -194,11 +198,11 @@ class FlashSearch:
         ratios = [10 * log10(signal[y] / noise[y]) for y in signal if signal[y] > 0 and noise[y] > 0]
         return min(ratios, default=inf)
 
-    def _too_small(self, limit: int, before: FlashSize, reached: FlashSize) -> PillionError:
+    def _too_small(self, limit: int, before: FlashSize, reached: FlashSize, candidates: int) -> PillionError:
         return PillionError(
             f"`{self.graph.name}` does not fit {limit} bytes of flash",
             rule="--max-flash is at least code and constants with weights of 4 bits in all layers that may have them: convolutions, fully connected layers and tables of embeddings on the core, gates of recurrent layers included",
-            here=f"{before} with 8 bits, {reached} with 4 bits in all {len(self.candidates)} layers",
+            here=f"{before} with 8 bits, {reached} with 4 bits in all {candidates} layers",
             help=f"--max-flash {min(before.bytes, reached.bytes)}, {self.other_ways}--optimize size for less code, or a smaller model",
         )
 

@@ -31,6 +31,8 @@ MOST_ROWS = 2048
 BLOCK = 128
 """Inputs whose errors are passed on together."""
 DAMPING = 0.01
+STAYING = 0.1
+"""Of the mean product: how much weights hold to their values where they make good what layers before changed."""
 LARGEST_BIAS = 2.0**30
 """Half of what an accumulator holds: nearly dead channels would have finer steps than their bias can be counted in."""
 CLIPPED = np.linspace(1.0, 0.5, 21)
@@ -88,24 +90,28 @@ def with_table_of_4_bits(op: Table) -> EmbeddingBag:
 
 
 class SumsOfInputs:
-    """Sums over samples of what a layer reads: products of inputs, and means."""
+    """Sums over samples of what a layer reads, and would read if no layer before had 4 bits: products, and means."""
 
     def __init__(self, op: Layer) -> None:
         self.op = op
         inputs = op.weights.type.elements // op.weights.shape[0]
         self.has_products = inputs <= MOST_INPUTS
         self.products = np.zeros((inputs, inputs) if self.has_products else (0, 0))
+        self.wanted_products = np.zeros_like(self.products)
+        """Of inputs as they would be with inputs as they are."""
         self.sum, self.wanted, self.rows = np.zeros(inputs), np.zeros(inputs), 0
 
     def add(self, x: Array, wanted: Array | None = None) -> None:
         """Adds an operand of the layer; `wanted` is what it would be if no layer before had 4 bits."""
         rows = self._windows(x)
+        exact = rows if wanted is None else self._windows(wanted)
         self.sum += rows.sum(axis=0)
-        self.wanted += (rows if wanted is None else self._windows(wanted)).sum(axis=0)
+        self.wanted += exact.sum(axis=0)
         self.rows += len(rows)
         if self.has_products:
-            some = rows[:: -(-len(rows) // MOST_ROWS)]
-            self.products += some.T @ some
+            every = -(-len(rows) // MOST_ROWS)
+            self.products += rows[::every].T @ rows[::every]
+            self.wanted_products += exact[::every].T @ rows[::every]
 
     def _windows(self, x: Array) -> Reals:
         op, real = self.op, x.astype(np.float64) - self.op.x.zero_point
@@ -122,7 +128,11 @@ def with_4_bits(op: Layer, sums: SumsOfInputs) -> Layer:
     importance = np.diag(sums.products) if sums.has_products else np.ones(levels.shape[1])
     least = np.abs(op.bias.constant.astype(np.float64)) * fine / LARGEST_BIAS
     scales = np.maximum(_best_scales(real, importance, fine), least.astype(np.float32))
-    rounded = _compensated(real, scales, sums.products) if sums.has_products else _nearest(real, scales)
+    rounded = (
+        _compensated(_fitted(real, sums), scales, sums.products)
+        if sums.has_products
+        else _nearest(real, scales)
+    )
     shift = real @ sums.wanted - (rounded * scales[:, None]) @ sums.sum
     steps = op.x.scale * scales
     bias = op.bias.constant.astype(np.float64) * fine * op.x.scale + shift * op.x.scale / max(sums.rows, 1)
@@ -150,6 +160,13 @@ def _best_scales(real: Reals, importance: Reals, fine: Reals) -> Reals:
     tried = [np.float32(largest * share / LARGEST).astype(np.float64) for share in CLIPPED]
     errors = [np.square(_nearest(real, s) * s[:, None] - real) @ importance for s in tried]
     return np.stack(tried)[np.argmin(errors, axis=0), np.arange(len(real))]
+
+
+def _fitted(real: Reals, sums: SumsOfInputs) -> Reals:
+    """Returns weights whose results for the inputs as they are come near the wanted ones, and which stay near `real`."""
+    damping = (STAYING * np.diag(sums.products).mean() + 1e-9) * np.eye(len(sums.products))
+    changed = np.linalg.solve(sums.products + damping, (sums.wanted_products - sums.products).T @ real.T)
+    return np.asarray(real + changed.T)
 
 
 def _compensated(real: Reals, scales: Reals, products: Reals) -> Reals:
