@@ -31,8 +31,8 @@ MOST_ROWS = 2048
 BLOCK = 128
 """Inputs whose errors are passed on together."""
 DAMPING = 0.01
-STAYING = 0.1
-"""Of the mean product: how much weights hold to their values where they make good what layers before changed."""
+STAYING = 0.1, 1.0, 10.0
+"""Of the mean product: how much weights may hold to their values where they make good what layers before changed."""
 LARGEST_BIAS = 2.0**30
 """Half of what an accumulator holds: nearly dead channels would have finer steps than their bias can be counted in."""
 CLIPPED = np.linspace(1.0, 0.5, 21)
@@ -96,9 +96,10 @@ class SumsOfInputs:
         self.op = op
         inputs = op.weights.type.elements // op.weights.shape[0]
         self.has_products = inputs <= MOST_INPUTS
-        self.products = np.zeros((inputs, inputs) if self.has_products else (0, 0))
-        self.wanted_products = np.zeros_like(self.products)
+        self.halves = np.zeros((2, inputs, inputs) if self.has_products else (2, 0, 0))
+        self.wanted_halves = np.zeros_like(self.halves)
         """Of inputs as they would be with inputs as they are."""
+        self.samples = 0
         self.sum, self.wanted, self.rows = np.zeros(inputs), np.zeros(inputs), 0
 
     def add(self, x: Array, wanted: Array | None = None) -> None:
@@ -110,8 +111,15 @@ class SumsOfInputs:
         self.rows += len(rows)
         if self.has_products:
             every = -(-len(rows) // MOST_ROWS)
-            self.products += rows[::every].T @ rows[::every]
-            self.wanted_products += exact[::every].T @ rows[::every]
+            half = self.samples % 2
+            self.halves[half] += rows[::every].T @ rows[::every]
+            self.wanted_halves[half] += exact[::every].T @ rows[::every]
+            self.samples += 1
+
+    @property
+    def products(self) -> Reals:
+        """Of inputs as they are, over all samples."""
+        return np.asarray(self.halves.sum(axis=0))
 
     def _windows(self, x: Array) -> Reals:
         op, real = self.op, x.astype(np.float64) - self.op.x.zero_point
@@ -163,10 +171,30 @@ def _best_scales(real: Reals, importance: Reals, fine: Reals) -> Reals:
 
 
 def _fitted(real: Reals, sums: SumsOfInputs) -> Reals:
-    """Returns weights whose results for the inputs as they are come near the wanted ones, and which stay near `real`."""
-    damping = (STAYING * np.diag(sums.products).mean() + 1e-9) * np.eye(len(sums.products))
-    changed = np.linalg.solve(sums.products + damping, (sums.wanted_products - sums.products).T @ real.T)
-    return np.asarray(real + changed.T)
+    """Returns weights whose results for the inputs as they are come near the wanted ones. How far they leave `real` is
+    decided by what weights of one half of the samples give in the other."""
+    if not (sums.wanted_halves - sums.halves).any():
+        return real
+    least, chosen = 0.0, None
+    for staying in STAYING:
+        gain = 0.0
+        for products, wanted, others, wanted_others in zip(
+            sums.halves, sums.wanted_halves, sums.halves[::-1], sums.wanted_halves[::-1], strict=True
+        ):
+            change = _change(real, products, wanted, staying)
+            missing = real @ (wanted_others - others)
+            gain += float((change * (change @ others - 2 * missing)).sum())
+        if gain < least:
+            least, chosen = gain, staying
+    if chosen is None:
+        return real
+    return real + _change(real, sums.products, sums.wanted_halves.sum(axis=0), chosen)
+
+
+def _change(real: Reals, products: Reals, wanted: Reals, staying: float) -> Reals:
+    """Returns what weights change by (least squares) to make good what their inputs lack, and to stay near `real`."""
+    damping = (staying * np.diag(products).mean() + 1e-9) * np.eye(len(products))
+    return np.asarray(np.linalg.solve(products + damping, (wanted - products).T @ real.T).T)
 
 
 def _compensated(real: Reals, scales: Reals, products: Reals) -> Reals:
