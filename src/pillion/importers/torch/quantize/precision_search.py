@@ -20,6 +20,7 @@ from pillion.importers.torch.quantize.width_costs import WidthCosts
 from pillion.importers.torch.quantize.width_trials import (
     FloatRunner,
     WidthTrials,
+    clipping_noise,
     measured_quality,
     simulated_noise,
 )
@@ -99,10 +100,17 @@ class PrecisionSearch:
         return choice, [self.trials.tensors[name] for name in order]
 
     def quality(self, plan: Plan) -> float:
-        """Returns the measured quality of a plan in dB."""
+        """Returns the quality of a plan in dB: as measured, less the clipping that further samples are expected to meet."""
         if plan not in self._qualities:
-            self._qualities[plan] = measured_quality(self.judges, plan)
+            measured, clipping = measured_quality(self.judges, plan), clipping_noise(self.trials, plan)
+            noise = 10 ** (-measured / 10) + clipping
+            self._qualities[plan] = -10 * log10(noise) if clipping else measured
         return self._qualities[plan]
+
+    def _noise(self, plan: Plan) -> float:
+        """Simulates the noise of a plan over the signal, on samples that judge and with expected clipping."""
+        clipped = simulated_noise([self.trials], plan, clips=True)
+        return float(simulated_noise(self.judges, plan).sum() + clipped.sum())
 
     def metric(self, plan: Plan) -> MetricChange:
         """Returns the metric of the program that a plan becomes, measured by running it."""
@@ -167,10 +175,10 @@ class PrecisionSearch:
 
     def _rank(self) -> None:
         """Simulates the noise that each tensor adds in 8 bits."""
-        self.floor = simulated_noise(self.judges, self.wide)
+        self.floor = self._noise(self.wide)
         with stage("simulating 8 bits", len(self.tensors)) as advance:
             for number, name in enumerate(self.tensors, start=1):
-                self.noise[name] = max(simulated_noise(self.judges, self.wide - {name}) - self.floor, 0.0)
+                self.noise[name] = max(self._noise(self.wide - {name}) - self.floor, 0.0)
                 advance(number, len(self.tensors))
 
     def _predicted_noise(self, plan: Plan) -> float:
@@ -217,7 +225,7 @@ class PrecisionSearch:
     def _effect(self, name: str, plan: Plan) -> ChosenTensor:
         """Returns what a tensor gains and costs beside the others of a plan."""
         less = plan - {name}
-        before, after = (simulated_noise(self.judges, some) for some in (less, plan))
+        before, after = (self._noise(some) for some in (less, plan))
         now, then = self.cost(plan), self.cost(less)
         return ChosenTensor(
             self.name(name),

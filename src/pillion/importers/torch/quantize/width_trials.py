@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, log10
 from typing import Any
 
@@ -23,6 +24,7 @@ from pillion.importers.torch.loop_nodes import run_with_loops
 from pillion.importers.torch.observers import calls_of_observers
 from pillion.importers.torch.quantize.bias_correction import correct_biases
 from pillion.importers.torch.quantize.convert import convert
+from pillion.importers.torch.quantize.expected_clipping import Levels, clipped_levels
 from pillion.importers.torch.quantize.precision import Widening, computations_of, widenable_observers
 from pillion.importers.torch.quantize.self_check import signal_to_noise_db
 
@@ -41,13 +43,13 @@ Energies = tuple[NDArray[np.float64], NDArray[np.float64]]
 class _Rounding(nn.Module):
     """Rounds a tensor to the levels of an observer's range."""
 
-    def __init__(self, observer: Any) -> None:
+    def __init__(self, observer: Any, levels: Levels | None = None) -> None:
         super().__init__()
         scale, zero_point = observer.calculate_qparams()
         axis = getattr(observer, "ch_axis", 0)
         self.scale, self.zero_point = scale, zero_point
         self.axis = axis if scale.numel() > 1 else None
-        self.bounds = observer.quant_min, observer.quant_max
+        self.bounds = levels or (observer.quant_min, observer.quant_max)
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns the rounded tensor."""
@@ -121,14 +123,20 @@ class WidthTrials:
         with torch.no_grad():
             return [_leaves(run_with_loops(rounded, *sample)) for sample in self.judging]
 
-    def noise(self, wide: Collection[str], samples: int) -> Energies:
+    @cached_property
+    def clipped(self) -> dict[Any, Levels]:
+        """The levels of tensors in 8 bits with which a few samples lose what further ones are expected to lose."""
+        return clipped_levels(self.widened(()), self.tensors.values(), self.judging[:FEW])
+
+    def noise(self, wide: Collection[str], samples: int, *, clips: bool = False) -> Energies:
         """Returns the signal and the noise of all outputs over some samples that judge, with rounding simulated in
-        float."""
+        float, and the expected clipping if `clips`."""
+        levels = self.clipped if clips else {}
         with quiet_torch():
             module = self.widened(wide)
         for name, child in list(module.named_modules(remove_duplicate=False)):  # tensors share observers
             if isinstance(child, ObserverBase):
-                module.set_submodule(name, _Rounding(child))
+                module.set_submodule(name, _Rounding(child, levels.get(child)))
         signal, noise = np.zeros(len(self.wanted[0])), np.zeros(len(self.wanted[0]))
         with torch.no_grad():
             for sample, wanted in zip(self.judging[:samples], self.wanted, strict=False):
@@ -159,12 +167,20 @@ class FloatRunner:
             return tuple(y.numpy() for y in _leaves(run_with_loops(self.module, *own)))
 
 
-def simulated_noise(judges: Sequence[WidthTrials], wide: Collection[str]) -> float:
-    """Returns the noise over the signal, summed over outputs, for a few samples of all judges."""
+def simulated_noise(
+    judges: Sequence[WidthTrials], wide: Collection[str], *, clips: bool = False
+) -> NDArray[np.float64]:
+    """Returns the noise over the signal of each output, for a few samples of all judges."""
     samples = -(-FEW // len(judges))
-    found = [judge.noise(wide, samples) for judge in judges]
+    found = [judge.noise(wide, samples, clips=clips) for judge in judges]
     signal, noise = (np.sum(one, axis=0) for one in zip(*found, strict=True))
-    return float((noise[signal > 0] / signal[signal > 0]).sum())
+    return np.asarray(noise[signal > 0] / signal[signal > 0])
+
+
+def clipping_noise(trials: WidthTrials, wide: Collection[str]) -> float:
+    """Returns the noise over the signal that expected clipping adds to the output that loses most."""
+    clipped, rounded = (simulated_noise([trials], wide, clips=clips) for clips in (True, False))
+    return float((clipped - rounded).max(initial=0.0))
 
 
 def measured_quality(judges: Sequence[WidthTrials], wide: Collection[str]) -> float:
