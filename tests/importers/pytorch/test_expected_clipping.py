@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch.fx import Graph, GraphModule
 from torchao.quantization.pt2e import MinMaxObserver
 
 import pillion
+from pillion.errors import PillionError
 from pillion.importers.torch.quantize.expected_clipping import clipped_levels
 from pillion.importers.torch.quantize.self_check import signal_to_noise_db
 
@@ -89,3 +92,32 @@ def _graph() -> Graph:
     x = graph.placeholder("x")
     graph.output(graph.call_module("observer", (x,)))
     return graph
+
+
+def test_a_refusal_says_what_weights_of_8_bits_cost() -> None:
+    """Of each layer, one column of large weights takes the steps of all others; the first one's inputs are small."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(48, 96), nn.ReLU(), nn.Linear(96, 64), nn.ReLU(), nn.Linear(64, 8)).eval()
+    with torch.no_grad():
+        for layer in net[::2]:
+            layer.weight[:, 0] *= 30
+    sizes, made = torch.tensor([0.02] + [1.0] * 47), torch.Generator().manual_seed(1)
+    data = [torch.randn(4, 48, generator=made) * sizes for _ in range(16)]
+    with pytest.raises(PillionError, match="no choice of 16-bit tensors") as refused:
+        pillion.compile(net, data[0], target="cortex-m55", calibrate=data, min_quality="45dB", progress=False)
+    found = re.search(
+        r"with weights that are not rounded to 8 bits, it would be ([\d.]+) dB", str(refused.value.help)
+    )
+    assert found
+    assert float(found[1]) > 45
+
+
+def test_a_refusal_says_that_few_samples_are_the_cause() -> None:
+    torch.manual_seed(1)
+    net, data = Peaks().eval(), images(8, 0)
+    given = {"target": "cortex-m55", "calibrate": data, "progress": False}
+    choice = pillion.compile(net, data[0], max_time="+0%", **given).precision
+    assert choice is not None
+    with pytest.raises(PillionError, match="no choice of 16-bit tensors") as refused:
+        pillion.compile(net, data[0], min_quality=f"{choice.everywhere + 0.2:.2f}dB", **given)
+    assert "more calibration data: these samples have" in str(refused.value.help)
