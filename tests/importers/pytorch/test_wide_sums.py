@@ -153,3 +153,12 @@ def test_a_sum_that_a_layer_reads_is_added_to_in_16_bits() -> None:
     x = samples(1, 2)[0]
     assert np.array_equal(program.run(x)[0], program.run(x, on="host")[0])
     assert decibels(net, compiled(net, arithmetic="tflite"), samples(8, 1)) < 10
+
+
+def test_sums_beyond_those_that_calibrated_are_not_clipped() -> None:
+    """Sums of 16 bits have room for twice the range, as other tensors of 16 bits have."""
+    torch.manual_seed(0)
+    net = Vit(0.05).eval()
+    program = compiled(net, precision="int16")
+    assert wide_sums(program)
+    assert decibels(net, program, [1.7 * x for x in samples(8, 1)]) > 35

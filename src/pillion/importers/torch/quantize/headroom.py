@@ -70,7 +70,7 @@ def range_with_headroom(samples: list[Tensor]) -> tuple[float, float]:
     span = high - low
     rooms = span * CANDIDATES
     clipping = [
-        _expected_clipping(extremes, rooms) if end else torch.where(CANDIDATES > 0, torch.inf, 0.0)
+        expected_clipping(extremes, rooms) if end else torch.where(CANDIDATES > 0, torch.inf, 0.0)
         for extremes, end in ((lows, low), (highs, high))
     ]
     widths = span + rooms[:, None] + rooms
@@ -82,7 +82,7 @@ def range_with_headroom(samples: list[Tensor]) -> tuple[float, float]:
     return low - float(rooms[below]), high + float(rooms[above])
 
 
-def _expected_clipping(extremes: Tensor, rooms: Tensor) -> Tensor:
+def expected_clipping(extremes: Tensor, rooms: Tensor) -> Tensor:
     """Returns the expected squared clipping of a further sample for each room beyond the observed extremes, if these
     have a Gumbel distribution: one of n + 1 samples exceeds n others, by an exponential amount."""
     scale = float(extremes.std()) * GUMBEL_SCALE

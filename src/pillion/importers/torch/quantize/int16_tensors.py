@@ -9,16 +9,22 @@ from copy import deepcopy
 import torch
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.observers import observer_of
+from pillion.importers.torch.observers import observer_of, range_of, set_range
 from pillion.ir.types import DType
+
+ROOM = 2.0
+"""The range of a tensor of 16 bits over that of 8: other samples reach farther than those that calibrate, and steps
+are fine enough."""
 
 
 def widen_to_int16(prepared: GraphModule, node: Node, reads_wide: Callable[[Node], bool]) -> None:
-    """Widens a result to int16 for readers in `reads_wide`; the others read it in int8."""
+    """Widens a result to int16, with room for other samples, for readers in `reads_wide`; the others read it in int8."""
     (observed,) = node.users
     coarse = observer_of(prepared, observed)
     fine = deepcopy(coarse)
     fine.dtype, (fine.quant_min, fine.quant_max) = torch.int16, DType.INT16.bounds
+    fine.may_clip = False
+    set_range(fine, *(ROOM * end for end in range_of(coarse)))
     for again in [user for user in observed.users if observer_of(prepared, user) is coarse]:
         for reader in [user for user in again.users if reads_wide(user)]:
             reader.replace_input_with(again, observed)

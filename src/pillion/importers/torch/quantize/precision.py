@@ -22,6 +22,7 @@ from pillion.importers.torch.observers import calls_of_observers, is_per_tensor,
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC
 from pillion.importers.torch.quantize.int16_sums import NORMS, accepts_int16
+from pillion.importers.torch.quantize.int16_tensors import ROOM
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS
 from pillion.importers.torch.rows.quantization import RULES, function_of, rule_of
 from pillion.importers.torch.scalar_function import operators_in
@@ -59,9 +60,6 @@ JUMPS = frozenset(
     ]
 )
 """Operators that jump: lines between the entries of a table would round off the steps."""
-ROOM = 2.0
-"""The range of a tensor of 16 bits over that of 8: other samples reach farther than those that calibrate, and steps
-are fine enough."""
 
 _follow_range: Any = NanTolerantFakeQuantize
 _keep_range: Any = FixedQParamsFakeQuantize

@@ -13,13 +13,11 @@ from torch.fx import GraphModule
 
 from pillion.errors import PillionError
 from pillion.host_io.progress import stage
-from pillion.importers.torch.fx_nodes import module_of
-from pillion.importers.torch.observers import observer_of
-from pillion.importers.torch.quantize.precision import names_of
 from pillion.importers.torch.quantize.width_costs import WidthCosts
 from pillion.importers.torch.quantize.width_trials import (
     FloatRunner,
     WidthTrials,
+    clipping_noise,
     measured_quality,
     simulated_noise,
 )
@@ -99,10 +97,17 @@ class PrecisionSearch:
         return choice, [self.trials.tensors[name] for name in order]
 
     def quality(self, plan: Plan) -> float:
-        """Returns the measured quality of a plan in dB."""
+        """Returns the quality of a plan in dB: as measured, less the clipping that further samples are expected to meet."""
         if plan not in self._qualities:
-            self._qualities[plan] = measured_quality(self.judges, plan)
+            measured, clipping = measured_quality(self.judges, plan), clipping_noise(self.trials, plan)
+            noise = 10 ** (-measured / 10) + clipping
+            self._qualities[plan] = -10 * log10(noise) if clipping else measured
         return self._qualities[plan]
+
+    def _noise(self, plan: Plan) -> float:
+        """Simulates the noise of a plan over the signal, on samples that judge and with expected clipping."""
+        clipped = simulated_noise([self.trials], plan, clips=True)
+        return float(simulated_noise(self.judges, plan).sum() + clipped.sum())
 
     def metric(self, plan: Plan) -> MetricChange:
         """Returns the metric of the program that a plan becomes, measured by running it."""
@@ -167,10 +172,10 @@ class PrecisionSearch:
 
     def _rank(self) -> None:
         """Simulates the noise that each tensor adds in 8 bits."""
-        self.floor = simulated_noise(self.judges, self.wide)
+        self.floor = self._noise(self.wide)
         with stage("simulating 8 bits", len(self.tensors)) as advance:
             for number, name in enumerate(self.tensors, start=1):
-                self.noise[name] = max(simulated_noise(self.judges, self.wide - {name}) - self.floor, 0.0)
+                self.noise[name] = max(self._noise(self.wide - {name}) - self.floor, 0.0)
                 advance(number, len(self.tensors))
 
     def _predicted_noise(self, plan: Plan) -> float:
@@ -217,10 +222,10 @@ class PrecisionSearch:
     def _effect(self, name: str, plan: Plan) -> ChosenTensor:
         """Returns what a tensor gains and costs beside the others of a plan."""
         less = plan - {name}
-        before, after = (simulated_noise(self.judges, some) for some in (less, plan))
+        before, after = (self._noise(some) for some in (less, plan))
         now, then = self.cost(plan), self.cost(less)
         return ChosenTensor(
-            self.name(name),
+            self.trials.name(name),
             10 * log10(before / after) if before and after else inf if before else 0.0,
             now.time - then.time,
             now.ram_bytes - then.ram_bytes,
@@ -232,18 +237,6 @@ class PrecisionSearch:
         return max(
             (self.costs.elements[i] for i, made in enumerate(self.costs.results) if made == name), default=0
         )
-
-    def name(self, tensor: str) -> str:
-        """Returns a name by which `--int16` finds a tensor, and no other if there is such a name. Modules come first,
-        because training has other ops."""
-        observer, prepared = self.trials.tensors[tensor], self.trials.prepared
-        bearers: dict[str, set[Any]] = {}
-        for computation in self.trials.computations:
-            for name in filter(None, names_of(computation)):
-                bearers.setdefault(name, set()).add(observer_of(prepared, computation.result))
-        names = [name for name, observers in bearers.items() if observer in observers]
-        modules = {module_of(node) for c in self.trials.computations for node in c.calls}
-        return min(names, key=lambda name: (len(bearers[name]), name not in modules))
 
     def _wishes(self) -> str:
         """Returns the wished quality and metric as text."""
@@ -274,8 +267,19 @@ class PrecisionSearch:
             f"no choice of 16-bit tensors reaches {self._wishes()}",
             rule="--min-quality and --max-drop are at most what 16 bits everywhere reach against float",
             here=f"{self._reached(NARROW)} in 8 bits, {self._reached(self.wide)} with 16 bits in all {len(self.tensors)} tensors that have such forms, by {self.judged_by}",
-            help=f"{self._lower_wishes(self.wide, 0.5)}, or more calibration data: values beyond its ranges are clipped in 16 bits, too",
+            help=f"{self._lower_wishes(self.wide, 0.5)}, or {self._cause()}",
         )
+
+    def _cause(self) -> str:
+        """Returns what may raise the quality of 16 bits everywhere, and why."""
+        wish = self.goal.quality or 0.0
+        typical = measured_quality(self.judges, self.wide, errors=0.0)
+        if self.quality(self.wide) < wish <= typical:
+            return f"more calibration data: these samples have {typical:.1f} dB, the rest is for how far others differ"
+        exact = float(simulated_noise(self.judges, self.wide, rounds_weights=False).sum())
+        if exact and (ratio := -10 * log10(exact)) >= wish:
+            return f"--equalize, or `pillion train`: with weights that are not rounded to 8 bits, it would be {ratio:.1f} dB"
+        return "more calibration data: values beyond its ranges are clipped in 16 bits, too"
 
     def _contradicted(self, cheapest: Plan, best: Plan) -> PillionError:
         """Returns the error for bounds of which no plan found holds all."""

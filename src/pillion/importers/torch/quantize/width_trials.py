@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, log10
 from typing import Any
 
@@ -18,12 +19,19 @@ from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e import MinMaxObserver, ObserverBase, PerChannelMinMaxObserver
 
 from pillion.importers.torch.export import quiet_torch
+from pillion.importers.torch.fx_nodes import module_of
 from pillion.importers.torch.input_types import cast_to_model
 from pillion.importers.torch.loop_nodes import run_with_loops
-from pillion.importers.torch.observers import calls_of_observers
+from pillion.importers.torch.observers import calls_of_observers, observer_of
 from pillion.importers.torch.quantize.bias_correction import correct_biases
 from pillion.importers.torch.quantize.convert import convert
-from pillion.importers.torch.quantize.precision import Widening, computations_of, widenable_observers
+from pillion.importers.torch.quantize.expected_clipping import Levels, clipped_levels
+from pillion.importers.torch.quantize.precision import (
+    Widening,
+    computations_of,
+    names_of,
+    widenable_observers,
+)
 from pillion.importers.torch.quantize.self_check import signal_to_noise_db
 
 SAMPLES = 16
@@ -41,13 +49,13 @@ Energies = tuple[NDArray[np.float64], NDArray[np.float64]]
 class _Rounding(nn.Module):
     """Rounds a tensor to the levels of an observer's range."""
 
-    def __init__(self, observer: Any) -> None:
+    def __init__(self, observer: Any, levels: Levels | None = None) -> None:
         super().__init__()
         scale, zero_point = observer.calculate_qparams()
         axis = getattr(observer, "ch_axis", 0)
         self.scale, self.zero_point = scale, zero_point
         self.axis = axis if scale.numel() > 1 else None
-        self.bounds = observer.quant_min, observer.quant_max
+        self.bounds = levels or (observer.quant_min, observer.quant_max)
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns the rounded tensor."""
@@ -102,6 +110,18 @@ class WidthTrials:
         for observer, largest in self.weight_ranges.items():
             observer.max_val = largest.clone()
 
+    def name(self, tensor: str) -> str:
+        """Returns a name by which `--int16` finds a tensor, and no other if there is such a name. Modules come first,
+        because training has other ops."""
+        observer = self.tensors[tensor]
+        bearers: dict[str, set[Any]] = {}
+        for computation in self.computations:
+            for name in filter(None, names_of(computation)):
+                bearers.setdefault(name, set()).add(observer_of(self.prepared, computation.result))
+        names = [name for name, observers in bearers.items() if observer in observers]
+        modules = {module_of(node) for c in self.computations for node in c.calls}
+        return min(names, key=lambda name: (len(bearers[name]), name not in modules))
+
     def final(self, wide: Collection[str]) -> GraphModule:
         """Returns the program that quantization gives for some tensors in 16 bits."""
         rounded = self.converted(wide)
@@ -121,14 +141,24 @@ class WidthTrials:
         with torch.no_grad():
             return [_leaves(run_with_loops(rounded, *sample)) for sample in self.judging]
 
-    def noise(self, wide: Collection[str], samples: int) -> Energies:
+    @cached_property
+    def clipped(self) -> dict[Any, Levels]:
+        """The levels of tensors in 8 bits with which a few samples lose what further ones are expected to lose."""
+        return clipped_levels(self.widened(()), self.tensors.values(), self.judging[:FEW])
+
+    def noise(
+        self, wide: Collection[str], samples: int, *, clips: bool = False, rounds_weights: bool = True
+    ) -> Energies:
         """Returns the signal and the noise of all outputs over some samples that judge, with rounding simulated in
-        float."""
+        float, and the expected clipping if `clips`."""
+        levels = self.clipped if clips else {}
         with quiet_torch():
             module = self.widened(wide)
         for name, child in list(module.named_modules(remove_duplicate=False)):  # tensors share observers
             if isinstance(child, ObserverBase):
-                module.set_submodule(name, _Rounding(child))
+                rounding = _Rounding(child, levels.get(child))
+                is_exact = rounding.axis is not None and not rounds_weights
+                module.set_submodule(name, nn.Identity() if is_exact else rounding)
         signal, noise = np.zeros(len(self.wanted[0])), np.zeros(len(self.wanted[0]))
         with torch.no_grad():
             for sample, wanted in zip(self.judging[:samples], self.wanted, strict=False):
@@ -159,24 +189,32 @@ class FloatRunner:
             return tuple(y.numpy() for y in _leaves(run_with_loops(self.module, *own)))
 
 
-def simulated_noise(judges: Sequence[WidthTrials], wide: Collection[str]) -> float:
-    """Returns the noise over the signal, summed over outputs, for a few samples of all judges."""
+def simulated_noise(
+    judges: Sequence[WidthTrials], wide: Collection[str], **options: bool
+) -> NDArray[np.float64]:
+    """Returns the noise over the signal of each output, for a few samples of all judges, with the options of `noise`."""
     samples = -(-FEW // len(judges))
-    found = [judge.noise(wide, samples) for judge in judges]
+    found = [judge.noise(wide, samples, **options) for judge in judges]
     signal, noise = (np.sum(one, axis=0) for one in zip(*found, strict=True))
-    return float((noise[signal > 0] / signal[signal > 0]).sum())
+    return np.asarray(noise[signal > 0] / signal[signal > 0])
 
 
-def measured_quality(judges: Sequence[WidthTrials], wide: Collection[str]) -> float:
-    """Returns the least signal-to-noise ratio of all outputs in dB, over the samples of all judges: a lower bound, which
-    other samples keep with 95 % probability if these are typical."""
+def clipping_noise(trials: WidthTrials, wide: Collection[str]) -> float:
+    """Returns the noise over the signal that expected clipping adds to the output that loses most."""
+    clipped, rounded = (simulated_noise([trials], wide, clips=clips) for clips in (True, False))
+    return float((clipped - rounded).max(initial=0.0))
+
+
+def measured_quality(judges: Sequence[WidthTrials], wide: Collection[str], errors: float = SURE) -> float:
+    """Returns the least signal-to-noise ratio of all outputs in dB, over the samples of all judges, less some standard
+    errors: a lower bound, which other samples keep with 95 % probability if these are typical."""
     wanted = [outputs for judge in judges for outputs in judge.wanted]
     got = [outputs for judge in judges for outputs in judge.answers(wide)]
     columns = zip(zip(*wanted, strict=True), zip(*got, strict=True), strict=True)
-    return min((_lower_bound(*column) for column in columns), default=inf)
+    return min((_lower_bound(*column, errors) for column in columns), default=inf)
 
 
-def _lower_bound(wanted: Sequence[Tensor], got: Sequence[Tensor]) -> float:
+def _lower_bound(wanted: Sequence[Tensor], got: Sequence[Tensor], errors: float) -> float:
     """Returns a lower bound of an output's signal-to-noise ratio in dB, by leaving out one sample after the other (the
     jackknife); the ratio itself for one sample."""
     if signal_to_noise_db(wanted, got) is None:
@@ -188,7 +226,7 @@ def _lower_bound(wanted: Sequence[Tensor], got: Sequence[Tensor]) -> float:
     ratio = 10 * log10(signal.sum() / noise.sum())
     others = [np.maximum(energy.sum() - energy, LEAST * energy.sum()) for energy in (signal, noise)]
     spread = np.std(10 * np.log10(others[0] / others[1])) * (len(wanted) - 1) ** 0.5
-    return float(ratio - SURE * spread)
+    return float(ratio - errors * spread)
 
 
 def _leaves(outputs: Any) -> list[Tensor]:
