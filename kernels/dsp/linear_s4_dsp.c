@@ -148,21 +148,6 @@ static void list_jumps(const layer *p, uint32_t *jump, const uint8_t *whole, con
     *jump = pillion_thumb(p->part_rounds > 0 ? join : whole);
 }
 
-/* 16 times the sum of the inputs. */
-static int32_t sum_inputs(const int32_t *x, int32_t fours) {
-    int32_t sum = 0, first, second;
-    __asm volatile("1:\n"
-                   "ldrd %[first], %[second], [%[x]], #8\n"
-                   "smlad %[sum], %[first], %[sixteen], %[sum]\n"
-                   "smlad %[sum], %[second], %[sixteen], %[sum]\n"
-                   "subs %[fours], #1\n"
-                   "bne 1b\n"
-                   : [sum] "+&r"(sum), [x] "+&r"(x), [fours] "+&r"(fours), [first] "=&r"(first), [second] "=&r"(second)
-                   : [sixteen] "r"(0x00100010)
-                   : "cc", "memory");
-    return sum;
-}
-
 /* Twice the products of a channel with words of eight weights + 8. */
 static int32_t twice_products(const int32_t *x, const int32_t *weights, int32_t eights) {
     int32_t sum = 0, sum_16 = 0, first, second, word, part;
@@ -197,7 +182,7 @@ void pillion_linear_s4_dsp(const pillion_linear_s4_dsp_params *p, const int8_t *
     for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += p->out_features) {
         last[0] = 0, last[1] = 0;
         pillion_dsp_widen_row(x, p->in_features, row);
-        loop.sum = sum_inputs(row, p->steps);
+        loop.sum = pillion_dsp_sum_words(row, p->steps, 16);
         const int32_t *stream = p->stream;
         for (int32_t run = 0; run < p->run_count; run++) {
             loop.y = y + p->runs[run];
@@ -223,7 +208,7 @@ void pillion_linear_tflite_s4_dsp(const pillion_linear_tflite_s4_dsp_params *p, 
     for (int32_t n = 0; n < p->rows; n++, x += p->in_features, y += out_features) {
         last[0] = 0, last[1] = 0;
         pillion_dsp_widen_row(x, p->in_features, row);
-        loop.sum = sum_inputs(row, p->steps);
+        loop.sum = pillion_dsp_sum_words(row, p->steps, 16);
         const int32_t *stream = p->stream;
         for (int32_t run = 0; run < p->run_count; run++) {
             loop.y = (int8_t *)(sums + p->runs[run]);

@@ -30,5 +30,20 @@ static inline void pillion_dsp_widen_eights(const int8_t *from, int32_t rounds, 
                    :
                    : "cc", "memory");
 }
+
+/* So many times the sum of numbers of 16 bits, in fours, at least one; x is aligned to 4 bytes. */
+static inline int32_t pillion_dsp_sum_words(const int32_t *x, int32_t fours, int32_t times) {
+    int32_t sum = 0, first, second;
+    __asm volatile("1:\n"
+                   "ldrd %[first], %[second], [%[x]], #8\n"
+                   "smlad %[sum], %[first], %[times], %[sum]\n"
+                   "smlad %[sum], %[second], %[times], %[sum]\n"
+                   "subs %[fours], #1\n"
+                   "bne 1b\n"
+                   : [sum] "+&r"(sum), [x] "+&r"(x), [fours] "+&r"(fours), [first] "=&r"(first), [second] "=&r"(second)
+                   : [times] "r"(0x10001 * times)
+                   : "cc", "memory");
+    return sum;
+}
 #endif
 #endif

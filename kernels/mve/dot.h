@@ -68,14 +68,17 @@ typedef struct {
 typedef void (*pillion_mve_products)(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
-/* The same with weights of four bits: of every two channels B, A a byte 16 * B + A, and as the sum of B its own 16 times and that of A once,
- * as that of A its own 16 times. Constants, for each group of eight channels:
+/* The same with weights of four bits: of every two channels A, B a byte 16 * B + A, of which VRSHR by 4 leaves B. The products of the byte sum to
+ * 16 * S_B + S_A, where sums may wrap around. Constants, for each group of eight channels:
  *     int8 31 - right shift, int32 multiplier as above
- *     int32 sums B A B A of even channels;  int8 weights[chunks][2][16]
+ *     int32 sums that begin, 16 * B + A and B of every two even channels;  int8 weights[chunks][2][16]
  *     the same of odd channels
  */
 void pillion_mve_dot_4bit(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot_4bit_any(pillion_mve_pairs *s);
+void pillion_mve_dot_4bit_2(pillion_mve_pairs *s);
+void pillion_mve_dot_4bit_3(pillion_mve_pairs *s);
+void pillion_mve_dot_4bit_4(pillion_mve_pairs *s);
 
 /* The same of 16-bit inputs in pieces of 8, for 16-bit results without a zero point, y = saturate(round(sum * factor / 2^31)).
  * `out_c` is in bytes; results below 0 become 0 where `signs` is not 0. Constants, for each group of eight channels:
@@ -86,7 +89,8 @@ void pillion_mve_dot_4bit_any(pillion_mve_pairs *s);
 void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot16_any(pillion_mve_pairs *s);
 
-/* The same with weights of four bits, in bytes and with sums as of pillion_mve_dot_4bit: weights[chunks][8][2] of two bytes of each input. */
+/* The same with weights of four bits, those of four channels A, B, C, D in a halfword 4096 * D + 256 * C + 16 * B + A, of which VRSHR by 4 leaves
+ * 256 * D + 16 * C + B, and so on; sums begin likewise. int16 weights[chunks][8] of each half of the channels. */
 void pillion_mve_dot16_4(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot16_4_any(pillion_mve_pairs *s);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Dot products of 16-bit inputs with weights of four bits; see dot.h. A piece of 8 inputs is 3 loads, 4 widenings, a shift and 8 multiplies.
- * Registers: as in dot_asm.h; q2 weights of four channels, q3 those of two, widened. */
+ * Dot products of 16-bit inputs with weights of four bits; see dot.h. A piece of 8 inputs is 3 loads, 3 shifts and 8 multiplies.
+ * Registers: as in dot_asm.h; q2 weights of four channels, q3 those of three, two, one. */
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -8,33 +8,25 @@ typedef int16_t pillion_mve_result;
 #define GROUP_WORDS(chunks) (16 + 8 * (chunks))
 #define HEAD_WORDS 8
 #define GROUP_Y_BYTES "16"
-#define PIECE_BYTES 64
-#define SEPARATE_SUMS                  \
-    "sub r0, r0, r2, asr #4\n"         \
-    "sub r4, r4, r6, asr #4\n"         \
-    "sub r8, r8, r10, asr #4\n"        \
-    "sub r12, r12, lr, asr #4\n"
+#include "nibbles.h"
+#define SEPARATE_SUMS SEPARATE_FOURS
 #include "dot_columns.h"
 #include "round16.h"
 
-/* Two channels of each pixel: the first ones are in the lower bytes. */
-#define TWO(first, first_1, second, second_1)        \
-    "vmovlb.s8 q3, q2\n"                             \
-    "vmladava.s16 " first ", q0, q3\n"               \
-    "vmladava.s16 " first_1 ", q1, q3\n"             \
-    "vmovlt.s8 q3, q2\n"                             \
-    "vmladava.s16 " second ", q0, q3\n"              \
-    "vmladava.s16 " second_1 ", q1, q3\n"
+#define BOTH(first, second, q) "vmladava.s16 " first ", q0, " q "\n" "vmladava.s16 " second ", q1, " q "\n"
 #define PIECE_OF_NIBBLES               \
     "vldrb.u8 q0, [r1], #16\n"         \
     "vldrb.u8 q1, [r3], #16\n"         \
     "vldrw.u32 q2, [r5], #16\n"        \
-    TWO("r0", "r8", "r4", "r12")       \
-    "vshl.i8 q2, q2, #4\n"             \
-    TWO("r2", "r10", "r6", "lr")
-#define DIVIDE(q) "vshr.s32 " q ", " q ", #4\n"
+    BOTH("r0", "r8", "q2")             \
+    "vrshr.s16 q3, q2, #4\n"           \
+    BOTH("r2", "r10", "q3")            \
+    "vrshr.s16 q3, q2, #8\n"           \
+    BOTH("r4", "r12", "q3")            \
+    "vrshr.s16 q3, q2, #12\n"          \
+    BOTH("r6", "lr", "q3")
 
-DOT_LOOP(LOAD_FACTORS, PIECE_OF_NIBBLES, LOAD_STATE DIVIDE("q4") DIVIDE("q5") DIVIDE("q0") DIVIDE("q1") ROUND_AND_STORE)
+DOT_LOOP(LOAD_FACTORS, PIECE_OF_NIBBLES, LOAD_STATE ROUND_AND_STORE)
 
 void pillion_mve_dot16_4_any(pillion_mve_pairs *s) {
     any_chunks(s);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fully connected in 16 bits: one vector of inputs by eight outputs at a time (eights.h). The state ends with the end of the constants. */
+ * Fully connected in 16 bits: one vector of inputs by eight outputs at a time (eights.h), 17 instructions for 8 inputs, with weights of four bits
+ * (dot.h), too. The state ends with the end of the constants. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "eights.h"
 #include "halves.h"
+#include "nibbles.h"
 
 typedef struct {
     pillion_mve_eights of;
@@ -27,29 +29,56 @@ PILLION_AT(state, end, 12);
     "ldr r4, [r11, #12]\n"                            \
     "cmp r5, r4\n"
 
-static __attribute__((noinline)) void groups(const int16_t *x, int32_t chunks, int16_t *y, const int32_t *constants,
-                                             int32_t count) {
-    state all = {pillion_mve_eights_of((const int8_t *)x, chunks), constants + count * (16 + 16 * chunks)};
-    state *const s = &all;
+#define FOUR(a, b, c, d)               \
+    "vldrw.u32 q1, [r5], #16\n"        \
+    "vrshr.s16 q2, q1, #4\n"           \
+    "vmladava.s16 " a ", q0, q1\n"     \
+    "vrshr.s16 q3, q1, #8\n"           \
+    "vmladava.s16 " b ", q0, q2\n"     \
+    "vrshr.s16 q1, q1, #12\n"          \
+    "vmladava.s16 " c ", q0, q3\n"     \
+    "vmladava.s16 " d ", q0, q1\n"
+#define PIECE_OF_NIBBLES "vldrh.u16 q0, [r1], #16\n" FOUR("r0", "r2", "r4", "r6") FOUR("r8", "r10", "r12", "lr")
+
+static __attribute__((noinline)) void groups(state *s, int16_t *y, const int32_t *constants) {
     PILLION_MVE_GROUPS_OF(PILLION_MVE_PIECE_16, s, y, constants, ROUND);
 }
 
-void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
-    (void)scratch;
+static __attribute__((noinline)) void groups_of_nibbles(state *s, int16_t *y, const int32_t *constants) {
+    PILLION_MVE_GROUPS_OF(PIECE_OF_NIBBLES, s, y, constants, SEPARATE_FOURS ROUND);
+}
+
+/* All vectors, with so many words of constants for eight outputs. */
+static inline __attribute__((always_inline)) void vectors(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, int32_t group_words,
+                           void (*of)(state *s, int16_t *y, const int32_t *constants)) {
     const int32_t whole = p->out_features >> 3, rest = p->out_features & 7;
+    const int32_t *const end = p->constants + whole * group_words;
     for (int32_t row = 0; row < p->rows; row++, x += p->in_features, y += p->out_features) {
+        const pillion_mve_eights begin = pillion_mve_eights_of((const int8_t *)x, p->chunks);
         if (whole > 0) {
-            groups(x, p->chunks, y, p->constants, whole);
+            state s = {begin, end};
+            of(&s, y, p->constants);
         }
         if (rest > 0) { /* eight outputs, the surplus of which is nothing */
             int16_t last[8];
-            groups(x, p->chunks, last, p->constants + whole * (16 + 16 * p->chunks), 1);
+            state s = {begin, end + group_words};
+            of(&s, last, end);
             for (int32_t i = 0; i < rest; i++) {
                 y[8 * whole + i] = last[i];
             }
         }
         pillion_mve_clamp_16(y, p->out_features, p->low, p->high);
     }
+}
+
+void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
+    (void)scratch;
+    vectors(p, x, y, 16 + 16 * p->chunks, groups);
+}
+
+void pillion_linear_s16_s4_mve(const pillion_linear_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
+    (void)scratch;
+    vectors(p, x, y, 16 + 8 * p->chunks, groups_of_nibbles);
 }
 
 #endif

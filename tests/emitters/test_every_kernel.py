@@ -42,13 +42,14 @@ def convolutions() -> Iterator[Op]:
                 bias = constant_value("b", np.zeros(out, np.int32), PerTensor(1e-3))
                 whole = value("x", (1, side, side, channels), 0.1, 3)
                 yield make_op(cls, value("y", (), 0.4), x=whole, weights=weights, bias=bias)
+                around = (side // 2,) * 4
+                bounds = {"low": -(2**15), "high": 2**15 - 1}
+                y, wide, wide_whole = map(in_16_bits, (value("y", (), 0.4), x, whole))
                 if cls is Conv2d:
                     nibbles = constant_value("w", np.ones(shape, np.int8), PerTensor(0.01), DType.INT4)
                     yield make_op(cls, value("y", (), 0.4), x=whole, weights=nibbles, bias=bias)
                     yield make_op(cls, value("y", (), 0.4), x=x, weights=nibbles, bias=bias)
-                around = (side // 2,) * 4
-                bounds = {"low": -(2**15), "high": 2**15 - 1}
-                y, wide, wide_whole = map(in_16_bits, (value("y", (), 0.4), x, whole))
+                    yield make_op(cls, y, x=wide_whole, weights=nibbles, bias=bias, **bounds)
                 yield make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
                 yield make_op(cls, y, x=wide_whole, weights=weights, bias=bias, **bounds)
                 yield make_op(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)

@@ -7,13 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import layers16_ops
 import numpy as np
 import pytest
 
 from kernels import rig
-from kernels.op_cases import CMSIS_NN, Run, check_runs, kernel_of, random_operands
+from kernels.op_cases import CMSIS_NN, Run, case_of, check_runs, kernel_of, random_operands
 from kernels.rig import M4, M33, M55, SANITIZED
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.errors import PillionError
+from pillion.ir.graph import Graph
 from pillion.ir.nibbles import pack_nibbles, unpack_nibbles
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -153,8 +157,36 @@ def test_kernels_refuse_what_their_loops_cannot() -> None:
     step = 2**27 / 200 * huge.x.scale * float(huge.weights.channel_scales.max())
     bias = constant_value("b", np.full(8, 2**27, np.int32), huge.bias.type.quant)
     huge = replace(huge, bias=bias, y=huge.y.like("y", quant=PerTensor(step, -128)), low=-128)
-    for target, name in ((M33, "linear_4_dsp"), (M55, "linear_4_mve")):
-        assert "sum" in failing(target, name, huge)
+    assert "sum" in failing(M33, "linear_4_dsp", huge)
+    assert failing(M55, "linear_4_mve", huge) == []
+    check_runs(M55, runs([huge]))
+
+
+def with_weights(op: Any, dtype: DType) -> Op:
+    """The same layer with weights from -7 to 7, or 16 times as large ones of 8 bits."""
+    data = np.clip(op.weights.constant, -7, 7) * (1 if dtype is DType.INT4 else 16)
+    return replace(op, weights=constant_value("w", data, op.weights.type.quant, dtype))
+
+
+@pytest.mark.parametrize(("target", "most"), [(M33, 1.18), (M55, 1.1)], ids=["m33", "m55"])
+def test_4_bits_take_hardly_more_instructions_than_8(target: rig.Target, most: float) -> None:
+    """Fully connected layers and windows of one pixel."""
+    layers = [
+        *(layers16_ops.linear(rows, inputs, 64, seed=1) for rows in (1, 4) for inputs in (16, 64, 100, 256)),
+        *(layers16_ops.conv2d((1, 5, 5, inputs), 32, seed=1) for inputs in (32, 63, 96)),
+        layers16_ops.conv2d((1, 3, 5, 24), 40, (3, 5), seed=1),
+        *(linear(rows, inputs, 64, seed=1) for rows in (1, 4) for inputs in (16, 64, 100)),
+        *(conv2d((1, 5, 5, inputs), 32, seed=1) for inputs in (32, 48, 64, 96)),
+    ]
+    rng, cases = np.random.default_rng(0), []
+    for op in layers:
+        for one in (with_weights(op, DType.INT4), with_weights(op, DType.INT8)):
+            graph = Graph("g", one.activations, (one,), one.results)
+            (choice,) = choose_kernels(graph, Isa(target.folders[-1]))
+            cases.append(case_of(one, choice.kernel, random_operands(one, rng)))
+    counts = [result.instructions for result in rig.run(target, cases)]
+    for op, few, many in zip(layers, counts[::2], counts[1::2], strict=True):
+        assert few <= most * many, (op.kind, op.x.shape, few, many)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 16])

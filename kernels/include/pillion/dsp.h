@@ -102,6 +102,10 @@ typedef struct {
 } pillion_linear_s16_dsp_params;
 void pillion_linear_s16_dsp(const pillion_linear_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* The same with weights of four bits, in steps and a stream of its own (kernels/dsp/linear_s16_dsp.c). Scratch: a vector in eights. */
+typedef pillion_linear_s16_dsp_params pillion_linear_s16_s4_dsp_params;
+void pillion_linear_s16_s4_dsp(const pillion_linear_s16_s4_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* y = clamp(x, low, high) of 16 bits. y may be x. */
 typedef pillion_clamp_s8_params pillion_clamp_s16_dsp_params;
 void pillion_clamp_s16_dsp(const pillion_clamp_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);

@@ -213,6 +213,11 @@ void pillion_linear_s4_mve(const pillion_linear_s4_mve_params *p, const int8_t *
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k16_s4_mve_params;
 void pillion_conv2d_1x1_k16_s4_mve(const pillion_conv2d_1x1_k16_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_s4_mve(const pillion_conv2d_1x1_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k32_s4_mve_params, pillion_conv2d_1x1_k48_s4_mve_params,
+    pillion_conv2d_1x1_k64_s4_mve_params; /* 17 to 32, 33 to 48, 49 to 64 inputs */
+void pillion_conv2d_1x1_k32_s4_mve(const pillion_conv2d_1x1_k32_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_1x1_k48_s4_mve(const pillion_conv2d_1x1_k48_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_1x1_k64_s4_mve(const pillion_conv2d_1x1_k64_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_im2col_s4_mve(const pillion_conv2d_im2col_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* The same of 16-bit inputs and results without zero points, in pieces of 8. */
@@ -221,6 +226,8 @@ typedef struct {
     const int32_t *constants; /* of eight outputs, even ones first: bias, int8 weights[chunks][8][8], factors */
 } pillion_linear_s16_mve_params;
 void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_linear_s16_mve_params pillion_linear_s16_s4_mve_params; /* weights of four bits: int16[chunks][2][8] (kernels/mve/dot.h) */
+void pillion_linear_s16_s4_mve(const pillion_linear_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* The same for sums that are rounded once, as LiteRT's are. */
 typedef struct {

@@ -5,12 +5,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
+from pillion.emitters.c.dsp.pack16 import (
+    eights,
+    fours,
+    halfwords_of_four,
+    in_16_bits,
+    in_lanes,
+    upper_word_factors,
+)
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     LAYER_16_4,
@@ -23,8 +32,8 @@ from pillion.emitters.c.kernel_conditions import (
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.layers16 import (
     IN_32_BITS,
+    MOST_RIGHT,
     Layer,
-    channels_16,
     has_one_filter,
     in_place,
     is_3x3,
@@ -43,30 +52,6 @@ PIXELS = 5
 """The pixels that are computed together."""
 MOST_ROWS = 3
 """The number of vectors up to which each is computed alone."""
-
-
-def fours(weights: Int8Array) -> Int32Array:
-    """Returns weights [outputs, inputs] as [outputs, steps] words of four, in the order 0 2 1 3."""
-    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
-    ordered = padded.reshape(len(weights), -1, 4)[:, :, [0, 2, 1, 3]]
-    return np.ascontiguousarray(ordered).reshape(len(weights), -1).view(np.int32)
-
-
-def upper_word_factors(op: Layer) -> Int32Array:
-    """Returns the factor of each channel: a result is the upper word of a sum times its factor, rounded half up."""
-    return channels_16(op).multipliers << 1
-
-
-def in_lanes(op: Layer, weights: Int32Array, lanes: int) -> Int32Array:
-    """Returns the stream of a layer: groups of some outputs, each of biases, words of weights, and factors."""
-    behind = -len(op.bias.constant) % lanes
-    columns = np.asarray(op.bias.constant, np.int32), weights, upper_word_factors(op)
-    padded = [
-        np.pad(c.reshape(len(c), -1), ((0, behind), (0, 0))).reshape(-1, lanes, c.size // len(c))
-        for c in columns
-    ]
-    parts = [part.swapaxes(1, 2).reshape(len(part), -1) for part in padded]
-    return np.hstack(parts).astype(np.int32).reshape(-1)
 
 
 def kernel_rows(op: Conv2d | Linear) -> int:
@@ -98,12 +83,6 @@ def filled_rows(op: Conv2d | Linear) -> Int8Array:
     """Returns the weights of each window, whose rows are filled up to words."""
     rows = weight_rows(op).reshape(len(op.bias.constant), kernel_rows(op), -1)
     return np.pad(rows, ((0, 0), (0, 0), (0, rows.shape[2] % 2))).reshape(len(rows), -1)
-
-
-def in_16_bits(weights: Int8Array) -> Int32Array:
-    """Returns weights [outputs, inputs] as words of two, an even number for each output."""
-    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
-    return np.ascontiguousarray(padded.astype(np.int16)).view(np.int32)
 
 
 def has_whole_rows(op: Conv2d) -> bool:
@@ -192,6 +171,19 @@ def linear_params(op: Layer) -> Params:
     return {**sizes, "out_features": out_features, "steps": words.shape[1], "stream": stream}
 
 
+def linear_4_params(op: Layer) -> Params:
+    """Returns the same with weights of 4 bits."""
+    steps, stream = halfwords_of_four(op)
+    return {**linear_params(op), "steps": steps, "stream": stream}
+
+
+def vector_work(op: Layer) -> float:
+    """Estimates the instructions of a fully connected layer with weights of 4 bits: a vector and four outputs at a time."""
+    out_features, in_features = weight_rows(op).shape
+    steps, groups = -(-in_features // 8), -(-out_features // 4)
+    return op.y.type.elements // out_features * (175.0 + 27.0 * steps + groups * (35.0 + 31.5 * steps))
+
+
 def one_pixel(op: Conv2d) -> tuple[Verdict, ...]:
     """Checks whether a convolution computes one pixel from the whole image."""
     is_one = op.y.shape[:3] == (1, 1, 1) and op.kernel == op.x.shape[1:3] and op.groups == 1
@@ -232,17 +224,6 @@ def any_depthwise_params(op: DepthwiseConv2d) -> Params:
     return {"weights": ordered.reshape(-1), "numbers": numbers.reshape(-1)}
 
 
-NIBBLES = ((4, 0), (6, 2), (5, 1), (7, 3))
-"""The inputs of the lower and the upper half of each byte of a word of weights."""
-
-
-def eights(weights: Int8Array) -> Int32Array:
-    """Returns weights of 4 bits [outputs, inputs] as [outputs, steps] words of eight."""
-    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 8))).reshape(len(weights), -1, 8)
-    low, high = (padded[:, :, list(half)] for half in zip(*NIBBLES, strict=True))
-    return np.ascontiguousarray(high << 4 | low & 15).view(np.int32).reshape(len(weights), -1)
-
-
 def nibble_params(op: Conv2d | Linear) -> Params:
     """Returns the stream of a layer with weights of 4 bits, whose sums are 16 times as large."""
     filled = filled_rows(op)
@@ -259,6 +240,8 @@ def sums_have_28_bits(op: Layer) -> Verdict:
     return Verdict("sums", 16 * largest <= numerics.INT32_MAX, "below 2^27", f"up to {largest}")
 
 
+PARTS_HAVE_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(16, MOST_RIGHT))
+"""A layer has constant weights of 4 bits, and sums that its accumulators hold 16 times."""
 IN_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(16, 28))
 """A layer has constant weights of 4 bits, and ratios of which a sixteenth is exact."""
 
@@ -272,11 +255,17 @@ def scratch_of_eights(op: Conv2d | Linear) -> int:
 WINDOWS: dict[str, Any] = {"scratch_bytes": scratch_of_windows, "overread_bytes": 2, "work": work}
 EIGHTS: dict[str, Any] = {**WINDOWS, "scratch_bytes": scratch_of_eights, "work": partial(work, step=17.0)}
 VECTOR: dict[str, Any] = {"scratch_bytes": lambda op: 8 * -(-weight_rows(op).shape[1] // 4)}
+LINEAR = DSP.routine("linear_s16")
+LINEAR_4 = replace(LINEAR, name="pillion_linear_s16_s4_dsp")
+VECTOR_4: dict[str, Any] = {
+    "scratch_bytes": lambda op: 16 * -(-weight_rows(op).shape[1] // 8),
+    "work": vector_work,
+}
 
 KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         Conv2d,
-        "linear_s16",
+        LINEAR,
         linear_params,
         requires=(short_circuit(IN_32_BITS, one_pixel),),
         name="conv2d_pixel_16",
@@ -302,6 +291,14 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     DSP.kernel(
         Conv2d,
+        LINEAR_4,
+        linear_4_params,
+        requires=(short_circuit(PARTS_HAVE_28_BITS, one_pixel),),
+        name="conv2d_pixel_16_4",
+        **VECTOR_4,
+    ),
+    DSP.kernel(
+        Conv2d,
         "conv2d_s16_s4",
         lambda op: {"whole_rows": int(has_whole_rows(op)), **nibble_params(op)},
         requires=(short_circuit(IN_28_BITS, field_equals("groups", 1)),),
@@ -310,10 +307,18 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     DSP.kernel(
         Linear,
+        LINEAR_4,
+        linear_4_params,
+        requires=(short_circuit(fixed_point, PARTS_HAVE_28_BITS),),
+        name="linear_16_4",
+        **VECTOR_4,
+    ),
+    DSP.kernel(
+        Linear,
         "conv2d_s16_s4",
         lambda op: {**row_sizes(op), **nibble_params(op)},
         requires=(short_circuit(fixed_point, IN_28_BITS),),
-        name="linear_16_4",
+        name="linear_rows_16_4",
         **EIGHTS,
     ),
     DSP.kernel(
@@ -336,7 +341,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     DSP.kernel(
         Linear,
-        "linear_s16",
+        LINEAR,
         linear_params,
         requires=(short_circuit(fixed_point, IN_32_BITS, few_rows),),
         name="linear_16",

@@ -16,7 +16,7 @@ from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv as dsp
 from pillion.emitters.c.dsp import conv_cost, linear_4
 from pillion.emitters.c.dsp.pack import dot_verdicts
-from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel import Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import (
     LAYER_4,
     LAYER_16_4,
@@ -73,19 +73,9 @@ def dot_is_exact(op: Layer) -> tuple[Verdict, ...]:
     return *dot_verdicts(channels_of(op)), sum_fits(op)
 
 
-def has_pairs(op: Layer) -> tuple[Verdict, ...]:
-    """Checks whether bytes hold pairs of weights (16 * -8 + A does not fit a byte for A below 0), and words 16 times the sums."""
-    return sum_fits(op), is_within("weights", int(op.weights.constant.min()), least=-7)
-
-
-def bytes_hold_pairs(op: Layer) -> tuple[Verdict, ...]:
-    """Checks the conditions of kernels/mve/dot_4bit_mve.c."""
-    return pack.check_right_shifts(op), *has_pairs(op)
-
-
 DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
 DSP_LINEAR = short_circuit(DSP_DOT, linear_4.sums_are_exact)
-MVE_DOT = short_circuit(LAYER_4, bytes_hold_pairs)
+MVE_DOT = short_circuit(LAYER_4, pack.check_right_shifts, pack.nibbles_can_share)
 FOURS: Condition[Any] = multiple_of("in_channels", 4)
 UNGROUPED: Condition[Any] = field_equals("groups", 1)
 
@@ -105,7 +95,7 @@ def dsp_kernel(
     )
 
 
-def mve_kernel(routine: str, verdicts: Any, sizes: Any, **more: Any) -> Kernel:
+def mve_kernel(routine: Routine, verdicts: Any, sizes: Any, name: str, **more: Any) -> Kernel:
     """Returns the Helium kernel of a convolution."""
 
     def params(op: Conv2d) -> Params:
@@ -113,11 +103,20 @@ def mve_kernel(routine: str, verdicts: Any, sizes: Any, **more: Any) -> Kernel:
         constants = pack.pack_dot_4(channels)
         return {**sizes(op), "signs": pack.negative_sum_mode(channels), "constants": constants}
 
-    shared = MVE.routine(
-        f"conv2d_{routine}_s4", {"1x1": "pointwise"}.get(routine, routine), "dot_4bit", "dot_group"
-    )
     requires = (short_circuit(MVE_DOT, verdicts),)
-    return MVE.kernel(Conv2d, shared, params, requires=requires, name=f"conv2d_{routine}_4", **more)
+    return MVE.kernel(Conv2d, routine, params, requires=requires, name=name, **more)
+
+
+def few_inputs(pieces: int) -> Kernel:
+    """Returns the Helium kernel of 1x1 windows with so many pieces of 16 inputs, whose loop is unrolled."""
+    routine = MVE.routine("conv2d_1x1_few_s4", "pointwise", "dot_4bit", "dot_few_4bit", "dot_group")
+    key = f"conv2d_1x1_k{16 * pieces}"
+
+    def verdicts(op: Conv2d) -> tuple[Verdict, ...]:
+        return *pack.pixels_are_windows(op), pack.check_input_chunks(pieces, op.in_channels)
+
+    named = replace(routine, name=f"pillion_{key}_s4_mve")
+    return mve_kernel(named, verdicts, pack.pointwise_sizes, f"{key}_4", **mve.POINTWISE)
 
 
 def linear_mve_params(op: Layer) -> Params:
@@ -148,6 +147,7 @@ def rows_pay_as_pixels(op: Linear) -> Verdict:
     return is_within("rows", op.rows, least=3)
 
 
+DOT_4 = "dot_4bit", "dot_group"
 LINEAR_DSP = DSP.routine("linear_s4", "clamp")
 
 KERNELS: tuple[Kernel, ...] = (
@@ -215,8 +215,21 @@ KERNELS: tuple[Kernel, ...] = (
         scratch_bytes=lambda op: 28 * op.out_channels,
         **mve.POINTWISE,
     ),
-    mve_kernel("1x1", pack.pixels_are_windows, pack.pointwise_sizes, **mve.POINTWISE),
-    mve_kernel("im2col", pack.is_ungrouped, pack.im2col_sizes, **mve.IM2COL),
+    *map(few_inputs, (2, 3, 4)),
+    mve_kernel(
+        MVE.routine("conv2d_1x1_s4", "pointwise", *DOT_4),
+        pack.pixels_are_windows,
+        pack.pointwise_sizes,
+        "conv2d_1x1_4",
+        **mve.POINTWISE,
+    ),
+    mve_kernel(
+        MVE.routine("conv2d_im2col_s4", "im2col", *DOT_4),
+        pack.is_ungrouped,
+        pack.im2col_sizes,
+        "conv2d_im2col_4",
+        **mve.IM2COL,
+    ),
     MVE.kernel(
         Linear,
         "linear_s4",
@@ -237,7 +250,7 @@ KERNELS: tuple[Kernel, ...] = (
         Linear,
         replace(MVE.routine("linear_s4"), name="pillion_linear_tflite_s4_mve"),
         linear_tflite_mve_params,
-        requires=(short_circuit(single_rounding.EXACT_4, has_pairs),),
+        requires=(short_circuit(single_rounding.EXACT_4, pack.nibbles_can_share),),
         name="linear_tflite_4",
         scratch_bytes=mve.scratch_of_sums,
         overread_bytes=pack.OVERREAD_BYTES,

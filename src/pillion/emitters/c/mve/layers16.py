@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,15 @@ from pillion.emitters.c.layers16 import (
     plane_bytes,
     plane_params,
     rounds_by,
+    sums_have_32_bits,
 )
 from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.conv import one_pixel
 from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
 from pillion.emitters.c.portable.layers16 import SOFTMAX, softmax_params
-from pillion.ir import numerics
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, DepthwiseConv2d, largest_16_bit_sums
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.linear import Linear
 from pillion.ops.softmax import Softmax
 
@@ -49,15 +50,7 @@ def pack_dot(op: Layer) -> Int32Array:
     return pack.join_groups(g.multipliers, *parts)
 
 
-def bytes_hold_pairs(op: Layer) -> tuple[Verdict, ...]:
-    """Checks whether bytes hold pairs of weights of 4 bits, and words 16 times one sum and another."""
-    largest = int(largest_16_bit_sums(op).max(initial=0))
-    fits = 17 * largest <= numerics.INT32_MAX
-    sums = Verdict("sums", fits, "17 times below 2^31", f"up to {largest}")
-    return sums, is_within("weights", int(op.weights.constant.min()), least=-7)
-
-
-IN_NIBBLES = short_circuit(LAYER_16_4, bytes_hold_pairs, rounds_by(16, MOST_RIGHT))
+IN_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, pack.nibbles_can_share, rounds_by(16, MOST_RIGHT))
 """A layer has constant weights of 4 bits, and sums and ratios that its kernels take exactly."""
 
 
@@ -69,10 +62,8 @@ def is_rectified(op: Layer) -> int:
 def pack_dot_4(op: Layer) -> Int32Array:
     """Packs the same with weights of 4 bits into the stream of pillion_mve_dot16_4."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
-    pairs, sums = pack.with_nibbles(g)
-    chunks = (pack.chunks_of(pairs[:, half], INPUTS).swapaxes(2, 3) for half in (slice(0, 2), slice(2, 4)))
-    even, odd = (np.ascontiguousarray(part) for part in chunks)
-    return pack.join_groups(g.multipliers, sums[:, :4], even, sums[:, 4:], odd)
+    weights, sums = pack.halfwords_of_fours(g)
+    return pack.join_groups(g.multipliers, sums[:, :4], weights[:, 0], sums[:, 4:], weights[:, 1])
 
 
 def dot_params(op: Layer) -> Params:
@@ -84,7 +75,10 @@ def dot_params(op: Layer) -> Params:
 def pack_linear(op: Layer) -> Int32Array:
     """Packs the same for one vector of inputs."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS)
-    return pack.join_groups(g.bias, pack.chunks_of(g.weights, INPUTS), g.multipliers)
+    if op.weights.dtype is not DType.INT4:
+        return pack.join_groups(g.bias, pack.chunks_of(g.weights, INPUTS), g.multipliers)
+    weights, sums = pack.halfwords_of_fours(g)
+    return pack.join_groups(sums, pack.chunks_of(weights, INPUTS), g.multipliers)
 
 
 def pointwise_params(op: Conv2d) -> Params:
@@ -174,6 +168,7 @@ def softmax_work(op: Softmax) -> float:
 
 
 LINEAR = MVE.routine("linear_s16")
+LINEAR_4 = replace(LINEAR, name="pillion_linear_s16_s4_mve")
 POINTWISE: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES, "call_cost": CallCost(200.0, channel=4.5)}
 IM2COL: dict[str, Any] = {
     "scratch_bytes": pack.im2col_scratch_bytes,
@@ -222,6 +217,14 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     MVE.kernel(
         Conv2d,
+        LINEAR_4,
+        linear_params,
+        requires=(short_circuit(IN_NIBBLES, one_pixel),),
+        name="conv2d_pixel_16_4",
+        overread_bytes=OVERREAD_BYTES,
+    ),
+    MVE.kernel(
+        Conv2d,
         ROWS_4,
         pointwise_params,
         requires=(short_circuit(IN_NIBBLES, pack.pixels_are_windows),),
@@ -241,9 +244,17 @@ KERNELS: tuple[Kernel, ...] = (
         Linear,
         ROWS_4,
         rows_params,
+        requires=(short_circuit(fixed_point, IN_NIBBLES, several_rows),),
+        name="linear_rows_16_4",
+        **POINTWISE,
+    ),
+    MVE.kernel(
+        Linear,
+        LINEAR_4,
+        linear_params,
         requires=(short_circuit(fixed_point, IN_NIBBLES),),
         name="linear_16_4",
-        **POINTWISE,
+        overread_bytes=OVERREAD_BYTES,
     ),
     MVE.kernel(
         DepthwiseConv2d,

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels, channels_of
+from pillion.emitters.c.kernel_conditions import is_within
 from pillion.ir.types import Pair
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
 from pillion.ops.linear import Linear
 
+Packed = Int8Array | NDArray[np.int16] | Int32Array
+Weight = TypeVar("Weight", np.int8, np.int16)
 Params = dict[str, "int | float | NDArray[np.generic]"]
 
 OVERREAD_BYTES = 15
@@ -43,7 +47,7 @@ def vector_count(bytes_: int) -> int:
     return -(-bytes_ // 16)
 
 
-def as_words(array: Int8Array | Int32Array) -> Int32Array:
+def as_words(array: Packed) -> Int32Array:
     """Views bytes as 32-bit words in memory order."""
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
 
@@ -83,12 +87,12 @@ def group_channels(
     )
 
 
-def chunks_of(weights: Int8Array, unit: int = 16) -> Int8Array:
+def chunks_of(weights: NDArray[Weight], unit: int = 16) -> NDArray[Weight]:
     """Returns weights [groups, rows, inputs] as [groups, chunks, rows, unit]."""
     return weights.reshape(*weights.shape[:2], -1, unit).swapaxes(1, 2)
 
 
-def join_groups(*parts: Int8Array | Int32Array) -> Int32Array:
+def join_groups(*parts: Packed) -> Int32Array:
     """Joins the parts of each group into one stream of 32-bit words."""
     return np.hstack([as_words(part).reshape(len(part), -1) for part in parts]).reshape(-1)
 
@@ -139,17 +143,38 @@ def pack_linear(ready: OutputChannels) -> Int32Array:
     return join_groups(g.bias, chunks_of(g.weights), g.multipliers, g.shifts.astype(np.int8))
 
 
-def with_nibbles(g: GroupedChannels) -> tuple[Int8Array, Int32Array]:
-    """Returns weights of 4 bits as bytes 16 * B + A for every two lanes B and A, and the sums that begin: 16 * B + A and 16 * A."""
-    b, a = g.bias[:, ::2].astype(np.int64), g.bias[:, 1::2].astype(np.int64)
-    sums = np.stack([16 * b + a, 16 * a], axis=2).reshape(g.bias.shape)
-    return 16 * g.weights[:, ::2] + g.weights[:, 1::2], sums.astype(np.int32)
+def with_nibbles(g: GroupedChannels, together: int) -> tuple[NDArray[np.int32], Int32Array]:
+    """Returns weights of 4 bits, those of some lanes together, as numbers w0 + 16 * w1 + ..., and the sums that begin: of each lane the
+    same of its bias and the biases of the lanes behind it."""
+    weights = g.weights.reshape(len(g.weights), -1, together, g.weights.shape[2]).astype(np.int32)
+    sums = g.bias.reshape(len(g.bias), -1, together).astype(np.int64)
+    for lane in reversed(range(together - 1)):
+        weights[:, :, lane] += 16 * weights[:, :, lane + 1]
+        sums[:, :, lane] += 16 * sums[:, :, lane + 1]
+    return weights[:, :, 0], sums.reshape(g.bias.shape).astype(np.int32)
+
+
+def nibbles_can_share(op: Convolution | Linear) -> Verdict:
+    """Checks whether weights of 4 bits share bytes and halfwords: 16 * -8 + A has more bits for A below 0."""
+    return is_within("weights", int(op.weights.constant.min()), least=-7)
+
+
+def bytes_of_pairs(g: GroupedChannels) -> tuple[Int8Array, Int32Array]:
+    """Returns the same of two lanes, as bytes."""
+    weights, sums = with_nibbles(g, 2)
+    return weights.astype(np.int8), sums
+
+
+def halfwords_of_fours(g: GroupedChannels) -> tuple[NDArray[np.int16], Int32Array]:
+    """Returns the same of four lanes, as halfwords."""
+    weights, sums = with_nibbles(g, 4)
+    return weights.astype(np.int16), sums
 
 
 def pack_dot_4(channels: OutputChannels) -> Int32Array:
     """Packs channels into the stream of pillion_mve_dot_4bit."""
     g = group_channels(channels.with_folded_zero_point, (*EVEN, *ODD), overlap=True)
-    weights, sums = with_nibbles(g)
+    weights, sums = bytes_of_pairs(g)
     halves = ((sums[:, 4 * h : 4 * h + 4], chunks_of(weights[:, 2 * h : 2 * h + 2])) for h in (0, 1))
     return join_groups(
         (31 + g.shifts).astype(np.int8), g.multipliers, *(part for half in halves for part in half)
@@ -159,7 +184,7 @@ def pack_dot_4(channels: OutputChannels) -> Int32Array:
 def pack_linear_4(ready: OutputChannels) -> Int32Array:
     """Packs channels of a fully connected layer with folded zero points."""
     g = group_channels(ready, (*EVEN, *ODD))
-    weights, sums = with_nibbles(g)
+    weights, sums = bytes_of_pairs(g)
     return join_groups(sums, chunks_of(weights), g.multipliers, g.shifts.astype(np.int8))
 
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants of the DSP kernels of layers with 16-bit operands (kernels/dsp) in the order of their loops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pillion.emitters.c.accumulators import Int8Array, Int32Array
+from pillion.emitters.c.layers16 import Layer, channels_16, weight_rows
+
+NIBBLES = ((4, 0), (6, 2), (5, 1), (7, 3))
+"""The inputs of the lower and the upper half of each byte of a word of weights."""
+
+
+PLACES, OFFSETS = np.array([16, 1, 4096, 256]), np.array([8, 8, 0, 8])
+"""The places of the weights of four outputs in a halfword, and what is added to them before."""
+
+
+def fours(weights: Int8Array) -> Int32Array:
+    """Returns weights [outputs, inputs] as [outputs, steps] words of four, in the order 0 2 1 3."""
+    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
+    ordered = padded.reshape(len(weights), -1, 4)[:, :, [0, 2, 1, 3]]
+    return np.ascontiguousarray(ordered).reshape(len(weights), -1).view(np.int32)
+
+
+def in_16_bits(weights: Int8Array) -> Int32Array:
+    """Returns weights [outputs, inputs] as words of two, an even number for each output."""
+    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4)))
+    return np.ascontiguousarray(padded.astype(np.int16)).view(np.int32)
+
+
+def eights(weights: Int8Array) -> Int32Array:
+    """Returns weights of 4 bits [outputs, inputs] as [outputs, steps] words of eight."""
+    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 8))).reshape(len(weights), -1, 8)
+    low, high = (padded[:, :, list(half)] for half in zip(*NIBBLES, strict=True))
+    return np.ascontiguousarray(high << 4 | low & 15).view(np.int32).reshape(len(weights), -1)
+
+
+def upper_word_factors(op: Layer) -> Int32Array:
+    """Returns the factor of each channel: a result is the upper word of a sum times its factor, rounded half up."""
+    return channels_16(op).multipliers << 1
+
+
+def lanes_of(column: Int8Array | Int32Array, lanes: int) -> Int32Array:
+    """Returns the rows of a column in groups of some outputs, as [groups, lanes, row], filled up with zeros."""
+    rows = column.reshape(len(column), -1)
+    return np.pad(rows, ((0, -len(rows) % lanes), (0, 0))).reshape(-1, lanes, rows.shape[1]).astype(np.int32)
+
+
+def in_lanes(op: Layer, weights: Int32Array, lanes: int) -> Int32Array:
+    """Returns the stream of a layer: groups of some outputs, each of biases, words of weights, and factors."""
+    columns = np.asarray(op.bias.constant, np.int32), weights, upper_word_factors(op)
+    parts = [lanes_of(column, lanes).swapaxes(1, 2) for column in columns]
+    return np.hstack([part.reshape(len(part), -1) for part in parts]).reshape(-1)
+
+
+def halfwords_of_four(op: Layer) -> tuple[int, Int32Array]:
+    """Returns the eights of inputs of a layer with weights of 4 bits, and its stream, in which a halfword holds the weights
+    of four outputs, and which has the sums that these begin with (kernels/dsp/linear_s16_dsp.c) in place of biases."""
+    rows = weight_rows(op)
+    weights = lanes_of(np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8))), 4)
+    halfwords = ((weights.swapaxes(1, 2) + OFFSETS) @ PLACES).astype(np.int16)
+    first, second, third, fourth = (
+        lanes_of(np.asarray(op.bias.constant, np.int32), 4)[:, :, 0].astype(np.int64).T
+    )
+    upper = 16 * third + fourth
+    sums = np.stack([256 * upper + 16 * first + second, second, upper, fourth], axis=1).astype(np.int32)
+    factors = lanes_of(upper_word_factors(op), 4)[:, :, 0]
+    stream = np.hstack([sums, np.ascontiguousarray(halfwords).view(np.int32), factors])
+    return weights.shape[2] // 8, stream.reshape(-1)
