@@ -72,8 +72,8 @@ class FlashSearch:
         }
         """The ops of the graph that are layers or read tables, or loops with such ops."""
         self.damages: dict[Candidate, float] = {}
-        self.graphs: dict[tuple[Candidate, ...], Graph] = {(): graph}
-        """Those that were rounded before, by their layers of 4 bits."""
+        self.graphs: dict[tuple[tuple[Candidate, ...], bool], Graph] = {}
+        """Those that were rounded before, by their layers of 4 bits, and whether these fit what layers before lost."""
 
     @cached_property
     def values(self) -> list[Values]:
@@ -100,6 +100,7 @@ class FlashSearch:
                 chosen = ranked[: len(chosen) + more]
                 graph = self.converted(chosen)
                 size = flash_of(graph)
+        graph = max(graph, self.converted(chosen, fits=False), key=self.quality)
         quality = [self.quality(of) for of in (self.graph, graph)]
         names = tuple(op.name for op in chosen)
         return graph, FlashChoice(
@@ -155,7 +156,7 @@ class FlashSearch:
                     changed |= _results(later, {**values, **changed}, self.graph)
             yield values, changed
 
-    def _rounded(self, op: Op, holder: Op, values: Sequence[Values]) -> Op:
+    def _rounded(self, op: Op, holder: Op, values: Sequence[Values], fits: bool = False) -> Op:
         """Returns an op whose layer or table has 4 bits, for inputs that layers before it make of the samples."""
         if has_table_for_4_bits(op):
             return _with_layer(holder, op, with_table_of_4_bits(op))
@@ -164,26 +165,29 @@ class FlashSearch:
         for made, wanted in zip(values, self.values, strict=False):
             x = _operand(op, holder, made, self.graph)
             sums.add(x, None if made is wanted else _operand(op, exact, wanted, self.graph))
-        return _with_layer(holder, op, with_4_bits(op, sums))
+        return _with_layer(holder, op, with_4_bits(op, sums, fits))
 
-    def converted(self, chosen: tuple[Candidate, ...]) -> Graph:
-        """Returns the graph with 4 bits in these layers, each rounded for the inputs that the layers before it make."""
-        if chosen in self.graphs:
-            return self.graphs[chosen]
+    def converted(self, chosen: tuple[Candidate, ...], fits: bool = True) -> Graph:
+        """Returns the graph with 4 bits in these layers, each rounded for the inputs that the layers before it make, and
+        if it fits, for what these have lost."""
+        if not chosen:
+            return self.graph
+        if (chosen, fits) in self.graphs:
+            return self.graphs[chosen, fits]
         wanted, ops, done = set[Op](chosen), list[Op](), 0
         given = [{v: values[v] for v in self.graph.sources} for values in self.values]
         with stage("rounding to 4 bits", len(chosen)) as advance:
             for op in self.graph.ops:
                 made: Op = op
                 for layer in [one for one in _layers_in(op) if one in wanted]:
-                    made = self._rounded(layer, made, given)
+                    made = self._rounded(layer, made, given, fits)
                     done += 1
                     advance(done, len(chosen))
                 for values in given:
                     values |= _results(made, values, self.graph)
                 ops.append(made)
-        self.graphs[chosen] = self.graph.replace(ops=tuple(ops))
-        return self.graphs[chosen]
+        self.graphs[chosen, fits] = self.graph.replace(ops=tuple(ops))
+        return self.graphs[chosen, fits]
 
     def quality(self, graph: Graph) -> float:
         """Returns the least signal-to-noise ratio of all outputs against float, in dB."""

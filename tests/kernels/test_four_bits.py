@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import layers16_ops
 import numpy as np
 import pytest
 
-from kernels import rig
+from kernels import layers16_ops, rig
 from kernels.op_cases import CMSIS_NN, Run, case_of, check_runs, kernel_of, random_operands
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.devices.cortex_m import Isa

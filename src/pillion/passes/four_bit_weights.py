@@ -128,8 +128,8 @@ class SumsOfInputs:
         return np.asarray(real.reshape(-1, len(self.sum)))
 
 
-def with_4_bits(op: Layer, sums: SumsOfInputs) -> Layer:
-    """Returns the layer with weights of 4 bits, rounded for these inputs."""
+def with_4_bits(op: Layer, sums: SumsOfInputs, fits: bool = True) -> Layer:
+    """Returns the layer with weights of 4 bits, rounded for these inputs; if it fits, for what layers before have lost."""
     levels = op.weights.constant.reshape(op.weights.shape[0], -1).astype(np.float64)
     fine = np.broadcast_to(op.weights.channel_scales, (len(levels),))
     real = levels * fine[:, None]
@@ -137,7 +137,7 @@ def with_4_bits(op: Layer, sums: SumsOfInputs) -> Layer:
     least = np.abs(op.bias.constant.astype(np.float64)) * fine / LARGEST_BIAS
     scales = np.maximum(_best_scales(real, importance, fine), least.astype(np.float32))
     rounded = (
-        _compensated(_fitted(real, sums), scales, sums.products)
+        _compensated(_fitted(real, sums) if fits else real, scales, sums.products)
         if sums.has_products
         else _nearest(real, scales)
     )
@@ -173,8 +173,6 @@ def _best_scales(real: Reals, importance: Reals, fine: Reals) -> Reals:
 def _fitted(real: Reals, sums: SumsOfInputs) -> Reals:
     """Returns weights whose results for the inputs as they are come near the wanted ones. How far they leave `real` is
     decided by what weights of one half of the samples give in the other."""
-    if not (sums.wanted_halves - sums.halves).any():
-        return real
     least, chosen = 0.0, None
     for staying in STAYING:
         gain = 0.0
