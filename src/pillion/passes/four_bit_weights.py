@@ -118,7 +118,7 @@ class SumsOfInputs:
 
     @property
     def products(self) -> Reals:
-        """Of inputs as they are, over all samples."""
+        """The products of inputs as they are, over all samples."""
         return np.asarray(self.halves.sum(axis=0))
 
     def _windows(self, x: Array) -> Reals:
