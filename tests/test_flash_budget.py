@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,56 @@ def test_what_layers_before_change_is_made_good_by_weights(seed: int) -> None:
         return float(np.square(made * rounded.weights.channel_scales - wanted).mean())
 
     assert noise(knowing) < 0.7 * noise(unknowing)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_windows_do_not_decide_weights(seed: int) -> None:
+    """What inputs lack is noise, which weights can only learn by heart."""
+    op, inputs = layer(seed)
+    small = replace(op, x=op.x.like("x", shape=(1, 1, 3, 24)), y=op.y.like("y", shape=(1, 1, 3, 16)))
+    assert isinstance(small, Conv2d)
+    made = np.random.default_rng(seed)
+
+    def noisy(x: Any) -> Any:
+        return np.clip(x + np.round(made.normal(0, 6, x.shape)), -128, 127).astype(np.int8)
+
+    windows = [inputs(number)[:, :1, :3] for number in range(8)]
+    knowing, unknowing = SumsOfInputs(small), SumsOfInputs(small)
+    for x in windows:
+        changed = noisy(x)
+        knowing.add(changed, x)
+        unknowing.add(changed)
+    noises, nothing = [], np.zeros(16, np.int32)
+    for sums in (knowing, unknowing):
+        rounded, total = with_4_bits(small, sums), 0.0
+        for number in range(9, 30):
+            x = inputs(number)[:, :1, :3]
+            wanted = small.accumulators(x, small.weights.constant, nothing) * small.weights.channel_scales
+            got = rounded.accumulators(noisy(x), rounded.weights.constant, nothing)
+            total += float(np.square(got * rounded.weights.channel_scales - wanted).sum())
+        noises.append(total)
+    assert noises[0] < 1.2 * noises[1]
+
+
+@pytest.mark.parametrize("fits", [False, True])
+def test_the_better_of_two_roundings_is_taken_if_it_fits_the_limit(
+    monkeypatch: pytest.MonkeyPatch, fits: bool
+) -> None:
+    made = dict[int, bool]()
+    converted = FlashSearch.converted
+
+    def noting(self: FlashSearch, chosen: Any, fits: bool = True) -> Graph:
+        graph = converted(self, chosen, fits)
+        made[id(graph)] = fits
+        return graph
+
+    monkeypatch.setattr(FlashSearch, "converted", noting)
+    monkeypatch.setattr(FlashSearch, "quality", lambda self, of: 30.0 + (made.get(id(of)) is fits))
+    program = compiled.__wrapped__(15_500)
+    assert program.four_bits is not None
+    assert set(made.values()) == {False, True}
+    assert program.four_bits.after == 31.0
+    assert program.four_bits.after_bytes == program.flash.bytes <= 15_500
 
 
 def test_what_layers_before_change_is_made_good_by_the_bias() -> None:

@@ -297,18 +297,21 @@ def compile_graph(
         if floats is not None and not graph.states:
             warn_of_mixed_scales(graph)
         search = flash_search(graph, options, floats, samples)
-        given: dict[str, Any] = {
-            "floats": floats,
-            "search": search,
-            "source": source,
-            "own_arithmetic": own_arithmetic,
-        }
+        compile_for = partial(
+            compile_integers,
+            graph,
+            chip,
+            floats=floats,
+            search=search,
+            source=source,
+            own_arithmetic=own_arithmetic,
+        )
         several = chip.npu.alternatives(options.npu) if chip.npu else ()
         if several:
             choices = (replace(options, npu=npu) for npu in several)
-            programs = (partial(compile_integers, graph, chip, one, watch=None, **given) for one in choices)
+            programs = (partial(compile_for, one, watch=None) for one in choices)
             return fastest_that_fits(programs, chip, options)
-        return compile_integers(graph, chip, options, watch=watch, **given)
+        return compile_for(options, watch=watch)
 
 
 def compile_integers(

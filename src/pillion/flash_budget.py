@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log10
+from operator import itemgetter
 
 import numpy as np
 
@@ -80,6 +81,11 @@ class FlashSearch:
         """All tensors of the graph, for each sample that calibrates."""
         return list(_runs(self.graph, self.calibrating))
 
+    @cached_property
+    def quality_of_8_bits(self) -> float:
+        """The quality of the graph as it is."""
+        return self.quality(self.graph)
+
     def within(
         self,
         limit: int,
@@ -100,15 +106,20 @@ class FlashSearch:
                 chosen = ranked[: len(chosen) + more]
                 graph = self.converted(chosen)
                 size = flash_of(graph)
-        graph = max(graph, self.converted(chosen, fits=False), key=self.quality)
-        quality = [self.quality(of) for of in (self.graph, graph)]
+        after = self.quality_of_8_bits
+        if chosen:
+            nearest = self.converted(chosen, fits=False)
+            made = [
+                (self.quality(of), bytes_, of) for of, bytes_ in ((graph, size), (nearest, flash_of(nearest)))
+            ]
+            after, size, graph = max((one for one in made if one[1].bytes <= limit), key=itemgetter(0))
         names = tuple(op.name for op in chosen)
         return graph, FlashChoice(
             limit,
             before.bytes,
             size.bytes,
-            quality[0],
-            quality[1],
+            self.quality_of_8_bits,
+            after,
             names,
             len(candidates),
             size.code is not None,

@@ -31,8 +31,8 @@ MOST_ROWS = 2048
 BLOCK = 128
 """Inputs whose errors are passed on together."""
 DAMPING = 0.01
-STAYING = 0.1, 1.0, 10.0
-"""Of the mean product: how much weights may hold to their values where they make good what layers before changed."""
+RIDGES = 0.1, 1.0, 10.0
+"""Penalties, in parts of the mean product, of weights that leave their values to make good what layers before changed."""
 LARGEST_BIAS = 2.0**30
 """Half of what an accumulator holds: nearly dead channels would have finer steps than their bias can be counted in."""
 CLIPPED = np.linspace(1.0, 0.5, 21)
@@ -173,25 +173,25 @@ def _best_scales(real: Reals, importance: Reals, fine: Reals) -> Reals:
 def _fitted(real: Reals, sums: SumsOfInputs) -> Reals:
     """Returns weights whose results for the inputs as they are come near the wanted ones. How far they leave `real` is
     decided by what weights of one half of the samples give in the other."""
-    least, chosen = 0.0, None
-    for staying in STAYING:
-        gain = 0.0
+    lowest, chosen = 0.0, None  # errors less that of `real`
+    for ridge in RIDGES:
+        error = 0.0
         for products, wanted, others, wanted_others in zip(
             sums.halves, sums.wanted_halves, sums.halves[::-1], sums.wanted_halves[::-1], strict=True
         ):
-            change = _change(real, products, wanted, staying)
+            change = _ridge_change(real, products, wanted, ridge)
             missing = real @ (wanted_others - others)
-            gain += float((change * (change @ others - 2 * missing)).sum())
-        if gain < least:
-            least, chosen = gain, staying
+            error += float((change * (change @ others - 2 * missing)).sum())
+        if error < lowest:
+            lowest, chosen = error, ridge
     if chosen is None:
         return real
-    return real + _change(real, sums.products, sums.wanted_halves.sum(axis=0), chosen)
+    return real + _ridge_change(real, sums.products, sums.wanted_halves.sum(axis=0), chosen)
 
 
-def _change(real: Reals, products: Reals, wanted: Reals, staying: float) -> Reals:
-    """Returns what weights change by (least squares) to make good what their inputs lack, and to stay near `real`."""
-    damping = (staying * np.diag(products).mean() + 1e-9) * np.eye(len(products))
+def _ridge_change(real: Reals, products: Reals, wanted: Reals, ridge: float) -> Reals:
+    """Returns what weights change by to make good what their inputs lack (ridge regression)."""
+    damping = (ridge * np.diag(products).mean() + 1e-9) * np.eye(len(products))
     return np.asarray(np.linalg.solve(products + damping, (wanted - products).T @ real.T).T)
 
 
