@@ -91,7 +91,7 @@ def test_bounds_that_contradict_are_named_with_ways_out_that_work() -> None:
 def test_a_drop_that_16_bits_everywhere_have_is_refused_with_one_that_works() -> None:
     with pytest.raises(PillionError) as error:
         compiled(MetricGoal(samples(500), "0%"))
-    drop = error.value.help.removeprefix("--max-drop ").partition(",")[0]
+    drop = error.value.help.removeprefix("--max-drop ").partition(". ")[0]
     assert choice_of(compiled(MetricGoal(samples(500), drop))).metrics[1].is_ok
 
 

@@ -267,19 +267,21 @@ class PrecisionSearch:
             f"no choice of 16-bit tensors reaches {self._wishes()}",
             rule="--min-quality and --max-drop are at most what 16 bits everywhere reach against float",
             here=f"{self._reached(NARROW)} in 8 bits, {self._reached(self.wide)} with 16 bits in all {len(self.tensors)} tensors that have such forms, by {self.judged_by}",
-            help=f"{self._lower_wishes(self.wide, 0.5)}, or {self._cause()}",
+            help=f"{self._lower_wishes(self.wide, 0.5)}. {self._cause()}",
         )
 
     def _cause(self) -> str:
         """Returns what may raise the quality of 16 bits everywhere, and why."""
-        wish = self.goal.quality or 0.0
+        ranges = "Values beyond the ranges of the calibration data are clipped in 16 bits, too: more of it may raise it"
+        if (wish := self.goal.quality) is None:
+            return ranges
         typical = measured_quality(self.judges, self.wide, errors=0.0)
         if self.quality(self.wide) < wish <= typical:
-            return f"more calibration data: these samples have {typical:.1f} dB, the rest is for how far others differ"
+            return f"These samples have {typical:.1f} dB, the rest is a margin for others: more varied calibration data may narrow it"
         exact = float(simulated_noise(self.judges, self.wide, rounds_weights=False).sum())
         if exact and (ratio := -10 * log10(exact)) >= wish:
-            return f"--equalize, or `pillion train`: with weights that are not rounded to 8 bits, it would be {ratio:.1f} dB"
-        return "more calibration data: values beyond its ranges are clipped in 16 bits, too"
+            return f"With weights that are not rounded to 8 bits, it would be {ratio:.1f} dB: --equalize or `pillion train` may raise it"
+        return ranges
 
     def _contradicted(self, cheapest: Plan, best: Plan) -> PillionError:
         """Returns the error for bounds of which no plan found holds all."""
