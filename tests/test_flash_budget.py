@@ -24,7 +24,7 @@ from pillion.evaluation.program_costs import costs_of
 from pillion.flash_budget import FlashSearch
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerChannel, constant_value
-from pillion.ops import Conv2d
+from pillion.ops import Clamp, Conv2d
 from pillion.ops.example_values import conv_bias, conv_weights, make_op, value
 from pillion.passes.four_bit_weights import SumsOfInputs, may_have_4_bits, with_4_bits
 from pillion.program import Program
@@ -360,6 +360,18 @@ def test_flash_is_one_figure_everywhere() -> None:
     assert facts.is_flash_exact
     assert f"{bytes_:,} now" in render(facts)
     assert facts.precision == (program.four_bits.text,)
+
+
+def test_flash_is_known_of_programs_whose_tensors_exceed_the_emulated_board() -> None:
+    def code(side: int) -> int | None:
+        x = value("x", (side, side), 0.1)
+        op = make_op(Clamp, value("y", (), 0.1), x=x, low=0)
+        return compile_graph(Graph("clamped", (x,), (op,), (op.y,)), find_target("cortex-m33")).flash.code
+
+    small, large = code(20), code(2100)
+    assert small is not None
+    assert large is not None
+    assert 0 <= large - small < 32
 
 
 def test_without_the_compiler_constants_count_and_this_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,13 +41,17 @@ class QemuResult:
     console: str
 
 
-def build_firmware(firmware: Path, board: Board, files: Collection[str] | None = None) -> Path:
+def build_firmware(
+    firmware: Path, board: Board, files: Collection[str] | None = None, *, must_fit: bool = True
+) -> Path:
     """Returns the linked firmware, an ELF file, built or cached. If its `files` are given, others in the
-    folder are ignored."""
-    return link_firmware(read_firmware(firmware, files), board)
+    folder are ignored. One that need not fit the board's memories has sizes, but may not run."""
+    return link_firmware(read_firmware(firmware, files), board, must_fit=must_fit)
 
 
-def link_firmware(parts: Firmware, board: Board, instead: Sources | None = None) -> Path:
+def link_firmware(
+    parts: Firmware, board: Board, instead: Sources | None = None, *, must_fit: bool = True
+) -> Path:
     """Returns the linked parts of a firmware; `instead` replaces the harness's main program."""
     speed = OPTIMIZE_FLAGS[board.optimize]
     compiler = Compiler(arm_compiler(), (*board.cflags, *speed, *C_FLAGS))
@@ -62,6 +66,7 @@ def link_firmware(parts: Firmware, board: Board, instead: Sources | None = None)
         *(object_file for sources in parts.inference for object_file in compile_objects(compiler, sources)),
     ]
     flags = (*board.cflags, "-nostdlib", "-Wl,--gc-sections", "-T", board.linker_script, "-L.", "-lgcc")
+    flags = flags if must_fit else (*flags, "-Wl,--noinhibit-exec,--no-check-sections")
     linker = Compiler(compiler.command, flags)
     return link_objects(
         linker, objects, parts.harness.folder, (board.linker_script, "sections.ld"), f"{board.name}.elf"

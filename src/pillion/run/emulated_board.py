@@ -108,10 +108,10 @@ def _run_emulator(
         )
 
 
-def firmware_sizes(folder: Path, manifest: Manifest, board: Board) -> ElfSizes:
+def firmware_sizes(folder: Path, manifest: Manifest, board: Board, *, must_fit: bool = True) -> ElfSizes:
     """Returns the sizes of a project's firmware, linked for a board."""
     board = dataclasses.replace(board, optimize=manifest.optimize)
-    return read_elf(qemu.build_firmware(folder, board, manifest.files))
+    return read_elf(qemu.build_firmware(folder, board, manifest.files, must_fit=must_fit))
 
 
 def board_of(manifest: Manifest) -> Board:

@@ -19,5 +19,5 @@ def linked_size(files: Mapping[str, Content]) -> FlashSize | None:
         return None
     with temporary_project(files) as folder:
         manifest = read_manifest(folder)
-        sizes = firmware_sizes(folder, manifest, board_of(manifest))
+        sizes = firmware_sizes(folder, manifest, board_of(manifest), must_fit=False)
     return FlashSize(sizes.constants, sizes.flash - sizes.constants)
