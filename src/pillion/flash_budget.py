@@ -4,11 +4,11 @@ Damage is measured on samples, and rounding is compensated for (`passes.four_bit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log10
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -21,8 +21,9 @@ from pillion.ir.types import Array, Value
 from pillion.ops.scan import Scan
 from pillion.passes.four_bit_weights import (
     Layer,
-    SumsOfInputs,
+    LayerInputs,
     Table,
+    as_large_as_with_4_bits,
     bytes_saved,
     has_table_for_4_bits,
     may_have_4_bits,
@@ -34,8 +35,8 @@ RANKING = 2
 """Samples that rank layers."""
 HELD_BACK = 4
 """Of four samples one judges and calibrates nothing, if there are as many."""
-MOST = 16
-"""Samples at most: the reference computes each several times."""
+MOST, FEW, MOST_BYTES = 64, 16, 1 << 29
+"""Samples at most, because the reference computes each several times; a few of those whose tensors have more bytes."""
 Values = dict[Value, Array]
 Candidate = Layer | Table
 
@@ -60,7 +61,8 @@ class FlashSearch:
         if graph.states:
             self.judging, self.calibrating = samples, samples
         else:
-            samples = samples[:MOST]
+            tensors = sum(v.type.size_bytes for op in graph.ops for v in op.results)
+            samples = samples[: min(MOST, max(FEW, MOST_BYTES // tensors))]
             self.judging = samples[HELD_BACK - 1 :: HELD_BACK] or samples
             others = [s for number, s in enumerate(samples, start=1) if number % HELD_BACK]
             self.calibrating = others if len(samples) >= HELD_BACK else samples
@@ -95,24 +97,21 @@ class FlashSearch:
         """Returns the graph with as many layers of 4 bits as the limit needs, and the choice; raises if all are not
         enough."""
         before = size = flash_of(self.graph)
-        graph, chosen = self.graph, tuple[Candidate, ...]()
+        graph, chosen, after = self.graph, tuple[Candidate, ...](), self.quality_of_8_bits
         candidates = [op for op in self.holders if takes(op)]
-        if before.bytes > limit:
-            ranked = self.ranked(candidates)
+        ranked = self.ranked(candidates) if before.bytes > limit else ()
+        while size.bytes > limit:
             while size.bytes > limit:
                 more = self._as_many_as_save(ranked[len(chosen) :], size.bytes - limit)
                 if not more:
                     raise self._too_small(limit, before, size, len(candidates))
                 chosen = ranked[: len(chosen) + more]
-                graph = self.converted(chosen)
-                size = flash_of(graph)
-        after = self.quality_of_8_bits
-        if chosen:
-            nearest = self.converted(chosen, fits=False)
-            made = [
-                (self.quality(of), bytes_, of) for of, bytes_ in ((graph, size), (nearest, flash_of(nearest)))
-            ]
-            after, size, graph = max((one for one in made if one[1].bytes <= limit), key=itemgetter(0))
+                size = flash_of(self._as_large(chosen))
+            made = [self.converted(chosen, fits) for fits in (True, False)]
+            sized = [(flash_of(one), one) for one in made]
+            size = min((bytes_ for bytes_, _ in sized), key=attrgetter("bytes"))
+            judged = [(self.quality(one), bytes_, one) for bytes_, one in sized if bytes_.bytes <= limit]
+            after, size, graph = max(judged, key=itemgetter(0), default=(after, size, graph))
         names = tuple(op.name for op in chosen)
         return graph, FlashChoice(
             limit,
@@ -172,11 +171,21 @@ class FlashSearch:
         if has_table_for_4_bits(op):
             return _with_layer(holder, op, with_table_of_4_bits(op))
         assert may_have_4_bits(op)
-        sums, exact = SumsOfInputs(op), self.holders[op]
+        inputs, exact = LayerInputs(op, len(values)), self.holders[op]
         for made, wanted in zip(values, self.values, strict=False):
             x = _operand(op, holder, made, self.graph)
-            sums.add(x, None if made is wanted else _operand(op, exact, wanted, self.graph))
-        return _with_layer(holder, op, with_4_bits(op, sums, fits))
+            inputs.add(x, None if made is wanted else _operand(op, exact, wanted, self.graph))
+        return _with_layer(holder, op, with_4_bits(op, inputs, fits))
+
+    def _as_large(self, chosen: Collection[Candidate]) -> Graph:
+        """Returns the graph with 4 bits in these layers, not rounded for their inputs."""
+        ops = list[Op]()
+        for op in self.graph.ops:
+            made: Op = op
+            for layer in [one for one in chosen if self.holders[one] is op]:
+                made = _with_layer(made, layer, as_large_as_with_4_bits(layer))
+            ops.append(made)
+        return self.graph.replace(ops=tuple(ops))
 
     def converted(self, chosen: tuple[Candidate, ...], fits: bool = True) -> Graph:
         """Returns the graph with 4 bits in these layers, each rounded for the inputs that the layers before it make, and

@@ -4,7 +4,9 @@ inputs of samples go together (GPTQ, Frantar et al. 2022), and that of means by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -26,13 +28,15 @@ FEWEST = 64
 """Fewer weights save nothing that counts."""
 MOST_INPUTS = 4096
 """Sums of more inputs are rounded without compensation: their matrix would take hundreds of megabytes."""
-MOST_ROWS = 2048
-"""Windows of a sample that are looked at."""
+MOST_ROWS, MOST_VALUES = 16384, 1 << 25
+"""Windows of all samples that are looked at, and the inputs of all of them."""
 BLOCK = 128
 """Inputs whose errors are passed on together."""
 DAMPING = 0.01
 RIDGES = 0.1, 1.0, 10.0
 """Penalties, in parts of the mean product, of weights that leave their values to make good what layers before changed."""
+STEPS, LEAST_SHARE = 5, 0.1
+"""Steps of a search for the bias, and the least part of results that are taken to follow it."""
 LARGEST_BIAS = 2.0**30
 """Half of what an accumulator holds: nearly dead channels would have finer steps than their bias can be counted in."""
 CLIPPED = np.linspace(1.0, 0.5, 21)
@@ -89,72 +93,103 @@ def with_table_of_4_bits(op: Table) -> EmbeddingBag:
     return EmbeddingBag(table=coarse, indices=op.indices, y=op.y, is_lookup=True, source=op.source)
 
 
-class SumsOfInputs:
-    """Sums over samples of what a layer reads, and would read if no layer before had 4 bits: products, and means."""
+class LayerInputs:
+    """Windows of samples that a layer reads, and that it would read if no layer before had 4 bits."""
 
-    def __init__(self, op: Layer) -> None:
+    def __init__(self, op: Layer, samples: int) -> None:
         self.op = op
-        inputs = op.weights.type.elements // op.weights.shape[0]
-        self.has_products = inputs <= MOST_INPUTS
-        self.halves = np.zeros((2, inputs, inputs) if self.has_products else (2, 0, 0))
-        self.wanted_halves = np.zeros_like(self.halves)
-        """Of inputs as they would be with inputs as they are."""
-        self.samples = 0
-        self.sum, self.wanted, self.rows = np.zeros(inputs), np.zeros(inputs), 0
+        self.inputs = op.weights.type.elements // op.weights.shape[0]
+        self.most = max(min(MOST_ROWS, MOST_VALUES // self.inputs) // samples, 1)
+        """Windows of a sample that are looked at."""
+        self.read: list[NDArray[np.int16]] = []
+        self.wanted: list[NDArray[np.int16]] = []
 
     def add(self, x: Array, wanted: Array | None = None) -> None:
         """Adds an operand of the layer; `wanted` is what it would be if no layer before had 4 bits."""
-        rows = self._windows(x)
-        exact = rows if wanted is None else self._windows(wanted)
-        self.sum += rows.sum(axis=0)
-        self.wanted += exact.sum(axis=0)
-        self.rows += len(rows)
-        if self.has_products:
-            every = -(-len(rows) // MOST_ROWS)
-            half = self.samples % 2
-            self.halves[half] += rows[::every].T @ rows[::every]
-            self.wanted_halves[half] += exact[::every].T @ rows[::every]
-            self.samples += 1
+        self.read.append(self._windows(x))
+        self.wanted.append(self.read[-1] if wanted is None else self._windows(wanted))
 
     @property
-    def products(self) -> Reals:
-        """The products of inputs as they are, over all samples."""
-        return np.asarray(self.halves.sum(axis=0))
+    def halves(self) -> list[tuple[Reals, Reals]]:
+        """Windows of every second sample, as they are and as they would be; of a single sample one half."""
+        return [
+            (_joined(self.read[first::2]), _joined(self.wanted[first::2]))
+            for first in range(min(2, len(self.read)))
+        ]
 
-    def _windows(self, x: Array) -> Reals:
+    def _windows(self, x: Array) -> NDArray[np.int16]:
+        """Returns some of the windows, the same of operands of one shape."""
         op, real = self.op, x.astype(np.float64) - self.op.x.zero_point
         if isinstance(op, Conv2d):
-            real = padded_windows(real, op.kernel, op.stride, op.dilation, op.padding)
-        return np.asarray(real.reshape(-1, len(self.sum)))
+            windows, axes = padded_windows(real, op.kernel, op.stride, op.dilation, op.padding), 3
+        else:
+            windows, axes = real.reshape(-1, self.inputs), 1
+        places = windows.shape[:axes]
+        chosen = np.random.default_rng(0).permutation(prod(places))[: self.most]
+        return windows[np.unravel_index(chosen, places)].reshape(-1, self.inputs).astype(np.int16)
 
 
-def with_4_bits(op: Layer, sums: SumsOfInputs, fits: bool = True) -> Layer:
+def _joined(windows: Sequence[Array]) -> Reals:
+    return np.concatenate(windows).astype(np.float64)
+
+
+def with_4_bits(op: Layer, inputs: LayerInputs, fits: bool = True) -> Layer:
     """Returns the layer with weights of 4 bits, rounded for these inputs; if it fits, for what layers before have lost."""
+    real, fine, bias = _real_constants(op)
+    halves = [(read, (wanted - read) @ real.T) for read, wanted in inputs.halves]
+    """Windows, and what their results lack because layers before have 4 bits."""
+    read, missing = map(np.concatenate, zip(*halves, strict=True))
+    wanted = read @ real.T + missing
+    scales = _best_scales(real, np.square(read).sum(axis=0), fine)
+    scales = np.maximum(scales, (np.abs(bias) / LARGEST_BIAS).astype(np.float32))
+    rounded = _compensated(_fitted(real, halves) if fits else real, scales, read)
+    low, high = ((bound - op.y.zero_point) * op.y.scale / op.x.scale for bound in (op.low, op.high))
+    made = read @ (rounded * scales[:, None]).T
+    return _with_constants(op, rounded, scales, _bias_for_mean(made, wanted + bias, bias, low, high))
+
+
+def as_large_as_with_4_bits(op: Layer | Table) -> Layer | Table:
+    """Returns a layer or a reader of a table with the nearest weights of 4 bits, whatever inputs are."""
+    if isinstance(op, Table):
+        return with_table_of_4_bits(op)
+    real, fine, bias = _real_constants(op)
+    scales = np.maximum(np.abs(real).max(axis=1), fine) / LARGEST
+    scales = np.maximum(scales, np.abs(bias) / LARGEST_BIAS).astype(np.float32).astype(np.float64)
+    return _with_constants(op, _nearest(real, scales), scales, bias)
+
+
+def _real_constants(op: Layer) -> tuple[Reals, Reals, Reals]:
+    """Returns weights as [outputs, inputs] with their scales, and biases in steps of the operand, in real numbers."""
     levels = op.weights.constant.reshape(op.weights.shape[0], -1).astype(np.float64)
     fine = np.broadcast_to(op.weights.channel_scales, (len(levels),))
-    real = levels * fine[:, None]
-    importance = np.diag(sums.products) if sums.has_products else np.ones(levels.shape[1])
-    least = np.abs(op.bias.constant.astype(np.float64)) * fine / LARGEST_BIAS
-    scales = np.maximum(_best_scales(real, importance, fine), least.astype(np.float32))
-    rounded = (
-        _compensated(_fitted(real, sums) if fits else real, scales, sums.products)
-        if sums.has_products
-        else _nearest(real, scales)
-    )
-    shift = real @ sums.wanted - (rounded * scales[:, None]) @ sums.sum
-    steps = op.x.scale * scales
-    bias = op.bias.constant.astype(np.float64) * fine * op.x.scale + shift * op.x.scale / max(sums.rows, 1)
-    quant = PerChannel(tuple(steps.tolist()), 0) if op.bias.type.quant is not None else None
+    return levels * fine[:, None], fine, op.bias.constant.astype(np.float64) * fine
+
+
+def _with_constants(op: Layer, weights: Reals, scales: Reals, bias: Reals) -> Layer:
+    """Returns the layer with weights of 4 bits in steps of the scales, and biases in steps of the operand."""
+    steps = tuple((op.x.scale * scales).tolist())
+    quant = PerChannel(steps, 0) if op.bias.type.quant is not None else None
     changes: dict[str, Any] = {
         "weights": constant_value(
             op.weights.name,
-            rounded.astype(np.int8).reshape(op.weights.shape),
+            weights.astype(np.int8).reshape(op.weights.shape),
             PerChannel(tuple(scales.tolist()), 0),
             DType.INT4,
         ),
-        "bias": constant_value(op.bias.name, np.round(bias / steps).astype(np.int32), quant),
+        "bias": constant_value(op.bias.name, np.round(bias / scales).astype(np.int32), quant),
     }
     return replace(op, **changes)
+
+
+def _bias_for_mean(sums: Reals, wanted: Reals, bias: Reals, low: float, high: float) -> Reals:
+    """Returns the bias with which clamped sums have the mean of wanted results."""
+    mean = np.clip(wanted, low, high).mean(axis=0)
+    for _ in range(STEPS):
+        results = sums + bias
+        clamped = np.clip(results, low, high)
+        share = (clamped == results).mean(axis=0)
+        bias = bias + (mean - clamped.mean(axis=0)) / np.maximum(share, LEAST_SHARE)
+    return bias
 
 
 def _nearest(real: Reals, scales: Reals) -> Reals:
@@ -170,34 +205,37 @@ def _best_scales(real: Reals, importance: Reals, fine: Reals) -> Reals:
     return np.stack(tried)[np.argmin(errors, axis=0), np.arange(len(real))]
 
 
-def _fitted(real: Reals, sums: SumsOfInputs) -> Reals:
-    """Returns weights whose results for the inputs as they are come near the wanted ones. How far they leave `real` is
-    decided by what weights of one half of the samples give in the other."""
+def _fitted(real: Reals, halves: Sequence[tuple[Reals, Reals]]) -> Reals:
+    """Returns weights whose results come near the wanted ones. How far they leave `real` is decided by what weights of
+    one half of the samples give in the other."""
+    if real.shape[1] > MOST_INPUTS or len(halves) < 2:
+        return real
+    products = [read.T @ read for read, _ in halves]
+    lacking = [missing.T @ read for read, missing in halves]
     lowest, chosen = 0.0, None  # errors less that of `real`
     for ridge in RIDGES:
         error = 0.0
-        for products, wanted, others, wanted_others in zip(
-            sums.halves, sums.wanted_halves, sums.halves[::-1], sums.wanted_halves[::-1], strict=True
-        ):
-            change = _ridge_change(real, products, wanted, ridge)
-            missing = real @ (wanted_others - others)
-            error += float((change * (change @ others - 2 * missing)).sum())
+        for half, other in ((0, -1), (-1, 0)):
+            change = _ridge_change(products[half], lacking[half], ridge)
+            error += float((change * (change @ products[other] - 2 * lacking[other])).sum())
         if error < lowest:
             lowest, chosen = error, ridge
     if chosen is None:
         return real
-    return real + _ridge_change(real, sums.products, sums.wanted_halves.sum(axis=0), chosen)
+    return real + _ridge_change(np.sum(products, axis=0), np.sum(lacking, axis=0), chosen)
 
 
-def _ridge_change(real: Reals, products: Reals, wanted: Reals, ridge: float) -> Reals:
-    """Returns what weights change by to make good what their inputs lack (ridge regression)."""
+def _ridge_change(products: Reals, lacking: Reals, ridge: float) -> Reals:
+    """Returns what weights change by to make good what their results lack (ridge regression)."""
     damping = (ridge * np.diag(products).mean() + 1e-9) * np.eye(len(products))
-    return np.asarray(np.linalg.solve(products + damping, (wanted - products).T @ real.T).T)
+    return np.asarray(np.linalg.solve(products + damping, lacking.T).T)
 
 
-def _compensated(real: Reals, scales: Reals, products: Reals) -> Reals:
+def _compensated(real: Reals, scales: Reals, read: Reals) -> Reals:
     """Rounds input by input, the largest first; passes errors on to the inputs that are left."""
-    products = products.copy()
+    if real.shape[1] > MOST_INPUTS:
+        return _nearest(real, scales)
+    products = read.T @ read
     order = np.argsort(-np.diag(products), kind="stable")
     products[np.diag_indices_from(products)] += DAMPING * np.diag(products).mean() + 1e-9
     inverse = np.linalg.inv(products[np.ix_(order, order)])
