@@ -100,18 +100,18 @@ class FlashSearch:
         graph, chosen, after = self.graph, tuple[Candidate, ...](), self.quality_of_8_bits
         candidates = [op for op in self.holders if takes(op)]
         ranked = self.ranked(candidates) if before.bytes > limit else ()
+        nearest_limit = limit
         while size.bytes > limit:
-            while size.bytes > limit:
-                more = self._as_many_as_save(ranked[len(chosen) :], size.bytes - limit)
-                if not more:
-                    raise self._too_small(limit, before, size, len(candidates))
-                chosen = ranked[: len(chosen) + more]
-                size = flash_of(self._as_large(chosen))
+            chosen = self._chosen(ranked, before, nearest_limit, flash_of)
             made = [self.converted(chosen, fits) for fits in (True, False)]
             sized = [(flash_of(one), one) for one in made]
-            size = min((bytes_ for bytes_, _ in sized), key=attrgetter("bytes"))
             judged = [(self.quality(one), bytes_, one) for bytes_, one in sized if bytes_.bytes <= limit]
-            after, size, graph = max(judged, key=itemgetter(0), default=(after, size, graph))
+            smallest = min((bytes_ for bytes_, _ in sized), key=attrgetter("bytes"))
+            if judged:
+                after, size, graph = max(judged, key=itemgetter(0))
+            elif len(chosen) == len(ranked):
+                raise self._too_small(limit, before, smallest, len(candidates))
+            nearest_limit -= smallest.bytes - limit
         names = tuple(op.name for op in chosen)
         return graph, FlashChoice(
             limit,
@@ -123,6 +123,27 @@ class FlashSearch:
             len(candidates),
             size.code is not None,
         )
+
+    def _chosen(
+        self,
+        ranked: Sequence[Candidate],
+        before: FlashSize,
+        limit: int,
+        flash_of: Callable[[Graph], FlashSize],
+    ) -> tuple[Candidate, ...]:
+        """Returns as many of the ranked layers as the limit needs with the nearest weights of 4 bits, all if they are not
+        enough, but none that it does not need."""
+        size, count = before, 0
+        while size.bytes > limit and count < len(ranked):
+            count += self._as_many_as_save(ranked[count:], size.bytes - limit)
+            size = flash_of(self._as_large(ranked[:count]))
+        chosen = tuple(ranked[:count])
+        for op in sorted(chosen, key=lambda one: -self.damages[one]):
+            if bytes_saved(op) <= limit - size.bytes:
+                less = tuple(one for one in chosen if one is not op)
+                larger = flash_of(self._as_large(less))
+                chosen, size = (less, larger) if larger.bytes <= limit else (chosen, size)
+        return chosen
 
     @staticmethod
     def _as_many_as_save(layers: Sequence[Candidate], wanted: int) -> int:
