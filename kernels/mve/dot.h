@@ -89,8 +89,7 @@ void pillion_mve_dot_4bit_4(pillion_mve_pairs *s);
 void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot16_any(pillion_mve_pairs *s);
 
-/* The same with weights of four bits, those of four channels A, B, C, D in a halfword 4096 * D + 256 * C + 16 * B + A, of which VRSHR by 4 leaves
- * 256 * D + 16 * C + B, and so on; sums begin likewise. int16 weights[chunks][8] of each half of the channels. */
+/* The same with weights of four bits, two channels in a byte as above: int8 weights[chunks][2][8] of each half of the channels. */
 void pillion_mve_dot16_4(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot16_4_any(pillion_mve_pairs *s);
 

@@ -29,23 +29,14 @@ PILLION_AT(state, end, 12);
     "ldr r4, [r11, #12]\n"                            \
     "cmp r5, r4\n"
 
-#define FOUR(a, b, c, d)               \
-    "vldrw.u32 q1, [r5], #16\n"        \
-    "vrshr.s16 q2, q1, #4\n"           \
-    "vmladava.s16 " a ", q0, q1\n"     \
-    "vrshr.s16 q3, q1, #8\n"           \
-    "vmladava.s16 " b ", q0, q2\n"     \
-    "vrshr.s16 q1, q1, #12\n"          \
-    "vmladava.s16 " c ", q0, q3\n"     \
-    "vmladava.s16 " d ", q0, q1\n"
-#define PIECE_OF_NIBBLES "vldrh.u16 q0, [r1], #16\n" FOUR("r0", "r2", "r4", "r6") FOUR("r8", "r10", "r12", "lr")
+#define PIECE_OF_NIBBLES EIGHT_OUTPUTS("vldrb.s16", "#8", "s16", "vrshr")
 
 static __attribute__((noinline)) void groups(state *s, int16_t *y, const int32_t *constants) {
     PILLION_MVE_GROUPS_OF(PILLION_MVE_PIECE_16, s, y, constants, ROUND);
 }
 
 static __attribute__((noinline)) void groups_of_nibbles(state *s, int16_t *y, const int32_t *constants) {
-    PILLION_MVE_GROUPS_OF(PIECE_OF_NIBBLES, s, y, constants, SEPARATE_FOURS ROUND);
+    PILLION_MVE_GROUPS_OF(PIECE_OF_NIBBLES, s, y, constants, SEPARATE_PAIRS ROUND);
 }
 
 /* All vectors, with so many words of constants for eight outputs. */

@@ -5,12 +5,7 @@
 #if defined(__ARM_FEATURE_MVE)
 #include "nibbles.h"
 
-#define TWO(a, b)                     \
-    "vldrw.u32 q1, [r5], #16\n"       \
-    "vrshr.s8 q3, q1, #4\n"           \
-    "vmladava.s8 " a ", q0, q1\n"     \
-    "vmladava.s8 " b ", q0, q3\n"
-#define PIECE "vldrb.u8 q0, [r1], #16\n" TWO("r0", "r2") TWO("r4", "r6") TWO("r8", "r10") TWO("r12", "lr")
+#define PIECE EIGHT_OUTPUTS("vldrw.u32", "#16", "s8", "vrshr")
 
 static __attribute__((noinline)) void groups(pillion_mve_linear *s, int8_t *y, const int32_t *constants) {
     PILLION_MVE_GROUPS_OF(PIECE, s, y, constants, SEPARATE_PAIRS PILLION_MVE_LINEAR_MOVE PILLION_MVE_LINEAR_REQUANTIZE);

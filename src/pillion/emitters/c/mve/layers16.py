@@ -62,8 +62,8 @@ def is_rectified(op: Layer) -> int:
 def pack_dot_4(op: Layer) -> Int32Array:
     """Packs the same with weights of 4 bits into the stream of pillion_mve_dot16_4."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
-    weights, sums = pack.halfwords_of_fours(g)
-    return pack.join_groups(g.multipliers, sums[:, :4], weights[:, 0], sums[:, 4:], weights[:, 1])
+    weights, sums = pack.bytes_of_pairs(g)
+    return pack.join_groups(g.multipliers, *pack.dot_halves(sums, weights, INPUTS))
 
 
 def dot_params(op: Layer) -> Params:
@@ -77,7 +77,7 @@ def pack_linear(op: Layer) -> Int32Array:
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS)
     if op.weights.dtype is not DType.INT4:
         return pack.join_groups(g.bias, pack.chunks_of(g.weights, INPUTS), g.multipliers)
-    weights, sums = pack.halfwords_of_fours(g)
+    weights, sums = pack.bytes_of_pairs(g)
     return pack.join_groups(sums, pack.chunks_of(weights, INPUTS), g.multipliers)
 
 

@@ -143,42 +143,29 @@ def pack_linear(ready: OutputChannels) -> Int32Array:
     return join_groups(g.bias, chunks_of(g.weights), g.multipliers, g.shifts.astype(np.int8))
 
 
-def with_nibbles(g: GroupedChannels, together: int) -> tuple[NDArray[np.int32], Int32Array]:
-    """Returns weights of 4 bits, those of some lanes together, as numbers w0 + 16 * w1 + ..., and the sums that begin: of each lane the
-    same of its bias and the biases of the lanes behind it."""
-    weights = g.weights.reshape(len(g.weights), -1, together, g.weights.shape[2]).astype(np.int32)
-    sums = g.bias.reshape(len(g.bias), -1, together).astype(np.int64)
-    for lane in reversed(range(together - 1)):
-        weights[:, :, lane] += 16 * weights[:, :, lane + 1]
-        sums[:, :, lane] += 16 * sums[:, :, lane + 1]
-    return weights[:, :, 0], sums.reshape(g.bias.shape).astype(np.int32)
-
-
 def nibbles_can_share(op: Convolution | Linear) -> Verdict:
-    """Checks whether weights of 4 bits share bytes and halfwords: 16 * -8 + A has more bits for A below 0."""
+    """Checks whether weights of 4 bits share bytes: 16 * -8 + A has more bits for A below 0."""
     return is_within("weights", int(op.weights.constant.min()), least=-7)
 
 
 def bytes_of_pairs(g: GroupedChannels) -> tuple[Int8Array, Int32Array]:
-    """Returns the same of two lanes, as bytes."""
-    weights, sums = with_nibbles(g, 2)
-    return weights.astype(np.int8), sums
+    """Returns weights of 4 bits, those of two lanes A, B as A + 16 * B, and the sums that begin: A + 16 * B, and B."""
+    sums = g.bias.astype(np.int64)
+    sums[:, ::2] += 16 * sums[:, 1::2]
+    return (g.weights[:, ::2] + 16 * g.weights[:, 1::2]).astype(np.int8), sums.astype(np.int32)
 
 
-def halfwords_of_fours(g: GroupedChannels) -> tuple[NDArray[np.int16], Int32Array]:
-    """Returns the same of four lanes, as halfwords."""
-    weights, sums = with_nibbles(g, 4)
-    return weights.astype(np.int16), sums
+def dot_halves(sums: Int32Array, weights: Int8Array, unit: int = 16) -> tuple[Packed, ...]:
+    """Returns the sums and weights of the even channels of groups, then of the odd ones."""
+    halves = ((sums[:, 4 * h : 4 * h + 4], chunks_of(weights[:, 2 * h : 2 * h + 2], unit)) for h in (0, 1))
+    return tuple(part for half in halves for part in half)
 
 
 def pack_dot_4(channels: OutputChannels) -> Int32Array:
     """Packs channels into the stream of pillion_mve_dot_4bit."""
     g = group_channels(channels.with_folded_zero_point, (*EVEN, *ODD), overlap=True)
     weights, sums = bytes_of_pairs(g)
-    halves = ((sums[:, 4 * h : 4 * h + 4], chunks_of(weights[:, 2 * h : 2 * h + 2])) for h in (0, 1))
-    return join_groups(
-        (31 + g.shifts).astype(np.int8), g.multipliers, *(part for half in halves for part in half)
-    )
+    return join_groups((31 + g.shifts).astype(np.int8), g.multipliers, *dot_halves(sums, weights))
 
 
 def pack_linear_4(ready: OutputChannels) -> Int32Array:
