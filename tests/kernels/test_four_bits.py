@@ -5,13 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kernels import layers16_ops, rig
-from kernels.op_cases import CMSIS_NN, Run, case_of, check_runs, kernel_of, random_operands
+from kernels.op_cases import (
+    CMSIS_NN,
+    Run,
+    case_of,
+    check_runs,
+    kernel_of,
+    kernels_of,
+    random_operands,
+    reference,
+)
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_choice import choose_kernels
@@ -94,6 +104,17 @@ def windows() -> Iterator[Op]:
     yield conv2d((2, 17, 19, 24), 9, (3, 3), seed=1, padding=BORDER)
 
 
+def windows_3x3() -> Iterator[Op]:
+    """Every width around the pixels that are computed together, strides, paddings, several blocks of rows; with -8."""
+    for i, (width, channels) in enumerate(product(range(2, 12), (16, 48))):
+        around = (i // 2 % 4, i % 3, 2 - i % 3, 1 + i // 3 % 3)
+        steps = {"stride": (1 + i % 3, 1 + i // 2 % 2)}
+        shape = (1 + i % 2, 3 + 5 * (i % 4), width, channels)
+        yield conv2d(shape, 8 + (7 * i) % 18, (3, 3), i, padding=around, lowest=-8, **steps)
+        yield conv2d((1, 4, width, channels), 4 + 4 * (i % 7), (3, 3), i, padding=BORDER, lowest=-8)
+    yield conv2d((2, 33, 41, 32), 12, (3, 3), seed=2, padding=BORDER, lowest=-8)
+
+
 def vectors() -> Iterator[Op]:
     """Every number of features around the units of the loops, one row and several."""
     for i, features in enumerate((*range(1, 18), 28, 32, 33, 64, 127, 128, 640)):
@@ -117,12 +138,22 @@ def runs(ops: Sequence[Op]) -> list[Run]:
     return [Run(op, random_operands(op, rng, extreme)) for op in ops for extreme in (True, False)]
 
 
-@pytest.mark.parametrize("ops", [pixels, windows, vectors, long_vectors])
+def check_every_kernel(target: rig.Target, ops: Sequence[Op]) -> None:
+    """The same runs by every kernel that takes the op."""
+    cases, wanted = [], []
+    for run in runs(ops):
+        for kernel in kernels_of(target, run.op):
+            cases.append(case_of(run.op, kernel, run.inputs))
+            wanted.append(reference(run.op, CMSIS_NN, run.inputs))
+    rig.check(target, cases, wanted, rig.fillings(cases))
+
+
+@pytest.mark.parametrize("ops", [pixels, windows, windows_3x3, vectors, long_vectors])
 @pytest.mark.parametrize("target", TARGETS)
 def test_layers_of_every_size(target: rig.Target, ops: Any) -> None:
-    taken = [op for op in ops() if kernel_of(target, op)]
+    taken = [op for op in ops() if kernels_of(target, op)]
     assert len(taken) >= 15 or ops is long_vectors
-    check_runs(target, runs(taken))
+    check_every_kernel(target, taken)
 
 
 def test_groups_minus_eight_and_double_precision_are_portable() -> None:

@@ -19,18 +19,17 @@ from kernels.op_cases import (
     case_of,
     check_runs,
     kernel_of,
+    kernels_of,
     random_operands,
     reference,
     refusals,
 )
 from kernels.rig import M4, M33, M55
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
-from pillion.ir.verdict import all_ok
 from pillion.ops import (
     AvgPool2d,
     BatchMatmul,
@@ -172,10 +171,6 @@ def test_products_whose_sums_are_as_large_as_can_be(target: rig.Target) -> None:
     check_runs(target, runs)
 
 
-def kernels_of(target: rig.Target, op: Op) -> list[Kernel]:
-    return [k for k in target.kernels if k.op is type(op) and all_ok(k.check(op, CMSIS_NN))]
-
-
 def check(target: rig.Target, ops: Sequence[Op]) -> None:
     """All by every kernel that takes them, with random and with extreme numbers, in the memory of their operand where that may be."""
     rng, cases, wanted = np.random.default_rng(0), [], []
@@ -200,7 +195,7 @@ def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("made", [pixels, windows, vectors])
+@pytest.mark.parametrize("made", [pixels, windows, windows_3x3, vectors])
 def test_weights_of_4_bits(target: rig.Target, made: Any) -> None:
     """Some are -8, which Helium does not take."""
     made_ops = list(with_4_bits(made(), DType.INT16))

@@ -118,6 +118,14 @@ void pillion_conv2d_3x3_fours_s8_mve(const pillion_conv2d_3x3_fours_s8_mve_param
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s16_mve_params;
 void pillion_conv2d_3x3_s16_mve(const pillion_conv2d_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* All three with weights of four bits, two vectors of weights in one (kernels/mve/unpack.h). Scratch: the weights of the channels that are
+ * computed together behind the planes, at stride 2 their other constants, too. */
+typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s4_mve_params, pillion_conv2d_3x3_fours_s4_mve_params,
+    pillion_conv2d_3x3_s16_s4_mve_params;
+void pillion_conv2d_3x3_s4_mve(const pillion_conv2d_3x3_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_3x3_fours_s4_mve(const pillion_conv2d_3x3_fours_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_3x3_s16_s4_mve(const pillion_conv2d_3x3_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Depthwise convolution by strips, one channel at a time: 3x3 at stride 1. y may be x where there is one filter for each channel.
  * Scratch: strip_bytes. */
 typedef struct {

@@ -16,7 +16,7 @@ from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv as dsp
 from pillion.emitters.c.dsp import conv_cost, linear_4
 from pillion.emitters.c.dsp.pack import dot_verdicts
-from pillion.emitters.c.kernel import Kernel, Params, Routine
+from pillion.emitters.c.kernel import CallCost, Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import (
     LAYER_4,
     LAYER_16_4,
@@ -30,7 +30,7 @@ from pillion.emitters.c.kernel_conditions import (
 )
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.emitters.c.mve import conv as mve
-from pillion.emitters.c.mve import pack
+from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.emitters.c.portable.layers16 import linear_in_double, rounding_params, row_of_pixels
 from pillion.ir.nibbles import pack_rows
@@ -223,11 +223,32 @@ KERNELS: tuple[Kernel, ...] = (
         "conv2d_1x1_4",
         **mve.POINTWISE,
     ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_fours_s4", "conv2d_3x3_fours_s8", "planes"),
+        pack_3x3.four_pixel_params,
+        requires=(short_circuit(LAYER_4, pack_3x3.four_pixel_verdicts),),
+        name="conv2d_3x3_fours_4",
+        scratch_bytes=lambda op: pack_3x3.scratch_bytes(op) + pack_3x3.unpacked_bytes(op, 4),
+        call_cost=CallCost(650.0, channel=24.0, reread=0.06),
+        work=lambda op: pack_3x3.four_pixel_instructions(op) + pack_3x3.unpacking_instructions(op, 4),
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_s4", "conv2d_3x3_s8", "planes", "dot_group"),
+        pack_3x3.params,
+        requires=(short_circuit(LAYER_4, pack_3x3.verdicts),),
+        name="conv2d_3x3_4",
+        scratch_bytes=lambda op: pack_3x3.scratch_bytes(op) + 72 + pack_3x3.unpacked_bytes(op, 8),
+        call_cost=CallCost(550.0, reread=0.125),
+        work=lambda op: pack_3x3.work(op) + pack_3x3.unpacking_instructions(op, 8),
+    ),
     mve_kernel(
         MVE.routine("conv2d_im2col_s4", "im2col", *DOT_4),
         pack.is_ungrouped,
         pack.im2col_sizes,
         "conv2d_im2col_4",
+        work=pack.im2col_work,
         **mve.IM2COL,
     ),
     MVE.kernel(

@@ -50,8 +50,10 @@ def pack_dot(op: Layer) -> Int32Array:
     return pack.join_groups(g.multipliers, *parts)
 
 
-IN_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, pack.nibbles_can_share, rounds_by(16, MOST_RIGHT))
+OF_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(16, MOST_RIGHT))
 """A layer has constant weights of 4 bits, and sums and ratios that its kernels take exactly."""
+IN_NIBBLES = short_circuit(OF_NIBBLES, pack.nibbles_can_share)
+"""Two of its weights share a byte, too."""
 
 
 def is_rectified(op: Layer) -> int:
@@ -98,7 +100,7 @@ def conv_3x3_params(op: Conv2d) -> Params:
     return {
         **pack_3x3.plane_params(op),
         "signs": is_rectified(op),
-        "constants": pack.join_groups(g.bias, g.multipliers, taps),
+        "constants": pack.join_groups(g.bias, g.multipliers, pack.stored_form(op)(taps)),
     }
 
 
@@ -155,10 +157,18 @@ def pairs_of_channels(op: Conv2d) -> Verdict:
     return Verdict("out_channels", op.out_channels % 2 == 0, "a multiple of 2", str(op.out_channels))
 
 
+PLANES = pack_3x3.plane_verdicts, pairs_of_channels, pack_3x3.has_four_pixels
+
+
 def plane_work(op: Conv2d) -> float:
     """Estimates the instructions of the 3x3 kernel, as `pack_3x3.FOURS_WORK` but for two channels."""
     piece = 12.6 if op.stride[1] == 1 else 13.6
     return pack_3x3.four_pixel_instructions(op, 2, (420.0, 100.0, 21.0, piece, 10.0, 6.8))
+
+
+def unpacking_plane_work(op: Conv2d) -> float:
+    """Estimates the same with weights of 4 bits, which are unpacked for each block of rows."""
+    return plane_work(op) + pack_3x3.unpacking_instructions(op, 2)
 
 
 def softmax_work(op: Softmax) -> float:
@@ -198,9 +208,7 @@ KERNELS: tuple[Kernel, ...] = (
         Conv2d,
         MVE.routine("conv2d_3x3_s16", "planes"),
         conv_3x3_params,
-        requires=(
-            short_circuit(IN_32_BITS, pack_3x3.plane_verdicts, pairs_of_channels, pack_3x3.has_four_pixels),
-        ),
+        requires=(short_circuit(IN_32_BITS, *PLANES),),
         name="conv2d_3x3_16",
         scratch_bytes=pack_3x3.scratch_bytes,
         call_cost=CallCost(650.0, channel=24.0, reread=0.06),
@@ -230,6 +238,16 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(IN_NIBBLES, pack.pixels_are_windows),),
         name="conv2d_1x1_16_4",
         **POINTWISE,
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_s16_s4", "conv2d_3x3_s16", "planes"),
+        conv_3x3_params,
+        requires=(short_circuit(OF_NIBBLES, *PLANES),),
+        name="conv2d_3x3_16_4",
+        scratch_bytes=lambda op: pack_3x3.scratch_bytes(op) + pack_3x3.unpacked_bytes(op, 2),
+        call_cost=CallCost(650.0, channel=24.0, reread=0.06),
+        work=unpacking_plane_work,
     ),
     MVE.kernel(
         Conv2d,

@@ -4,7 +4,7 @@ which these loops are exact."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels, channels_of
 from pillion.emitters.c.kernel_conditions import is_within
-from pillion.ir.types import Pair
+from pillion.ir.types import DType, Pair
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
 from pillion.ops.linear import Linear
@@ -21,6 +21,8 @@ from pillion.ops.linear import Linear
 Packed = Int8Array | NDArray[np.int16] | Int32Array
 Weight = TypeVar("Weight", np.int8, np.int16)
 Params = dict[str, "int | float | NDArray[np.generic]"]
+Stored = Callable[[Int8Array], Int8Array]
+"""The function from weights of groups to what lies in flash."""
 
 OVERREAD_BYTES = 15
 """Loads are 16 bytes wide; bytes behind an operand meet weights of zero or are not used."""
@@ -97,12 +99,17 @@ def join_groups(*parts: Packed) -> Int32Array:
     return np.hstack([as_words(part).reshape(len(part), -1) for part in parts]).reshape(-1)
 
 
-def pack_dot(channels: OutputChannels) -> Int32Array:
+def pack_dot(channels: OutputChannels, stored: Stored = lambda weights: weights) -> Int32Array:
     """Packs weights, biases and multipliers into the stream of pillion_mve_dot (kernels/mve/dot.h)."""
     g = group_channels(channels.with_folded_zero_point, (*EVEN, *ODD), overlap=True)
-    even, odd = slice(0, 4), slice(4, 8)
-    halves = [p for half in (even, odd) for p in (g.bias[:, half], chunks_of(g.weights[:, half]))]
-    return join_groups((31 + g.shifts).astype(np.int8), g.multipliers, *halves)
+    return join_groups((31 + g.shifts).astype(np.int8), g.multipliers, *halves_of(g, stored))
+
+
+def halves_of(g: GroupedChannels, stored: Stored, unit: int = 16) -> Iterator[Packed]:
+    """Yields biases and weights of the even channels of each group, then those of the odd ones."""
+    for half in (slice(0, 4), slice(4, 8)):
+        yield g.bias[:, half]
+        yield stored(chunks_of(g.weights[:, half], unit))
 
 
 MOST_SHIFT_OF_FACTORS = 11
@@ -159,6 +166,18 @@ def dot_halves(sums: Int32Array, weights: Int8Array, unit: int = 16) -> tuple[Pa
     """Returns the sums and weights of the even channels of groups, then of the odd ones."""
     halves = ((sums[:, 4 * h : 4 * h + 4], chunks_of(weights[:, 2 * h : 2 * h + 2], unit)) for h in (0, 1))
     return tuple(part for half in halves for part in half)
+
+
+def pairs_of_vectors(weights: Int8Array) -> Int8Array:
+    """Packs the weights of 4 bits of each group, two vectors of 16 in one, as kernels/mve/unpack.h reads them."""
+    flat = weights.reshape(len(weights), -1)
+    vectors = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 32))).reshape(len(flat), -1, 2, 16)
+    return vectors[:, :, 0] & 15 | vectors[:, :, 1] << 4
+
+
+def stored_form(op: Convolution | Linear) -> Stored:
+    """Returns the function from weights of groups to what lies in flash: bytes, or pairs of vectors of 4 bits."""
+    return pairs_of_vectors if op.weights.dtype is DType.INT4 else lambda weights: weights
 
 
 def pack_dot_4(channels: OutputChannels) -> Int32Array:
