@@ -7,6 +7,14 @@
 #define WITHOUT(sum, next) "sub " sum ", " sum ", " next ", lsl #4\n"
 #define SEPARATE_PAIRS WITHOUT("r0", "r2") WITHOUT("r4", "r6") WITHOUT("r8", "r10") WITHOUT("r12", "lr")
 
+/* The same of weights of the full range (linear_s4_mve.c), with eight times the sum of the inputs at a place of the state. */
+#define SEPARATE_FULL(place)           \
+    "ldr r1, [r11, #" place "]\n" SEPARATE_PAIRS \
+    "subs r0, r0, r1\n"                \
+    "subs r4, r4, r1\n"                \
+    "sub r8, r8, r1\n"                 \
+    "sub r12, r12, r1\n"
+
 /* 16 weights of two channels, or 8 that are widened, with a piece of both pixels. */
 #define PAIR_OF_CHANNELS(load, step, bits, first, second, a0, a1, b0, b1) \
     load " q2, [r5], " step "\n"                         \

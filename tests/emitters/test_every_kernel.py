@@ -50,6 +50,7 @@ def convolutions() -> Iterator[Op]:
                     yield make_op(cls, value("y", (), 0.4), x=whole, weights=nibbles, bias=bias)
                     yield make_op(cls, value("y", (), 0.4), x=x, weights=nibbles, bias=bias)
                     yield make_op(cls, y, x=wide_whole, weights=nibbles, bias=bias, **bounds)
+                    yield make_op(cls, y, x=wide, weights=nibbles, bias=bias, padding=around, **bounds)
                 yield make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
                 yield make_op(cls, y, x=wide_whole, weights=weights, bias=bias, **bounds)
                 yield make_op(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)

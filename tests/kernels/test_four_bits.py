@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -101,6 +101,7 @@ def windows() -> Iterator[Op]:
                 (1 + n % 2, 11, 9 + n % 4, channels), 1 + (3 * n) % 20, kernel, n, padding=around, **steps
             )
     yield conv2d((1, 4, 6, 5), 8, (4, 6), seed=2)
+    yield conv2d((1, 7, 9, 1), 8, (3, 3), seed=1, padding=BORDER)
     yield conv2d((2, 17, 19, 24), 9, (3, 3), seed=1, padding=BORDER)
 
 
@@ -146,6 +147,33 @@ def check_every_kernel(target: rig.Target, ops: Sequence[Op]) -> None:
             cases.append(case_of(run.op, kernel, run.inputs))
             wanted.append(reference(run.op, CMSIS_NN, run.inputs))
     rig.check(target, cases, wanted, rig.fillings(cases))
+
+
+def with_lowest(ops: Iterable[Op]) -> Iterator[Op]:
+    """The ops with -8 for half of the weights of -7, and for one at least."""
+    for op in ops:
+        assert isinstance(op, Conv2d | Linear)
+        data = op.weights.constant.copy()
+        lowest = np.flatnonzero(data == -7)[::2]
+        data.reshape(-1)[lowest if lowest.size else 0] = -8
+        yield replace(op, weights=constant_value("w", data, op.weights.type.quant, DType.INT4))
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("ops", [pixels, windows, vectors])
+@pytest.mark.parametrize("target", [M33, M55], ids=["m33", "m55"])
+def test_weights_of_the_full_range(target: rig.Target, ops: Any) -> None:
+    taken = [op for op in with_lowest(ops()) if kernels_of(target, op)]
+    assert len(taken) >= 15
+    check_every_kernel(target, taken)
+
+
+def test_vectors_of_the_full_range_are_rounded_once() -> None:
+    tflite = Arithmetic.TFLITE
+    ops = [op for op in with_lowest(vectors()) if kernel_of(M55, op, tflite)]
+    assert len(ops) >= 15
+    assert {kernel_of(M55, op, tflite).name for op in ops} == {"linear_tflite_full_4_mve"}
+    check_runs(M55, runs(ops), tflite)
 
 
 @pytest.mark.parametrize("ops", [pixels, windows, windows_3x3, vectors, long_vectors])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from pillion.emitters.c.layers16 import (
     plane_params,
     rounds_by,
     sums_have_32_bits,
+    weight_rows,
 )
 from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.conv import one_pixel
@@ -39,15 +41,13 @@ from pillion.ops.softmax import Softmax
 
 INPUTS = 8
 """The inputs of a vector."""
-DOT, DOT_4 = ("dot16",), ("dot16_4",)
+DOT, DOT_4, UNPACKED = ("dot16",), ("dot16_4",), ("dot16_unpacked", "dot16")
 
 
 def pack_dot(op: Layer) -> Int32Array:
     """Packs weights, biases and factors into the stream of pillion_mve_dot16 (kernels/mve/dot.h)."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
-    halves = ((g.bias[:, half], g.weights[:, half]) for half in (slice(0, 4), slice(4, 8)))
-    parts = [p for bias, weights in halves for p in (bias, pack.chunks_of(weights, INPUTS))]
-    return pack.join_groups(g.multipliers, *parts)
+    return pack.join_groups(g.multipliers, *pack.halves_of(g, pack.stored_form(op), INPUTS))
 
 
 OF_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(16, MOST_RIGHT))
@@ -74,12 +74,19 @@ def dot_params(op: Layer) -> Params:
     return {"signs": is_rectified(op), "constants": constants}
 
 
-def pack_linear(op: Layer) -> Int32Array:
-    """Packs the same for one vector of inputs."""
+def full_dot_params(op: Layer) -> Params:
+    """Returns the same with weights of 4 bits that are unpacked."""
+    return {"signs": is_rectified(op), "constants": pack_dot(op)}
+
+
+def pack_linear(op: Layer, is_full: bool = False) -> Int32Array:
+    """Packs the same for one vector of inputs, with weights of which some are -8 if that `is_full`."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS)
     if op.weights.dtype is not DType.INT4:
         return pack.join_groups(g.bias, pack.chunks_of(g.weights, INPUTS), g.multipliers)
-    weights, sums = pack.bytes_of_pairs(g)
+    weights, sums = (
+        pack.full_bytes_of_pairs(g, weight_rows(op).shape[1]) if is_full else pack.bytes_of_pairs(g)
+    )
     return pack.join_groups(sums, pack.chunks_of(weights, INPUTS), g.multipliers)
 
 
@@ -110,6 +117,12 @@ def linear_params(op: Layer) -> Params:
     sizes = {"in_features": in_features, "out_features": out_features}
     rows = op.rows if isinstance(op, Linear) else 1
     return {"rows": rows, **sizes, "chunks": -(-in_features // INPUTS), "constants": pack_linear(op)}
+
+
+def full_linear_params(op: Layer) -> Params:
+    """Returns the same with weights of which some are -8; pixels are rows."""
+    rows = op.rows if isinstance(op, Linear) else math.prod(op.y.shape[:3])
+    return {**linear_params(op), "rows": rows, "constants": pack_linear(op, True)}
 
 
 def rows_params(op: Linear) -> Params:
@@ -186,6 +199,19 @@ IM2COL: dict[str, Any] = {
 }
 ROWS = MVE.routine("conv2d_1x1_s16", "pointwise", *DOT)
 ROWS_4 = MVE.routine("conv2d_1x1_s16_s4", "pointwise", *DOT_4)
+
+
+def full_linear_kernel(op: type[Any], condition: Any, name: str) -> Kernel:
+    """Returns a fully connected kernel of weights with -8."""
+    return MVE.kernel(
+        op,
+        replace(LINEAR, name="pillion_linear_full_s16_s4_mve"),
+        full_linear_params,
+        requires=(short_circuit(OF_NIBBLES, condition),),
+        name=name,
+        overread_bytes=OVERREAD_BYTES,
+    )
+
 
 KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
@@ -273,6 +299,27 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(fixed_point, IN_NIBBLES),),
         name="linear_16_4",
         overread_bytes=OVERREAD_BYTES,
+    ),
+    full_linear_kernel(Conv2d, one_pixel, "conv2d_pixel_full_16_4"),
+    full_linear_kernel(Conv2d, pack.are_few_vectors, "conv2d_pixels_full_16_4"),
+    full_linear_kernel(Linear, fixed_point, "linear_full_16_4"),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_1x1_full_s16_s4", "pointwise", *UNPACKED),
+        lambda op: {**pack.pointwise_sizes(op), **full_dot_params(op)},
+        requires=(short_circuit(OF_NIBBLES, pack.pixels_are_windows),),
+        name="conv2d_1x1_full_16_4",
+        scratch_bytes=pack.room_bytes,
+        **POINTWISE,
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_im2col_full_s16_s4", "im2col", *UNPACKED),
+        lambda op: {**pack.im2col_sizes(op), **full_dot_params(op)},
+        requires=(short_circuit(OF_NIBBLES, pack.is_ungrouped),),
+        name="conv2d_im2col_full_16_4",
+        scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
+        call_cost=IM2COL["call_cost"],
     ),
     MVE.kernel(
         DepthwiseConv2d,

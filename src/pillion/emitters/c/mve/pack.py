@@ -4,6 +4,7 @@ which these loops are exact."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -133,10 +134,10 @@ def pack_dot16(channels: OutputChannels) -> Int32Array:
 
 
 def pack_dot16_4(channels: OutputChannels) -> Int32Array:
-    """Packs weights of 4 bits, biases and multipliers into the stream of pillion_conv2d_1x1_k16_s4_mve."""
+    """Packs weights of 4 bits, biases and multipliers into the stream of pillion_mve_dot_16_4bit."""
     pairs = pack_dot16(channels).reshape(-1, 2, 7)
     low, high = pairs[:, 0, 3:].copy().view(np.int8), pairs[:, 1, 3:].copy().view(np.int8)
-    return join_groups(pairs[:, :, :3], 16 * high + (low & 15))
+    return join_groups(high << 4 | low & 15, pairs[:, :, :3])
 
 
 def unscaled_channel_params(channels: OutputChannels) -> OutputChannels:
@@ -151,7 +152,7 @@ def pack_linear(ready: OutputChannels) -> Int32Array:
 
 
 def nibbles_can_share(op: Convolution | Linear) -> Verdict:
-    """Checks whether weights of 4 bits share bytes: 16 * -8 + A has more bits for A below 0."""
+    """Checks whether weights of 4 bits share bytes as they are: 16 * -8 + A has more bits for A below 0."""
     return is_within("weights", int(op.weights.constant.min()), least=-7)
 
 
@@ -160,6 +161,13 @@ def bytes_of_pairs(g: GroupedChannels) -> tuple[Int8Array, Int32Array]:
     sums = g.bias.astype(np.int64)
     sums[:, ::2] += 16 * sums[:, 1::2]
     return (g.weights[:, ::2] + 16 * g.weights[:, 1::2]).astype(np.int8), sums.astype(np.int32)
+
+
+def full_bytes_of_pairs(g: GroupedChannels, inputs: int) -> tuple[Int8Array, Int32Array]:
+    """Returns the same of weights with -8: A + 8 + 16 * B, and nothing behind the inputs."""
+    weights, sums = bytes_of_pairs(g)
+    weights[:, :, :inputs] += 8
+    return weights, sums
 
 
 def dot_halves(sums: Int32Array, weights: Int8Array, unit: int = 16) -> tuple[Packed, ...]:
@@ -187,10 +195,10 @@ def pack_dot_4(channels: OutputChannels) -> Int32Array:
     return join_groups((31 + g.shifts).astype(np.int8), g.multipliers, *dot_halves(sums, weights))
 
 
-def pack_linear_4(ready: OutputChannels) -> Int32Array:
-    """Packs channels of a fully connected layer with folded zero points."""
+def pack_linear_4(ready: OutputChannels, is_full: bool = False) -> Int32Array:
+    """Packs channels of a fully connected layer with folded zero points, whose weights may have -8 if that `is_full`."""
     g = group_channels(ready, (*EVEN, *ODD))
-    weights, sums = bytes_of_pairs(g)
+    weights, sums = full_bytes_of_pairs(g, ready.weights.shape[1]) if is_full else bytes_of_pairs(g)
     return join_groups(sums, chunks_of(weights), g.multipliers, g.shifts.astype(np.int8))
 
 
@@ -283,6 +291,30 @@ def pointwise_sizes(op: Convolution) -> dict[str, int]:
         "pixel_bytes": op.stride[1] * pixel,
         "chunks": vector_count(pixel),
     }
+
+
+FEW_PIXELS = 7
+"""The pixels up to which fully connected kernels are faster than weights that are unpacked first."""
+
+
+def are_few_vectors(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether windows of one pixel are a few vectors that follow each other."""
+    return (
+        *pixels_are_windows(op),
+        kernel_has_sizes(op, "stride", "1x1", (1, 1)),
+        is_within("pixels", math.prod(op.y.shape[:3]), most=FEW_PIXELS),
+    )
+
+
+ROOM_BYTES = 1024
+"""The target size of the constants that are unpacked together."""
+
+
+def room_bytes(op: Convolution) -> int:
+    """Returns the scratch bytes of unpacked constants: groups of eight channels."""
+    size = op.x.dtype.size_bytes
+    group = (72, 64)[size - 1] + 128 // size * vector_count(op.weights_per_output.shape[1] * size)
+    return group * min(max(ROOM_BYTES // group, 1), -(-op.out_channels // 8))
 
 
 BLOCK_BYTES = 4096
