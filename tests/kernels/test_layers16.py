@@ -204,13 +204,16 @@ def test_weights_of_4_bits(target: rig.Target, made: Any) -> None:
     check(target, taken)
 
 
-def test_weights_of_4_bits_have_sums_of_28_bits() -> None:
-    """With DSP; on Helium sums of 32 bits wrap around until they are taken apart."""
+def test_weights_of_4_bits_with_sums_of_more_than_28_bits() -> None:
+    """With DSP they have kernels of their own; on Helium sums of 32 bits wrap around until they are taken apart."""
     op = next(with_4_bits([linear(1, 64, 5, seed=1)], DType.INT16))
     assert isinstance(op, Linear)
     coarse = Value("y", TensorType(op.y.shape, DType.INT16, PerTensor(1000.0)))
     large = replace(op, bias=constant_value("b", np.full(5, 2**27, np.int32)))
-    assert set(refusals(M33, large)) == {"sums"}
+    taken = {kernel.name for kernel in kernels_of(M33, large)}
+    assert taken == {"linear_large_16_4_dsp", "linear_rows_unpacked_16_4_dsp"}
+    too_large = replace(op, bias=constant_value("b", np.full(5, EDGE, np.int32)))
+    assert set(refusals(M33, too_large)) == set(refusals(M55, too_large)) == {"sums"}
     for target in (M33, M55):
         assert kernels_of(target, op)
         assert "right_shift" in refusals(target, replace(op, y=coarse))
@@ -237,7 +240,9 @@ def four_bits_at_the_edge(largest: int) -> list[Op]:
     return made
 
 
-@pytest.mark.parametrize(("target", "edge"), [(M33, 2**27 - 1), (M55, EDGE)], ids=["m33", "m55"])
+@pytest.mark.parametrize(
+    ("target", "edge"), [(M33, 2**27 - 1), (M33, EDGE), (M55, EDGE)], ids=["m33_28_bits", "m33", "m55"]
+)
 def test_weights_of_4_bits_with_sums_up_to_the_edge(target: rig.Target, edge: int) -> None:
     cases, wanted = [], []
     for op in four_bits_at_the_edge(edge):
@@ -248,7 +253,9 @@ def test_weights_of_4_bits_with_sums_up_to_the_edge(target: rig.Target, edge: in
             cases.append(case_of(op, kernel, data))
             wanted.append(reference(op, CMSIS_NN, data))
     rig.check(target, cases, wanted)
-    assert all("sums" in refusals(target, op) for op in four_bits_at_the_edge(edge + 1))
+    for op, larger in zip(four_bits_at_the_edge(edge), four_bits_at_the_edge(edge + 1), strict=True):
+        assert set(kernels_of(target, op)) - set(kernels_of(target, larger))
+        assert bool(kernels_of(target, larger)) == (edge < EDGE)
 
 
 @pytest.mark.parametrize("target", TARGETS)
