@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,19 @@ import pillion
 from judge.delegate import answer_of, firmware, missing_tools, rows
 from judge.machine import CORES, FOLDER, IMAGES, RUNTIMES, Core, judged
 from judge.zoo import RESULTS
+from kernels import test_four_bits as four_bits
+from kernels import test_layers16 as layers16
 from nets_as_written import NETS
+from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.pte import Runtime
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import DType
+from pillion.ops.example_values import with_4_bits
 from pillion.program import Program
 from pillion.run.verify import random_samples
+from pillion.targets import find_target
 from test_sequences import Layer
 
 pytestmark = [
@@ -112,6 +121,41 @@ def test_norms_attention_recurrence_and_spectra_are_those_of_the_program(core: C
         assert not answer.complaint, name
         memory = program.memory
         assert answer.planned <= memory.arena_bytes + memory.state_bytes + MORE_MEMORY, name
+
+
+def ops_of_4_bits() -> Iterator[Op]:
+    """Layers with 4-bit weights of many sizes, with operands of 8 and of 16 bits, without and with -8, and with large sums."""
+    small = [*four_bits.pixels(), *four_bits.windows(), *four_bits.windows_3x3(), *four_bits.vectors()]
+    small += [four_bits.conv2d((1, 3, 5, channels), 9) for channels in (40, 60)]
+    makers = layers16.pixels, layers16.windows, layers16.windows_3x3, layers16.vectors
+    wide = [op for made in makers for op in with_4_bits(made(), DType.INT16)]
+    for ops in (small, wide):
+        yield from ops
+        yield from four_bits.with_lowest(ops)
+    yield from layers16.four_bits_at_the_edge(2**31 - 1)
+
+
+def programs_of_4_bits(core: Core) -> dict[str, Program]:
+    """Returns a program for each kernel with 4-bit weights that the compiler chooses for one of these layers."""
+    target, found = find_target(CORES[core]), dict[str, Program]()
+    for op in ops_of_4_bits():
+        graph = Graph(op.kind, op.activations, (op,), op.results)
+        (choice,) = choose_kernels(graph, target.core.isa)
+        if choice.kernel.name not in found:
+            found[choice.kernel.name] = Program(graph, target)
+    return found
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_every_kernel_with_4_bit_weights_gives_the_bytes_of_the_program(core: Core, tmp_path: Path) -> None:
+    """One firmware has all; tables are portable, and kernels of LiteRT's arithmetic are not those of images here."""
+    programs = programs_of_4_bits(core)
+    isa = find_target(CORES[core]).core.isa
+    own = [k.name for k in KERNELS_OF[isa] if k.name.endswith(f"_4_{isa.value}")]
+    assert {name for name in own if "tflite" not in name} <= programs.keys()
+    elf = firmware(tmp_path, list(programs.values()), core, RUNTIMES[0])
+    for name, program in programs.items():
+        assert not answer_of(program, elf, core, RUNTIMES[0]).complaint, name
 
 
 HEADERS = FOLDER / "sdk" / "include"

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers16_ops import EDGE, WEIGHT_SCALE, conv2d, depthwise, linear, value
 
 from kernels import rig
+from kernels.layers16_ops import EDGE, WEIGHT_SCALE, conv2d, depthwise, linear, value
 from kernels.op_cases import (
     CMSIS_NN,
     Run,
@@ -228,6 +228,7 @@ def four_bits_at_the_edge(largest: int) -> list[Op]:
         conv2d((1, 3, 3, 57), 13, (3, 3), seed=1),
         linear(1, 515, 9, seed=1),
         linear(3, 515, 19, seed=1),
+        linear(10, 515, 19, seed=1),
     ):
         out = len(op.bias.constant)
         signs = np.where(np.arange(out) % 3 == 1, -1, 1)
