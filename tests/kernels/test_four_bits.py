@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -226,25 +227,43 @@ def with_weights(op: Any, dtype: DType) -> Op:
     return replace(op, weights=constant_value("w", data, op.weights.type.quant, dtype))
 
 
+def layers_to_compare() -> Iterator[Any]:
+    """Layers with operands of 16 and of 8 bits that have the same way with weights of 4 and of 8 bits, of small and of usual sizes."""
+    for made in (layers16_ops, sys.modules[__name__]):
+        yield from (made.linear(rows, size, 64, seed=1) for rows in (1, 4) for size in (8, 16, 64, 100))
+        yield from (made.conv2d((1, 5, 5, inputs), 32, seed=1) for inputs in (8, 16, 32, 63, 96))
+        yield from (made.conv2d((1, 2, pixels, 16), 32, seed=1) for pixels in (2, 4, 8))
+        yield made.conv2d((1, 12, 12, 3), 16, (3, 3), seed=1, padding=BORDER)
+        yield made.conv2d((1, 8, 8, 32), 32, (3, 3), seed=1, padding=BORDER)
+        yield made.conv2d((1, 12, 12, 32), 16, (3, 3), seed=1, padding=(0, 0, 1, 1), stride=(2, 2))
+        yield made.conv2d((1, 3, 5, 24), 40, (3, 5), seed=1)
+    yield from (layers16_ops.conv2d((1, 8, 8, inputs), 16, (3, 3), 1, padding=BORDER) for inputs in (8, 16))
+
+
+def compare_counts(target: rig.Target, pairs: Sequence[tuple[Any, Any]], most: float) -> None:
+    """Checks the instructions of each layer against those of another one."""
+    rng, cases = np.random.default_rng(0), []
+    for one in chain(*pairs):
+        (choice,) = choose_kernels(Graph("g", one.activations, (one,), one.results), Isa(target.folders[-1]))
+        cases.append(case_of(one, choice.kernel, random_operands(one, rng)))
+    counts = [result.instructions for result in rig.run(target, cases)]
+    for (op, _), few, many in zip(pairs, counts[::2], counts[1::2], strict=True):
+        assert few <= most * many, (op.kind, op.x, op.weights, few, many)
+
+
+@pytest.mark.qemu
 @pytest.mark.parametrize(("target", "most"), [(M33, 1.18), (M55, 1.1)], ids=["m33", "m55"])
 def test_4_bits_take_hardly_more_instructions_than_8(target: rig.Target, most: float) -> None:
-    """Fully connected layers and windows of one pixel."""
-    layers = [
-        *(layers16_ops.linear(rows, inputs, 64, seed=1) for rows in (1, 4) for inputs in (16, 64, 100, 256)),
-        *(layers16_ops.conv2d((1, 5, 5, inputs), 32, seed=1) for inputs in (32, 63, 96)),
-        layers16_ops.conv2d((1, 3, 5, 24), 40, (3, 5), seed=1),
-        *(linear(rows, inputs, 64, seed=1) for rows in (1, 4) for inputs in (16, 64, 100)),
-        *(conv2d((1, 5, 5, inputs), 32, seed=1) for inputs in (32, 48, 64, 96)),
-    ]
-    rng, cases = np.random.default_rng(0), []
-    for op in layers:
-        for one in (with_weights(op, DType.INT4), with_weights(op, DType.INT8)):
-            graph = Graph("g", one.activations, (one,), one.results)
-            (choice,) = choose_kernels(graph, Isa(target.folders[-1]))
-            cases.append(case_of(one, choice.kernel, random_operands(one, rng)))
-    counts = [result.instructions for result in rig.run(target, cases)]
-    for op, few, many in zip(layers, counts[::2], counts[1::2], strict=True):
-        assert few <= most * many, (op.kind, op.x.shape, few, many)
+    ops = list(layers_to_compare())
+    pairs = [(with_weights(op, DType.INT4), with_weights(op, DType.INT8)) for op in ops]
+    compare_counts(target, pairs, most)
+
+
+@pytest.mark.qemu
+def test_weights_of_the_full_range_take_hardly_more_instructions() -> None:
+    ops = [with_weights(op, DType.INT8) for op in layers_to_compare()]
+    full = with_lowest(with_weights(op, DType.INT4) for op in layers_to_compare())
+    compare_counts(M55, list(zip(full, ops, strict=True)), 1.3)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 16])

@@ -64,6 +64,7 @@ def dot_features(op: Any, rows: int, width: int, out: int, depth: int) -> Featur
     return {
         "eights": pixels * eights,
         "eight_pieces": pixels * eights * pieces,
+        "quad_fours": rows * chunks(width, 4) * chunks(out, 4),
         "pair_eights": pairs * eights,
         "pair_eight_pieces": pairs * eights * pieces,
         "loops": (1 + width % 2) * (1 + (out % 8 > 0)),

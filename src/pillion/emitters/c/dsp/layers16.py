@@ -274,7 +274,7 @@ def unpacked_work(op: Conv2d | Linear) -> float:
     out_c, steps, words = len(op.bias.constant), 2 * eight_steps(op), window_words(op)
     fives = -(-op.y.type.elements // (out_c * PIXELS))
     groups = -(-fives // fives_together(op))
-    sums = fives * (36.0 + 3 * -(-steps // 8) + 13.0 * steps) + groups * (75.0 + 8.5 * eight_steps(op))
+    sums = fives * (36.0 + 3 * -(-steps // 8) + 13.0 * steps) + groups * (77.0 + 7.8 * eight_steps(op))
     copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
     return fives * (380.0 + 7.0 * words) + out_c * sums + copied_windows(op) * copy
 
