@@ -109,19 +109,19 @@ def mve_kernel(routine: Routine, verdicts: Any, sizes: Any, name: str, **more: A
     return MVE.kernel(Conv2d, routine, params, requires=requires, name=name, **more)
 
 
-def full_dot_params(op: Conv2d, sizes: Callable[[Conv2d], Params]) -> Params:
+def unpacked_dot_params(op: Conv2d, sizes: Callable[[Conv2d], Params]) -> Params:
     """Returns the parameters of the Helium kernels that unpack weights with -8."""
     channels = channels_of(op)
     signs = pack.negative_sum_mode(channels)
     return {**sizes(op), "signs": signs, "constants": pack.pack_dot(channels, pack.pairs_of_vectors)}
 
 
-def full_pointwise(routine: Routine, verdicts: Any, name: str) -> Kernel:
+def unpacked_pointwise(routine: Routine, verdicts: Any, name: str) -> Kernel:
     """Returns the Helium kernel of 1x1 windows that unpacks weights with -8."""
     return MVE.kernel(
         Conv2d,
         routine,
-        lambda op: full_dot_params(op, pack.pointwise_sizes),
+        lambda op: unpacked_dot_params(op, pack.pointwise_sizes),
         requires=(short_circuit(MVE_FULL, verdicts),),
         name=name,
         scratch_bytes=pack.room_bytes,
@@ -146,13 +146,13 @@ def few_inputs(pieces: int, name: str, sizes: Any, **more: Any) -> Kernel:
     return mve_kernel(replace(routine, name=f"pillion_{key}_s4_mve"), verdicts, sizes, f"{key}_4", **more)
 
 
-def few_full_inputs(pieces: int) -> Kernel:
+def few_unpacked_inputs(pieces: int) -> Kernel:
     """Returns the same of weights with -8."""
     routine = MVE.routine(
-        "conv2d_1x1_few_full_s4", "pointwise", "dot_unpacked", "dot", "dot_few", "dot_group"
+        "conv2d_1x1_few_unpacked_s4", "pointwise", "dot_unpacked", "dot", "dot_few", "dot_group"
     )
-    key = f"conv2d_1x1_k{16 * pieces}_full"
-    return full_pointwise(
+    key = f"conv2d_1x1_k{16 * pieces}_unpacked"
+    return unpacked_pointwise(
         replace(routine, name=f"pillion_{key}_s4_mve"),
         short_circuit(pack.pixels_are_windows, partial(has_pieces, pieces)),
         f"{key}_4",
@@ -327,18 +327,18 @@ KERNELS: tuple[Kernel, ...] = (
     linear_mve_kernel(Conv2d, mve.one_pixel, "conv2d_pixel_full_4", True),
     linear_mve_kernel(Conv2d, pack.are_few_vectors, "conv2d_pixels_full_4", True),
     linear_mve_kernel(Linear, fixed_point, "linear_full_4", True),
-    *map(few_full_inputs, (2, 3, 4)),
-    full_pointwise(
-        MVE.routine("conv2d_1x1_full_s4", "pointwise", *UNPACKED),
+    *map(few_unpacked_inputs, (2, 3, 4)),
+    unpacked_pointwise(
+        MVE.routine("conv2d_1x1_unpacked_s4", "pointwise", *UNPACKED),
         pack.pixels_are_windows,
-        "conv2d_1x1_full_4",
+        "conv2d_1x1_unpacked_4",
     ),
     MVE.kernel(
         Conv2d,
-        MVE.routine("conv2d_im2col_full_s4", "im2col", *UNPACKED),
-        lambda op: full_dot_params(op, pack.im2col_sizes),
+        MVE.routine("conv2d_im2col_unpacked_s4", "im2col", *UNPACKED),
+        lambda op: unpacked_dot_params(op, pack.im2col_sizes),
         requires=(short_circuit(MVE_FULL, pack.is_ungrouped),),
-        name="conv2d_im2col_full_4",
+        name="conv2d_im2col_unpacked_4",
         scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
         call_cost=mve.IM2COL["call_cost"],
     ),

@@ -41,6 +41,7 @@ from pillion.ops.softmax import Softmax
 
 INPUTS = 8
 """The inputs of a vector."""
+MANY_PIXELS = 32
 DOT, DOT_4, UNPACKED = ("dot16",), ("dot16_4",), ("dot16_unpacked", "dot16")
 
 
@@ -74,7 +75,7 @@ def dot_params(op: Layer) -> Params:
     return {"signs": is_rectified(op), "constants": constants}
 
 
-def full_dot_params(op: Layer) -> Params:
+def unpacked_dot_params(op: Layer) -> Params:
     """Returns the same with weights of 4 bits that are unpacked."""
     return {"signs": is_rectified(op), "constants": pack_dot(op)}
 
@@ -131,6 +132,28 @@ def rows_params(op: Linear) -> Params:
     width = op.in_features * op.x.dtype.size_bytes
     more = {"pixel_bytes": width, "out_c": op.out_features, "chunks": pack.vector_count(width)}
     return {**sizes, **more, **dot_params(op)}
+
+
+def unpacked_rows_params(op: Linear) -> Params:
+    """Returns the same with weights of 4 bits that are unpacked."""
+    return {**rows_params(op), **unpacked_dot_params(op)}
+
+
+def unpacking_pays(op: Conv2d) -> Verdict:
+    """Checks whether weights share no bytes as they are, or sums are so short that taking them apart costs more than unpacking."""
+    pixels, inputs = math.prod(op.y.shape[:3]), op.in_channels
+    pays = pack.has_lowest(op).ok or (inputs <= INPUTS and pixels >= MANY_PIXELS)
+    return Verdict(
+        "weights",
+        pays,
+        f"some -8, or {MANY_PIXELS} pixels of at most {INPUTS} inputs",
+        f"{pixels} of {inputs}",
+    )
+
+
+def many_rows(op: Linear) -> Verdict:
+    """Checks whether a layer has more vectors of inputs than are faster one by one."""
+    return is_within("rows", op.rows, least=pack.FEW_PIXELS + 1)
 
 
 def several_rows(op: Linear) -> Verdict:
@@ -199,6 +222,7 @@ IM2COL: dict[str, Any] = {
 }
 ROWS = MVE.routine("conv2d_1x1_s16", "pointwise", *DOT)
 ROWS_4 = MVE.routine("conv2d_1x1_s16_s4", "pointwise", *DOT_4)
+ROWS_UNPACKED = MVE.routine("conv2d_1x1_unpacked_s16_s4", "pointwise", *UNPACKED)
 
 
 def full_linear_kernel(op: type[Any], condition: Any, name: str) -> Kernel:
@@ -257,6 +281,18 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_pixel_16_4",
         overread_bytes=OVERREAD_BYTES,
     ),
+    full_linear_kernel(
+        Conv2d, short_circuit(pack.are_few_vectors, pack.has_lowest), "conv2d_pixels_full_16_4"
+    ),
+    MVE.kernel(
+        Conv2d,
+        ROWS_UNPACKED,
+        lambda op: {**pack.pointwise_sizes(op), **unpacked_dot_params(op)},
+        requires=(short_circuit(OF_NIBBLES, pack.pixels_are_windows, unpacking_pays),),
+        name="conv2d_1x1_unpacked_16_4",
+        scratch_bytes=pack.room_bytes,
+        **POINTWISE,
+    ),
     MVE.kernel(
         Conv2d,
         ROWS_4,
@@ -301,23 +337,22 @@ KERNELS: tuple[Kernel, ...] = (
         overread_bytes=OVERREAD_BYTES,
     ),
     full_linear_kernel(Conv2d, one_pixel, "conv2d_pixel_full_16_4"),
-    full_linear_kernel(Conv2d, pack.are_few_vectors, "conv2d_pixels_full_16_4"),
-    full_linear_kernel(Linear, fixed_point, "linear_full_16_4"),
     MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_1x1_full_s16_s4", "pointwise", *UNPACKED),
-        lambda op: {**pack.pointwise_sizes(op), **full_dot_params(op)},
-        requires=(short_circuit(OF_NIBBLES, pack.pixels_are_windows),),
-        name="conv2d_1x1_full_16_4",
+        Linear,
+        ROWS_UNPACKED,
+        unpacked_rows_params,
+        requires=(short_circuit(fixed_point, OF_NIBBLES, many_rows),),
+        name="linear_rows_unpacked_16_4",
         scratch_bytes=pack.room_bytes,
         **POINTWISE,
     ),
+    full_linear_kernel(Linear, fixed_point, "linear_full_16_4"),
     MVE.kernel(
         Conv2d,
-        MVE.routine("conv2d_im2col_full_s16_s4", "im2col", *UNPACKED),
-        lambda op: {**pack.im2col_sizes(op), **full_dot_params(op)},
+        MVE.routine("conv2d_im2col_unpacked_s16_s4", "im2col", *UNPACKED),
+        lambda op: {**pack.im2col_sizes(op), **unpacked_dot_params(op)},
         requires=(short_circuit(OF_NIBBLES, pack.is_ungrouped),),
-        name="conv2d_im2col_full_16_4",
+        name="conv2d_im2col_unpacked_16_4",
         scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
         call_cost=IM2COL["call_cost"],
     ),

@@ -156,6 +156,11 @@ def nibbles_can_share(op: Convolution | Linear) -> Verdict:
     return is_within("weights", int(op.weights.constant.min()), least=-7)
 
 
+def has_lowest(op: Convolution | Linear) -> Verdict:
+    """Checks whether they do not."""
+    return is_within("weights", int(op.weights.constant.min()), most=-8)
+
+
 def bytes_of_pairs(g: GroupedChannels) -> tuple[Int8Array, Int32Array]:
     """Returns weights of 4 bits, those of two lanes A, B as A + 16 * B, and the sums that begin: A + 16 * B, and B."""
     sums = g.bias.astype(np.int64)
@@ -310,11 +315,11 @@ ROOM_BYTES = 1024
 """The target size of the constants that are unpacked together."""
 
 
-def room_bytes(op: Convolution) -> int:
+def room_bytes(op: Convolution | Linear) -> int:
     """Returns the scratch bytes of unpacked constants: groups of eight channels."""
-    size = op.x.dtype.size_bytes
-    group = (72, 64)[size - 1] + 128 // size * vector_count(op.weights_per_output.shape[1] * size)
-    return group * min(max(ROOM_BYTES // group, 1), -(-op.out_channels // 8))
+    size, (outputs, inputs) = op.x.dtype.size_bytes, op.weights_per_output.shape
+    group = (72, 64)[size - 1] + 128 // size * vector_count(inputs * size)
+    return group * min(max(ROOM_BYTES // group, 1), -(-outputs // 8))
 
 
 BLOCK_BYTES = 4096

@@ -3,7 +3,7 @@
 
 #if defined(__ARM_FEATURE_MVE)
 
-void pillion_conv2d_1x1_full_s4_mve(const pillion_conv2d_1x1_full_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
+void pillion_conv2d_1x1_unpacked_s4_mve(const pillion_conv2d_1x1_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
     pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot_unpacked, pillion_mve_dot_any);
 }
 
