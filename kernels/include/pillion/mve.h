@@ -243,7 +243,7 @@ typedef pillion_linear_s16_mve_params pillion_linear_s16_s4_mve_params; /* weigh
 void pillion_linear_s16_s4_mve(const pillion_linear_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Layers with weights of four bits of which some are -8: fully connected ones as above, with 16 * B + A + 8 in a byte, convolutions with two
- * vectors of the weights of bytes in one (kernels/mve/unpack.h). Scratch: the constants of eight channels as bytes, behind those windows that are gathered. */
+ * vectors of the weights of bytes in one (kernels/mve/unpack.h). Scratch: the constants of some channels as bytes, behind windows that are gathered. */
 typedef pillion_linear_s8_mve_params pillion_linear_full_s4_mve_params;
 void pillion_linear_full_s4_mve(const pillion_linear_full_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 typedef pillion_linear_s16_mve_params pillion_linear_full_s16_s4_mve_params;
@@ -260,10 +260,10 @@ void pillion_conv2d_im2col_unpacked_s4_mve(const pillion_conv2d_im2col_unpacked_
 void pillion_conv2d_im2col_unpacked_s16_s4_mve(const pillion_conv2d_im2col_unpacked_s16_s4_mve_params *p, const int16_t *x, int16_t *y,
                                            void *scratch);
 
-/* The same for sums that are rounded once, as LiteRT's are. */
+/* Fully connected layers whose sums are rounded once, as LiteRT's are. */
 typedef struct {
     int32_t rows, in_features, out_features, chunks, low, high;
-    const int32_t *constants; /* as above */
+    const int32_t *constants; /* as of linear_s8 */
     const int32_t *once;      /* [out_features] of multiplier, offset in two words, right shift (pillion/once.h) */
 } pillion_linear_tflite_s8_mve_params;
 void pillion_linear_tflite_s8_mve(const pillion_linear_tflite_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);

@@ -208,7 +208,7 @@ def _linear(op: Linear) -> Features:
 
 def _bags(op: EmbeddingBag) -> Features:
     """Returns bags of one row, and those of several by blocks of eight elements."""
-    elements, words = op.y.shape[-1], op.words
+    elements, words = max(op.y.shape[-1], 1), op.words
     bags = op.y.type.elements // elements
     found = _rows(op.y.type.elements, elements)
     if words == 1:

@@ -243,7 +243,8 @@ def nibble_params(op: Conv2d | Linear) -> Params:
 
 
 ROOM_BYTES, MOST_FIVES = 6144, 3
-"""The target size of the windows that are laid out together where weights are unpacked, and the most fives of them."""
+"""The target size of the windows that are laid out together where weights are unpacked, and the most fives of them, as in
+kernels/dsp/conv2d_unpacked_s16_s4_dsp.c."""
 
 
 def eight_steps(op: Conv2d | Linear) -> int:

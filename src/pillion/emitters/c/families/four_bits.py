@@ -299,7 +299,9 @@ KERNELS: tuple[Kernel, ...] = (
         pack_3x3.params,
         requires=(short_circuit(LAYER_4, pack_3x3.verdicts),),
         name="conv2d_3x3_4",
-        scratch_bytes=lambda op: pack_3x3.scratch_bytes(op) + 72 + pack_3x3.unpacked_bytes(op, 8),
+        scratch_bytes=lambda op: (
+            pack_3x3.scratch_bytes(op) + pack.NUMBER_BYTES[1] + pack_3x3.unpacked_bytes(op, 8)
+        ),
         call_cost=CallCost(550.0, reread=0.125),
         work=lambda op: pack_3x3.work(op) + pack_3x3.unpacking_instructions(op, 8),
     ),
@@ -325,7 +327,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     linear_mve_kernel(Linear, fixed_point, "linear_4"),
     linear_mve_kernel(Conv2d, mve.one_pixel, "conv2d_pixel_full_4", True),
-    linear_mve_kernel(Conv2d, pack.are_few_vectors, "conv2d_pixels_full_4", True),
+    linear_mve_kernel(Conv2d, pack.are_few_vectors, "conv2d_few_pixels_full_4", True),
     linear_mve_kernel(Linear, fixed_point, "linear_full_4", True),
     *map(few_unpacked_inputs, (2, 3, 4)),
     unpacked_pointwise(

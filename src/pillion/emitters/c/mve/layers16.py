@@ -42,6 +42,7 @@ from pillion.ops.softmax import Softmax
 INPUTS = 8
 """The inputs of a vector."""
 MANY_PIXELS = 32
+"""The pixels from which weights of one vector of inputs are unpacked, because sums of pairs cost more."""
 DOT, DOT_4, UNPACKED = ("dot16",), ("dot16_4",), ("dot16_unpacked", "dot16")
 
 
@@ -282,7 +283,7 @@ KERNELS: tuple[Kernel, ...] = (
         overread_bytes=OVERREAD_BYTES,
     ),
     full_linear_kernel(
-        Conv2d, short_circuit(pack.are_few_vectors, pack.has_lowest), "conv2d_pixels_full_16_4"
+        Conv2d, short_circuit(pack.are_few_vectors, pack.has_lowest), "conv2d_few_pixels_full_16_4"
     ),
     MVE.kernel(
         Conv2d,

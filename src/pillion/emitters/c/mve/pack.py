@@ -157,7 +157,7 @@ def nibbles_can_share(op: Convolution | Linear) -> Verdict:
 
 
 def has_lowest(op: Convolution | Linear) -> Verdict:
-    """Checks whether they do not."""
+    """Checks whether some weights are -8, so that they do not."""
     return is_within("weights", int(op.weights.constant.min()), most=-8)
 
 
@@ -312,13 +312,15 @@ def are_few_vectors(op: Convolution) -> tuple[Verdict, ...]:
 
 
 ROOM_BYTES = 1024
-"""The target size of the constants that are unpacked together."""
+"""The target size of the constants that are unpacked together, as in kernels/mve/unpack.h."""
+NUMBER_BYTES = {1: 72, 2: 64}
+"""The bytes of the constants of eight channels besides weights, by those of an input."""
 
 
 def room_bytes(op: Convolution | Linear) -> int:
     """Returns the scratch bytes of unpacked constants: groups of eight channels."""
     size, (outputs, inputs) = op.x.dtype.size_bytes, op.weights_per_output.shape
-    group = (72, 64)[size - 1] + 128 // size * vector_count(inputs * size)
+    group = NUMBER_BYTES[size] + 128 // size * vector_count(inputs * size)
     return group * min(max(ROOM_BYTES // group, 1), -(-outputs // 8))
 
 
