@@ -190,7 +190,9 @@ def conversions(op: Requantize) -> Iterator[Op]:
 
 
 def random_ops_4(count: int, seed: int) -> Iterator[Op]:
-    """Yields random layers and tables with weights of 4 bits; of convolutions those of one pixel and of few channels, too."""
+    """Yields random layers and tables with weights of 4 bits; of convolutions those of one pixel, by windows of one pixel, and by 3x3 over
+    full vectors of channels, too."""
+    inputs = itertools.cycle((5, 24, 40, 16, 48, 56, 64))
     for op in random_ops(count, seed, (Conv2d, Linear)):
         if not isinstance(op.operands[1].type.quant, PerChannel):
             continue
@@ -199,9 +201,12 @@ def random_ops_4(count: int, seed: int) -> Iterator[Op]:
             image = op.x.like("x", shape=(1, *op.kernel, op.in_channels))
             fields = {"x": image, "weights": op.weights, "bias": op.bias, "low": op.low, "high": op.high}
             forms.append(make_op(Conv2d, op.y, **fields))
-            few = constant_value("w", op.weights.constant[:, :1, :1, :16], op.weights.type.quant)
-            pixels = op.x.like("x", shape=(*op.x.shape[:3], few.shape[3]))
-            forms.append(make_op(Conv2d, op.y, **{**fields, "x": pixels, "weights": few}))
+            for side, channels in ((1, next(inputs)), (3, 16 + next(inputs) // 24 * 16)):
+                data = np.resize(op.weights.constant, (op.out_channels, side, side, channels))
+                fields["weights"] = constant_value("w", data, op.weights.type.quant)
+                fields["x"] = op.x.like("x", shape=(*op.x.shape[:3], channels))
+                if fields["x"].type.elements <= MOST:
+                    forms.append(make_op(Conv2d, op.y, **fields, padding=(side // 2,) * 4, stride=op.stride))
         yield from with_4_bits(forms)
     layers = (op for op in random_ops_16(count, seed) if isinstance(op, Conv2d | Linear))
     of_channels = (op for op in layers if isinstance(op.weights.type.quant, PerChannel))

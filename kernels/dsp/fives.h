@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Convolution of 16-bit inputs, five pixels times one output channel at a time: what the kernels share whose weights differ.
  *
- * The windows of five pixels lie interleaved in scratch (blocks), two inputs of each pixel in turn. A kernel row of an odd number of
- * inputs has one more, which meets a weight of zero. Who includes this defines STEP, the products of four inputs of each pixel,
- * STEP_BYTES, those of its code, and STEP_WORDS, the words of its weights; STEP_FOURS, if a step has more fours of inputs. Registers: r0 blocks, r1-r5 inputs of the pixels, r6-r10
- * sums, r11 and lr weights, r12 the stream: of each channel bias, weights, factor. */
+ * Who includes this defines STEP, the products of four inputs of each pixel (five_windows.h), STEP_BYTES, those of its code, and STEP_WORDS, the words
+ * of its weights; STEP_FOURS, if a step has more fours of inputs.
+ * Registers: as there; the stream has of each channel bias, weights, factor. */
 #ifndef PILLION_DSP_FIVES_H
 #define PILLION_DSP_FIVES_H
 
-#include "dot16.h"
-
-#include <string.h>
+#include "five_windows.h"
 
 #if PILLION_HAS_DSP
-
-typedef pillion_conv2d_s16_dsp_params params;
 
 #ifndef STEP_FOURS
 #define STEP_FOURS 1
 #endif
-
-enum { PIXELS = 5 };
-#define UNROLLED 8 /* steps to a round */
 
 /* What the loop keeps on its stack. */
 typedef struct {
@@ -33,14 +25,6 @@ typedef struct {
 } loop;
 PILLION_FIELDS_AT(loop, 0, y, places);
 PILLION_FIELDS_AT(loop, 24, blocks, blocks_end, entry, stream_end);
-
-#define HALF_STEP(weights)                  \
-    "ldmia.n r0!, {r1, r2, r3, r4, r5}\n"  \
-    "smlad r6, r1, " weights ", r6\n"      \
-    "smlad r7, r2, " weights ", r7\n"      \
-    "smlad r8, r3, " weights ", r8\n"      \
-    "smlad r9, r4, " weights ", r9\n"      \
-    "smlad r10, r5, " weights ", r10\n"
 
 #define CHANNELS_OF_FIVE(name, saturate)                                                                                                                                                 \
     PILLION_NAKED static void name(PILLION_UNUSED const loop *s, PILLION_UNUSED const int32_t *stream) {                                                                                 \
@@ -83,117 +67,6 @@ PILLION_FIELDS_AT(loop, 24, blocks, blocks_end, entry, stream_end);
 CHANNELS_OF_FIVE(channels_of_five, SIGNED)
 CHANNELS_OF_FIVE(rectified_channels_of_five, RECTIFIED)
 
-/* Five windows: where each begins, and the bytes between two of its rows. */
-typedef struct {
-    const int16_t *x[PIXELS];
-    int32_t skip[PIXELS]; /* 20 */
-} windows;
-PILLION_FIELDS_AT(windows, 0, x);
-PILLION_FIELDS_AT(windows, 20, skip);
-
-/* Words of five windows into blocks, side by side: `words` of each row. An odd word enters in the middle. Registers: r0 rounds left,
- * r1 blocks, r2 words, r3 rows, r4-r8 windows. */
-#define FIVE                     \
-    "ldr r9, [r4], #4\n"         \
-    "ldr r10, [r5], #4\n"        \
-    "ldr r11, [r6], #4\n"        \
-    "ldr r12, [r7], #4\n"        \
-    "ldr lr, [r8], #4\n"         \
-    "stmia r1!, {r9-r12, lr}\n"
-PILLION_NAKED static void interleave(PILLION_UNUSED const windows *w, PILLION_UNUSED int32_t *blocks, PILLION_UNUSED int32_t words,
-                                     PILLION_UNUSED int32_t rows) {
-    __asm volatile("push {r0, r4-r11, lr}\n"
-                   "ldmia r0, {r4-r8}\n"
-                   "adds r2, r2, #1\n"
-                   "1:\n"
-                   "lsrs r0, r2, #1\n"
-                   "bcc 3f\n"
-                   "2:\n" FIVE "3:\n" FIVE
-                   "subs r0, r0, #1\n"
-                   "bne 2b\n"
-                   "ldr r0, [sp]\n"
-                   "adds r0, r0, #20\n"
-                   "ldmia r0, {r9-r12, lr}\n"
-                   "add r4, r4, r9\n"
-                   "add r5, r5, r10\n"
-                   "add r6, r6, r11\n"
-                   "add r7, r7, r12\n"
-                   "add r8, r8, lr\n"
-                   "subs r3, r3, #1\n"
-                   "bne 1b\n"
-                   "pop {r0, r4-r11, pc}\n");
-}
-
-/* Row and column of the first tap; outside the image they may be negative. */
-typedef struct {
-    const int16_t *image;
-    int32_t top, left;
-} window;
-
-static inline window after(const params *p, window w) {
-    w.left += p->stride_w;
-    if (w.left == p->out_w * p->stride_w - p->pad_left) {
-        w.left = -p->pad_left, w.top += p->stride_h;
-        if (w.top == p->out_h * p->stride_h - p->pad_top) {
-            w.top = -p->pad_top, w.image += p->in_h * p->in_w * p->in_c;
-        }
-    }
-    return w;
-}
-
-static inline const int16_t *tap(const params *p, window w) {
-    return w.image + (w.top * p->in_w + w.left) * p->in_c;
-}
-
-static inline void copy(int16_t *to, const int16_t *from, int32_t count) {
-    for (; count > 1; count -= 2, to += 2, from += 2) {
-        memcpy(to, from, 4);
-    }
-    if (count > 0) {
-        *to = *from;
-    }
-}
-
-/* A window with zeros outside of the image. */
-static void copy_window(const params *p, window w, int32_t *to, int32_t words) {
-    const int32_t in_c = p->in_c, step = p->dilation_w;
-    const int32_t first = w.left < 0 ? (step - 1 - w.left) / step : 0;
-    const int32_t end = p->in_w > w.left ? (p->in_w - w.left + step - 1) / step : 0, last = end < p->kernel_w ? end : p->kernel_w;
-    memset(to, 0, (size_t)(4 * words * p->kernel_h));
-    w.left += first * step;
-    for (int32_t ky = p->kernel_h; ky > 0; ky--, to += words, w.top += p->dilation_h) {
-        if ((uint32_t)w.top < (uint32_t)p->in_h && first < last) {
-            int16_t *const row = (int16_t *)(void *)to + first * in_c;
-            const int16_t *const x = tap(p, w);
-            if (p->whole_rows) {
-                copy(row, x, (last - first) * in_c);
-                continue;
-            }
-            for (int32_t kx = 0; kx < last - first; kx++) {
-                copy(row + kx * in_c, x + kx * step * in_c, in_c);
-            }
-        }
-    }
-}
-
-/* The windows of five pixels: those that lie in the image from there, others by copies. */
-static void lay_out(const params *p, const window *w, int32_t *blocks, int32_t *copies) {
-    const int32_t words = (p->kernel_w * p->in_c + 1) / 2, row = p->dilation_h * p->in_w * p->in_c;
-    const int32_t last_top = p->in_h - 1 - (p->kernel_h - 1) * p->dilation_h, last_left = p->in_w - p->kernel_w;
-    windows five;
-    for (int32_t i = 0; i < PIXELS; i++, w++) {
-        five.x[i] = tap(p, *w);
-        five.skip[i] = 2 * row - 4 * words;
-        if (!p->whole_rows || w->top < 0 || w->top > last_top || w->left < 0 || w->left > last_left) {
-            int32_t *const to = copies + i * words * p->kernel_h;
-            copy_window(p, *w, to, words);
-            five.x[i] = (const int16_t *)(void *)to;
-            five.skip[i] = 0;
-        }
-    }
-    interleave(&five, blocks, words, p->kernel_h);
-}
-
 static inline void convolve(const params *p, const int16_t *x, int16_t *y, void *scratch) {
     int32_t *const blocks = scratch, *const end = blocks + p->steps * (2 * STEP_FOURS * PIXELS);
     const int32_t skipped = (UNROLLED - p->steps % UNROLLED) % UNROLLED, total = p->batch * p->out_h * p->out_w;
@@ -202,11 +75,7 @@ static inline void convolve(const params *p, const int16_t *x, int16_t *y, void 
     window next = {x, -p->pad_top, -p->pad_left};
     for (int32_t left = total; left > 0; left -= PIXELS, s.y = y + (total - left) * p->out_c) {
         window w[PIXELS];
-        for (int32_t i = 0; i < PIXELS; i++) { /* after the last pixel it stands there again */
-            w[i] = next;
-            s.places[i] = 2 * p->out_c * (i < left ? i : left - 1);
-            next = i + 1 < left ? after(p, next) : next;
-        }
+        next = next_five(p, next, left, w, s.places);
         lay_out(p, w, blocks, end);
         if (is_rectified) {
             rectified_channels_of_five(&s, p->stream);

@@ -4,18 +4,15 @@
 #if defined(__ARM_FEATURE_MVE)
 
 void pillion_conv2d_1x1_k32_s4_mve(const pillion_conv2d_1x1_k32_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    (void)scratch;
-    pillion_mve_pointwise(p, x, y, pillion_mve_dot_4bit, pillion_mve_dot_4bit_2);
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot_4bit, pillion_mve_dot_4bit_2);
 }
 
 void pillion_conv2d_1x1_k48_s4_mve(const pillion_conv2d_1x1_k48_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    (void)scratch;
-    pillion_mve_pointwise(p, x, y, pillion_mve_dot_4bit, pillion_mve_dot_4bit_3);
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot_4bit, pillion_mve_dot_4bit_3);
 }
 
 void pillion_conv2d_1x1_k64_s4_mve(const pillion_conv2d_1x1_k64_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    (void)scratch;
-    pillion_mve_pointwise(p, x, y, pillion_mve_dot_4bit, pillion_mve_dot_4bit_4);
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot_4bit, pillion_mve_dot_4bit_4);
 }
 
 #endif

@@ -4,18 +4,15 @@
 #if defined(__ARM_FEATURE_MVE)
 
 void pillion_conv2d_1x1_k32_s8_mve(const pillion_conv2d_1x1_k32_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    (void)scratch;
-    pillion_mve_pointwise(p, x, y, pillion_mve_dot, pillion_mve_dot_2);
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot, pillion_mve_dot_2);
 }
 
 void pillion_conv2d_1x1_k48_s8_mve(const pillion_conv2d_1x1_k48_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    (void)scratch;
-    pillion_mve_pointwise(p, x, y, pillion_mve_dot, pillion_mve_dot_3);
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot, pillion_mve_dot_3);
 }
 
 void pillion_conv2d_1x1_k64_s8_mve(const pillion_conv2d_1x1_k64_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    (void)scratch;
-    pillion_mve_pointwise(p, x, y, pillion_mve_dot, pillion_mve_dot_4);
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot, pillion_mve_dot_4);
 }
 
 #endif

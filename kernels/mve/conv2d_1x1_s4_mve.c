@@ -4,8 +4,7 @@
 #if defined(__ARM_FEATURE_MVE)
 
 void pillion_conv2d_1x1_s4_mve(const pillion_conv2d_1x1_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    (void)scratch;
-    pillion_mve_pointwise(p, x, y, pillion_mve_dot_4bit, pillion_mve_dot_4bit_any);
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot_4bit, pillion_mve_dot_4bit_any);
 }
 
 #endif

@@ -29,7 +29,7 @@ typedef struct {
     const int8_t *x;         /*  4: r1 */
     int32_t y_step;          /*  8: r2, to the next four pixels */
     const int8_t *row_end;   /* 12: r4 */
-    const int32_t *weights;  /* 16: r5 */
+    const void *weights;     /* 16: r5 */
     int32_t planes;          /* 20: r7 */
     const pass *pass;        /* 24: r9 */
     int32_t places[PIXELS];  /* 28: of the pixels, from y */
@@ -145,35 +145,40 @@ static void tell_passes(const params *p, const int32_t *numbers, pass *passes) {
 }
 
 /* `count` pixels, a multiple of four, of `rows` rows from `column` on. */
-static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t rows, int32_t column, int32_t count) {
-    const int32_t *constants = p->constants;
-    for (int32_t channel = 0; channel < p->out_c; channel += CHANNELS) {
-        state s;
-        s.x = planes + column * 16;
-        s.y = y + column * p->out_c + channel;
-        s.y_step = PIXELS * p->out_c;
-        s.row_end = s.y + count * p->out_c;
-        s.weights = constants + NUMBERS;
-        s.planes = p->planes;
-        s.pass = s.passes;
-        for (int32_t pixel = 0; pixel < PIXELS; pixel++) {
-            s.places[pixel] = pixel * p->out_c;
-        }
-        s.distance = p->plane_bytes;
-        s.rows_left = rows;
-        s.x_skip = p->stride_h * p->planes * p->plane_bytes - count * 16;
-        s.y_row = p->out_w * p->out_c;
-        s.y_skip = s.y_row - count * p->out_c;
-        tell_passes(p, constants, s.passes);
-        fours(&s);
-        constants += NUMBERS + WORDS_OF_PLANE * p->planes;
+static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t rows, const int32_t *numbers, const void *weights,
+                    int32_t column, int32_t count) {
+    state s;
+    s.x = planes + column * 16;
+    s.y = y + column * p->out_c;
+    s.y_step = PIXELS * p->out_c;
+    s.row_end = s.y + count * p->out_c;
+    s.weights = weights;
+    s.planes = p->planes;
+    s.pass = s.passes;
+    for (int32_t pixel = 0; pixel < PIXELS; pixel++) {
+        s.places[pixel] = pixel * p->out_c;
+    }
+    s.distance = p->plane_bytes;
+    s.rows_left = rows;
+    s.x_skip = p->stride_h * p->planes * p->plane_bytes - count * 16;
+    s.y_row = p->out_w * p->out_c;
+    s.y_skip = s.y_row - count * p->out_c;
+    tell_passes(p, numbers, s.passes);
+    fours(&s);
+}
+
+void pillion_mve_3x3_fours(const params *p, const int8_t *planes, int8_t *y, int32_t rows, const int32_t *numbers, const void *weights) {
+    columns(p, planes, y, rows, numbers, weights, 0, p->out_w & ~(PIXELS - 1));
+    if (p->out_w & (PIXELS - 1)) { /* the last four again */
+        columns(p, planes, y, rows, numbers, weights, p->out_w - PIXELS, PIXELS);
     }
 }
 
-static void output_rows(const params *p, const int8_t *planes, int8_t *y, int32_t rows) {
-    columns(p, planes, y, rows, 0, p->out_w & ~(PIXELS - 1));
-    if (p->out_w & (PIXELS - 1)) { /* the last four again */
-        columns(p, planes, y, rows, p->out_w - PIXELS, PIXELS);
+static void output_rows(const params *p, int8_t *planes, int8_t *y, int32_t rows) {
+    const int32_t *constants = p->constants;
+    for (int32_t channel = 0; channel < p->out_c; channel += CHANNELS) {
+        pillion_mve_3x3_fours(p, planes, y + channel, rows, constants, constants + NUMBERS);
+        constants += NUMBERS + WORDS_OF_PLANE * p->planes;
     }
 }
 

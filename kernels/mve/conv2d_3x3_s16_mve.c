@@ -22,7 +22,7 @@ typedef struct {
     const int8_t *x;         /*  4: r1 */
     int32_t y_step;          /*  8: r2, to the next four pixels */
     const int8_t *row_end;   /* 12: r4 */
-    const int32_t *weights;  /* 16: r5 */
+    const void *weights;     /* 16: r5 */
     int32_t planes;          /* 20: r7 */
     const int32_t *biases;   /* 24: r9 */
     int32_t distance;        /* 28: r3 */
@@ -116,45 +116,42 @@ FOURS(fours, ROW_AT_STRIDE_1, "64")
 FOURS(fours_at_stride_2, ROW_AT_STRIDE_2, "128")
 
 /* `count` pixels, a multiple of four, of `rows` rows from `column` on. */
-static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t rows, int32_t column, int32_t count) {
-    const int32_t *constants = p->constants;
-    for (int32_t channel = 0; channel < p->out_c; channel += CHANNELS * (int32_t)sizeof(int16_t)) {
-        state s;
-        s.x = planes + column * p->stride_w * 16;
-        s.y = y + column * p->out_c + channel;
-        s.y_step = PIXELS * p->out_c;
-        s.row_end = s.y + count * p->out_c;
-        s.weights = constants + NUMBERS;
-        s.planes = p->planes;
-        s.biases = s.bias;
-        for (int32_t pixel = 0; pixel < PIXELS; pixel++) {
-            s.places[pixel] = pixel * p->out_c;
-            s.bias[pixel] = constants[0], s.bias[PIXELS + pixel] = constants[1];
-        }
-        s.factor[0] = constants[2], s.factor[1] = constants[3];
-        s.low = p->signs ? 0 : INT16_MIN;
-        s.distance = p->plane_bytes;
-        s.rows_left = rows;
-        s.x_skip = p->stride_h * p->planes * p->plane_bytes - count * p->stride_w * 16;
-        s.y_row = p->out_w * p->out_c;
-        s.y_skip = s.y_row - count * p->out_c;
-        if (p->stride_w == 1) {
-            fours(&s);
-        } else {
-            fours_at_stride_2(&s);
-        }
-        constants += NUMBERS + WORDS_OF_PLANE * p->planes;
+static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t rows, const int32_t *numbers, const void *weights,
+                    int32_t column, int32_t count) {
+    state s;
+    s.x = planes + column * p->stride_w * 16;
+    s.y = y + column * p->out_c;
+    s.y_step = PIXELS * p->out_c;
+    s.row_end = s.y + count * p->out_c;
+    s.weights = weights;
+    s.planes = p->planes;
+    s.biases = s.bias;
+    for (int32_t pixel = 0; pixel < PIXELS; pixel++) {
+        s.places[pixel] = pixel * p->out_c;
+        s.bias[pixel] = numbers[0], s.bias[PIXELS + pixel] = numbers[1];
+    }
+    s.factor[0] = numbers[2], s.factor[1] = numbers[3];
+    s.low = p->signs ? 0 : INT16_MIN;
+    s.distance = p->plane_bytes;
+    s.rows_left = rows;
+    s.x_skip = p->stride_h * p->planes * p->plane_bytes - count * p->stride_w * 16;
+    s.y_row = p->out_w * p->out_c;
+    s.y_skip = s.y_row - count * p->out_c;
+    if (p->stride_w == 1) {
+        fours(&s);
+    } else {
+        fours_at_stride_2(&s);
     }
 }
 
-static void output_rows(const params *p, const int8_t *planes, int8_t *y, int32_t rows) {
-    columns(p, planes, y, rows, 0, p->out_w & ~(PIXELS - 1));
+void pillion_mve_3x3_twos(const params *p, const int8_t *planes, int8_t *y, int32_t rows, const int32_t *numbers, const void *weights) {
+    columns(p, planes, y, rows, numbers, weights, 0, p->out_w & ~(PIXELS - 1));
     if (p->out_w & (PIXELS - 1)) { /* the last four again */
-        columns(p, planes, y, rows, p->out_w - PIXELS, PIXELS);
+        columns(p, planes, y, rows, numbers, weights, p->out_w - PIXELS, PIXELS);
     }
 }
 
-void pillion_conv2d_3x3_s16_mve(const params *p, const int16_t *x, int16_t *y, void *scratch) {
+void pillion_mve_planes_16(const params *p, const int16_t *x, int16_t *y, int8_t *scratch, pillion_mve_plane_rows output_rows) {
     params bytes = *p;
     bytes.out_c = 2 * p->out_c;
     bytes.low = INT8_MIN;
@@ -163,6 +160,18 @@ void pillion_conv2d_3x3_s16_mve(const params *p, const int16_t *x, int16_t *y, v
     if (p->signs == 0) {
         pillion_mve_clamp_16(y, p->images * p->out_h * p->out_w * p->out_c, p->low, p->high);
     }
+}
+
+static void output_rows(const params *p, int8_t *planes, int8_t *y, int32_t rows) {
+    const int32_t *constants = p->constants;
+    for (int32_t channel = 0; channel < p->out_c; channel += CHANNELS * (int32_t)sizeof(int16_t)) {
+        pillion_mve_3x3_twos(p, planes, y + channel, rows, constants, constants + NUMBERS);
+        constants += NUMBERS + WORDS_OF_PLANE * p->planes;
+    }
+}
+
+void pillion_conv2d_3x3_s16_mve(const params *p, const int16_t *x, int16_t *y, void *scratch) {
+    pillion_mve_planes_16(p, x, y, scratch, output_rows);
 }
 
 #endif

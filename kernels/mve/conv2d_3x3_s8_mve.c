@@ -64,15 +64,17 @@ typedef pillion_conv2d_3x3_s8_mve_params params;
 PAIRS(pairs_stride_1, TAPS_STRIDE_1)
 PAIRS(pairs_stride_2, TAPS_STRIDE_2)
 
-/* `count` pixels, an even number, of `rows` rows from `column` on, for groups of channels from `channel` on. */
-static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t rows, int32_t channel, int32_t groups,
+#define HEAD_WORDS 10
+#define GROUP_WORDS(planes) (18 + 32 * 9 * (planes))
+
+/* `count` pixels, an even number, of `rows` rows from `column` on, for some groups of channels. */
+static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t rows, int32_t groups, const int32_t *constants,
                     int32_t column, int32_t count) {
-    const int32_t group_words = 18 + 32 * 9 * p->planes;
     pillion_mve_pairs s;
     s.first_x0 = s.x0 = planes + column * p->stride_w * 16;
     s.first_x1 = s.x1 = (const int8_t *)(intptr_t)p->plane_bytes;
     s.signs = p->signs;
-    s.first_y = s.y = y + column * p->out_c + channel;
+    s.first_y = s.y = y + column * p->out_c;
     s.y_step = p->out_c;
     s.first_row_end = s.row_end = s.y + count * p->out_c;
     s.x_step = 32 * p->stride_w;
@@ -81,8 +83,8 @@ static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t ro
     s.y_skip = s.y_row - count * p->out_c;
     s.rows = s.rows_left = rows;
     s.groups_left = groups;
-    s.group_bytes = group_words * 4;
-    s.constants = p->constants + (channel + 7) / 8 * group_words + 10;
+    s.group_bytes = GROUP_WORDS(p->planes) * 4;
+    s.constants = constants + HEAD_WORDS;
     s.out_zp = p->out_zp;
     s.one = 1;
     s.loops = s.even_entry = p->planes; /* the latter for the second half */
@@ -93,14 +95,18 @@ static void columns(const params *p, const int8_t *planes, int8_t *y, int32_t ro
     }
 }
 
-static void output_rows(const params *p, const int8_t *planes, int8_t *y, int32_t rows) {
-    for (int32_t channel = 0, groups = p->out_c >> 3; groups > 0;) {
-        columns(p, planes, y, rows, channel, groups, 0, p->out_w & ~1);
-        if (p->out_w & 1) { /* the last two again */
-            columns(p, planes, y, rows, channel, groups, p->out_w - 2, 2);
-        }
-        groups = channel == 0 && (p->out_c & 7) ? 1 : 0; /* the last eight channels, some of them again */
-        channel = p->out_c - 8;
+void pillion_mve_3x3_eights(const params *p, const int8_t *planes, int8_t *y, int32_t rows, int32_t groups, const int32_t *constants) {
+    columns(p, planes, y, rows, groups, constants, 0, p->out_w & ~1);
+    if (p->out_w & 1) { /* the last two again */
+        columns(p, planes, y, rows, groups, constants, p->out_w - 2, 2);
+    }
+}
+
+static void output_rows(const params *p, int8_t *planes, int8_t *y, int32_t rows) {
+    const int32_t whole = p->out_c >> 3;
+    pillion_mve_3x3_eights(p, planes, y, rows, whole, p->constants);
+    if (p->out_c & 7) { /* the last eight channels, some of them again */
+        pillion_mve_3x3_eights(p, planes, y + p->out_c - 8, rows, 1, p->constants + whole * GROUP_WORDS(p->planes));
     }
 }
 

@@ -64,9 +64,13 @@ typedef struct {
     int32_t out_zp;
     int32_t signs;               /* pillion_mve_signs */
     const int32_t *constants;
+    int8_t *room;                /* for constants that are unpacked (unpack.h) */
 } pillion_mve_dot_task;
 typedef void (*pillion_mve_products)(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+/* The first groups of eight channels alone. */
+typedef void (*pillion_mve_some_products)(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count);
+void pillion_mve_dot_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count);
 
 /* The same with weights of four bits: of every two channels A, B a byte 16 * B + A, of which VRSHR by 4 leaves B. The products of the byte sum to
  * 16 * S_B + S_A, where sums may wrap around. Constants, for each group of eight channels:
@@ -87,17 +91,23 @@ void pillion_mve_dot_4bit_4(pillion_mve_pairs *s);
  *     int32 bias odd[4];   int8 weights[chunks][odd 4][8]
  */
 void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot16_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count);
 void pillion_mve_dot16_any(pillion_mve_pairs *s);
 
-/* The same with weights of four bits, those of four channels A, B, C, D in a halfword 4096 * D + 256 * C + 16 * B + A, of which VRSHR by 4 leaves
- * 256 * D + 16 * C + B, and so on; sums begin likewise. int16 weights[chunks][8] of each half of the channels. */
+/* The same with weights of four bits, two channels in a byte as above: int8 weights[chunks][2][8] of each half of the channels. */
 void pillion_mve_dot16_4(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot16_4_any(pillion_mve_pairs *s);
+
+/* Both with weights of four bits, -8 as well, two vectors of the constants above in one (unpack.h), by the loops of bytes. */
+void pillion_mve_dot_unpacked(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot16_unpacked(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
 /* The same of bytes for at most 16 inputs, at least four pixels, out_c a multiple of 4, y aligned to 4; `loop` and `chunks` are not
  * used, and signs is not PILLION_MVE_FACTORS_FIX. Constants, for each group of four channels, in the order 0 2 1 3:
  *     int32 bias, multiplier, shift;  int8 weights[16]
  */
 void pillion_mve_dot_16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+/* The same with weights of four bits: int8 weights[16] of each two channels, the first in the low halves, then the numbers of both. */
+void pillion_mve_dot_16_4bit(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
 #endif

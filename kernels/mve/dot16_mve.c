@@ -16,10 +16,20 @@ void pillion_mve_dot16_any(pillion_mve_pairs *s) {
     any_chunks(s);
 }
 
-void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
+static pillion_mve_dot_task of_halfwords(const pillion_mve_dot_task *d) {
     pillion_mve_dot_task channels = *d;
     channels.out_c = d->out_c / 2;
+    return channels;
+}
+
+void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
+    const pillion_mve_dot_task channels = of_halfwords(d);
     products(&channels, x, (int16_t *)(void *)y);
+}
+
+void pillion_mve_dot16_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count) {
+    const pillion_mve_dot_task channels = of_halfwords(d);
+    groups(&channels, x, (int16_t *)(void *)y, 0, count);
 }
 
 #endif

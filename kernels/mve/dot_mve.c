@@ -12,4 +12,8 @@ void pillion_mve_dot(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) 
     products(d, x, y);
 }
 
+void pillion_mve_dot_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count) {
+    groups(d, x, y, 0, count);
+}
+
 #endif

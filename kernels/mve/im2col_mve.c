@@ -59,8 +59,9 @@ static __attribute__((noinline)) void make_patches(const params *p, const int8_t
 
 void pillion_mve_im2col(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
                         pillion_mve_products dot, pillion_mve_loop loop) {
-    pillion_mve_dot_task d = {loop, 1, 0, 0, p->patch_bytes, p->out_c, p->chunks, p->out_zp, p->signs, p->constants};
     int8_t *const patches = scratch + p->ring_bytes;
+    pillion_mve_dot_task d = {loop,     1,         0,        0,            p->patch_bytes,
+                              p->out_c, p->chunks, p->out_zp, p->signs, p->constants, patches + p->block * p->patch_bytes};
     int8_t *out = y;
     for (int32_t n = 0; n < p->images; n++, x += p->in_h * p->in_row_bytes) {
         int32_t next = -p->pad_top;

@@ -17,8 +17,9 @@ typedef struct {
     pillion_mve_eights of;
     int32_t out_zp, one;     /* 12 16 */
     const int32_t *end;      /* 20: behind the constants */
+    int32_t eights;          /* 24: eight times the sum of x, for weights of the full range */
 } pillion_mve_linear;
-PILLION_FIELDS_AT(pillion_mve_linear, 12, out_zp, one, end);
+PILLION_FIELDS_AT(pillion_mve_linear, 12, out_zp, one, end, eights);
 
 #define PILLION_MVE_LINEAR_MOVE                       \
     "vmov q0[2], q0[0], r0, r4\n"                     \
@@ -56,26 +57,31 @@ PILLION_FIELDS_AT(pillion_mve_linear, 12, out_zp, one, end);
     "adds r5, #40\n"                                  \
     "cmp r5, r4\n"
 
-static inline pillion_mve_linear pillion_mve_linear_of(const int8_t *x, int32_t chunks, int32_t out_zp, const int32_t *end) {
-    const pillion_mve_linear s = {pillion_mve_eights_of(x, chunks), out_zp, 1, end};
+/* The sum of an input vector of at least one element. */
+typedef int32_t pillion_mve_vector_sum(const int8_t *x, int32_t count);
+
+static inline pillion_mve_linear pillion_mve_linear_of(const int8_t *x, int32_t chunks, int32_t out_zp, const int32_t *end, int32_t eights) {
+    const pillion_mve_linear s = {pillion_mve_eights_of(x, chunks), out_zp, 1, end, eights};
     return s;
 }
 
-/* All rows; `groups` are those between constants and their end. */
+/* All rows; `groups` are those between constants and their end, and read the sum of x if there is a function for it. */
 static inline void pillion_mve_linear_rows(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, int32_t group_words,
-                                           void (*groups)(pillion_mve_linear *s, int8_t *y, const int32_t *constants)) {
+                                           void (*groups)(pillion_mve_linear *s, int8_t *y, const int32_t *constants),
+                                           pillion_mve_vector_sum *sum) {
     const int32_t whole = p->out_features >> 3, rest = p->out_features & 7;
     const int32_t *const end = p->constants + whole * group_words;
     int8_t *out = y;
     for (int32_t row = 0; row < p->rows; row++, x += p->in_features) {
+        const int32_t eights = sum ? 8 * sum(x, p->in_features) : 0;
         if (whole > 0) {
-            pillion_mve_linear s = pillion_mve_linear_of(x, p->chunks, p->out_zp, end);
+            pillion_mve_linear s = pillion_mve_linear_of(x, p->chunks, p->out_zp, end, eights);
             groups(&s, out, p->constants);
             out += 8 * whole;
         }
         if (rest > 0) { /* eight outputs, the surplus of which is nothing */
             int8_t last[8];
-            pillion_mve_linear s = pillion_mve_linear_of(x, p->chunks, p->out_zp, end + group_words);
+            pillion_mve_linear s = pillion_mve_linear_of(x, p->chunks, p->out_zp, end + group_words, eights);
             groups(&s, last, end);
             for (int32_t i = 0; i < rest; i++) {
                 *out++ = last[i];
@@ -88,10 +94,11 @@ static inline void pillion_mve_linear_rows(const pillion_linear_s8_mve_params *p
 /* The same with sums that are rounded once. */
 static inline void pillion_mve_linear_once(const pillion_linear_tflite_s8_mve_params *p, const int8_t *x, int8_t *y, int32_t *sums,
                                            int32_t group_words,
-                                           void (*sums_of)(pillion_mve_linear *s, void *y, const int32_t *constants)) {
+                                           void (*sums_of)(pillion_mve_linear *s, void *y, const int32_t *constants),
+                                           pillion_mve_vector_sum *sum) {
     const int32_t *const end = p->constants + ((p->out_features + 7) >> 3) * group_words;
     for (int32_t row = 0; row < p->rows; row++, x += p->in_features, y += p->out_features) {
-        pillion_mve_linear s = pillion_mve_linear_of(x, p->chunks, 0, end);
+        pillion_mve_linear s = pillion_mve_linear_of(x, p->chunks, 0, end, sum ? 8 * sum(x, p->in_features) : 0);
         sums_of(&s, sums, p->constants);
         pillion_round_once(sums, p->once, p->out_features, p->low, p->high, y);
     }

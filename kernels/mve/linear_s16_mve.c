@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fully connected in 16 bits: one vector of inputs by eight outputs at a time (eights.h), 17 instructions for 8 inputs, with weights of four bits
- * (dot.h), too. The state ends with the end of the constants. */
+ * (dot.h), too; those of the full range as in linear_s4_mve.c. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -11,8 +11,9 @@
 typedef struct {
     pillion_mve_eights of;
     const int32_t *end; /* 12 */
+    int32_t eights;     /* 16: eight times the sum of x, for weights of the full range */
 } state;
-PILLION_AT(state, end, 12);
+PILLION_FIELDS_AT(state, 12, end, eights);
 
 #define ROUND                                         \
     "vmov q0[2], q0[0], r0, r4\n"                     \
@@ -29,39 +30,49 @@ PILLION_AT(state, end, 12);
     "ldr r4, [r11, #12]\n"                            \
     "cmp r5, r4\n"
 
-#define FOUR(a, b, c, d)               \
-    "vldrw.u32 q1, [r5], #16\n"        \
-    "vrshr.s16 q2, q1, #4\n"           \
-    "vmladava.s16 " a ", q0, q1\n"     \
-    "vrshr.s16 q3, q1, #8\n"           \
-    "vmladava.s16 " b ", q0, q2\n"     \
-    "vrshr.s16 q1, q1, #12\n"          \
-    "vmladava.s16 " c ", q0, q3\n"     \
-    "vmladava.s16 " d ", q0, q1\n"
-#define PIECE_OF_NIBBLES "vldrh.u16 q0, [r1], #16\n" FOUR("r0", "r2", "r4", "r6") FOUR("r8", "r10", "r12", "lr")
+#define PIECE_OF_NIBBLES EIGHT_OUTPUTS("vldrb.s16", "#8", "s16", "vrshr")
+#define FULL_PIECE EIGHT_OUTPUTS("vldrb.s16", "#8", "s16", "vshr")
 
 static __attribute__((noinline)) void groups(state *s, int16_t *y, const int32_t *constants) {
     PILLION_MVE_GROUPS_OF(PILLION_MVE_PIECE_16, s, y, constants, ROUND);
 }
 
 static __attribute__((noinline)) void groups_of_nibbles(state *s, int16_t *y, const int32_t *constants) {
-    PILLION_MVE_GROUPS_OF(PIECE_OF_NIBBLES, s, y, constants, SEPARATE_FOURS ROUND);
+    PILLION_MVE_GROUPS_OF(PIECE_OF_NIBBLES, s, y, constants, SEPARATE_PAIRS ROUND);
 }
 
-/* All vectors, with so many words of constants for eight outputs. */
+static __attribute__((noinline)) void groups_of_full_nibbles(state *s, int16_t *y, const int32_t *constants) {
+    PILLION_MVE_GROUPS_OF(FULL_PIECE, s, y, constants, SEPARATE_FULL("16") ROUND);
+}
+
+static int32_t sum_of(const int16_t *x, int32_t count) {
+    int32_t sum = 0;
+    __asm__ volatile(
+        "dlstp.16 lr, %[count]\n"
+        "1: vldrh.u16 q0, [%[x]], #16\n"
+        "vaddva.s16 %[sum], q0\n"
+        "letp lr, 1b\n"
+        : [sum] "+&Te"(sum), [x] "+&r"(x)
+        : [count] "r"(count)
+        : "lr", "q0", "memory");
+    return sum;
+}
+
+/* All vectors, with so many words of constants for eight outputs, which may read the sum of x. */
 static inline __attribute__((always_inline)) void vectors(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, int32_t group_words,
-                           void (*of)(state *s, int16_t *y, const int32_t *constants)) {
+                           void (*of)(state *s, int16_t *y, const int32_t *constants), int32_t is_full) {
     const int32_t whole = p->out_features >> 3, rest = p->out_features & 7;
     const int32_t *const end = p->constants + whole * group_words;
     for (int32_t row = 0; row < p->rows; row++, x += p->in_features, y += p->out_features) {
         const pillion_mve_eights begin = pillion_mve_eights_of((const int8_t *)x, p->chunks);
+        const int32_t eights = is_full ? 8 * sum_of(x, p->in_features) : 0;
         if (whole > 0) {
-            state s = {begin, end};
+            state s = {begin, end, eights};
             of(&s, y, p->constants);
         }
         if (rest > 0) { /* eight outputs, the surplus of which is nothing */
             int16_t last[8];
-            state s = {begin, end + group_words};
+            state s = {begin, end + group_words, eights};
             of(&s, last, end);
             for (int32_t i = 0; i < rest; i++) {
                 y[8 * whole + i] = last[i];
@@ -73,12 +84,17 @@ static inline __attribute__((always_inline)) void vectors(const pillion_linear_s
 
 void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
     (void)scratch;
-    vectors(p, x, y, 16 + 16 * p->chunks, groups);
+    vectors(p, x, y, 16 + 16 * p->chunks, groups, 0);
 }
 
 void pillion_linear_s16_s4_mve(const pillion_linear_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
     (void)scratch;
-    vectors(p, x, y, 16 + 8 * p->chunks, groups_of_nibbles);
+    vectors(p, x, y, 16 + 8 * p->chunks, groups_of_nibbles, 0);
+}
+
+void pillion_linear_full_s16_s4_mve(const pillion_linear_full_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
+    (void)scratch;
+    vectors(p, x, y, 16 + 8 * p->chunks, groups_of_full_nibbles, 1);
 }
 
 #endif

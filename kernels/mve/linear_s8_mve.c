@@ -17,11 +17,11 @@ static __attribute__((noinline)) void sums_of_groups(pillion_mve_linear *s, void
 
 void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
     (void)scratch;
-    pillion_mve_linear_rows(p, x, y, GROUP_WORDS(p->chunks), groups);
+    pillion_mve_linear_rows(p, x, y, GROUP_WORDS(p->chunks), groups, 0);
 }
 
 void pillion_linear_tflite_s8_mve(const pillion_linear_tflite_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
-    pillion_mve_linear_once(p, x, y, scratch, GROUP_WORDS(p->chunks), sums_of_groups);
+    pillion_mve_linear_once(p, x, y, scratch, GROUP_WORDS(p->chunks), sums_of_groups, 0);
 }
 
 #endif

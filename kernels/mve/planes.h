@@ -7,10 +7,27 @@
 #include "pillion/mve.h"
 
 /* Makes some rows of outputs of their planes. */
-typedef void (*pillion_mve_plane_rows)(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *planes, int8_t *y, int32_t rows);
+typedef void (*pillion_mve_plane_rows)(const pillion_conv2d_3x3_s8_mve_params *p, int8_t *planes, int8_t *y, int32_t rows);
 
 /* A whole convolution, some rows at a time. */
 void pillion_mve_planes(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
                         pillion_mve_plane_rows output_rows);
+
+/* What is behind the planes in scratch. */
+static inline int8_t *pillion_mve_behind_planes(const pillion_conv2d_3x3_s8_mve_params *p, int8_t *planes) {
+    return planes + p->scratch_rows * p->planes * p->plane_bytes;
+}
+
+/* All pixels of some rows, from `y` on; for four channels, for some groups of eight, and for two of 16 bits. */
+void pillion_mve_3x3_fours(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *planes, int8_t *y, int32_t rows,
+                           const int32_t *numbers, const void *weights);
+void pillion_mve_3x3_eights(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *planes, int8_t *y, int32_t rows,
+                            int32_t groups, const int32_t *constants);
+void pillion_mve_3x3_twos(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *planes, int8_t *y, int32_t rows,
+                          const int32_t *numbers, const void *weights);
+
+/* The same as pillion_mve_planes of 16 bits. */
+void pillion_mve_planes_16(const pillion_conv2d_3x3_s8_mve_params *p, const int16_t *x, int16_t *y, int8_t *scratch,
+                           pillion_mve_plane_rows output_rows);
 
 #endif

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,20 @@ import pillion
 from judge.delegate import answer_of, firmware, missing_tools, rows
 from judge.machine import CORES, FOLDER, IMAGES, RUNTIMES, Core, judged
 from judge.zoo import RESULTS
+from kernels import test_four_bits as four_bits
+from kernels import test_layers16 as layers16
 from nets_as_written import NETS
+from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.pte import Runtime
+from pillion.ir.graph import Graph
+from pillion.ir.op import Op
+from pillion.ir.types import DType, constant_value
+from pillion.ops import Conv2d, Linear
+from pillion.ops.example_values import with_4_bits
 from pillion.program import Program
 from pillion.run.verify import random_samples
+from pillion.targets import find_target
 from test_sequences import Layer
 
 pytestmark = [
@@ -112,6 +124,47 @@ def test_norms_attention_recurrence_and_spectra_are_those_of_the_program(core: C
         assert not answer.complaint, name
         memory = program.memory
         assert answer.planned <= memory.arena_bytes + memory.state_bytes + MORE_MEMORY, name
+
+
+def ops_of_4_bits() -> Iterator[Op]:
+    """Layers with 4-bit weights of many sizes, with operands of 8 and of 16 bits, without and with -8, and with large sums."""
+    small = [*four_bits.pixels(), *four_bits.windows(), *four_bits.windows_3x3(), *four_bits.vectors()]
+    small += [four_bits.conv2d((1, 3, 5, channels), 9) for channels in (40, 60)]
+    makers = layers16.pixels, layers16.windows, layers16.windows_3x3, layers16.vectors
+    wide = list(with_4_bits(chain(*(made() for made in makers), [layers16.linear(10, 500, 19)]), DType.INT16))
+    for ops in (small, wide):
+        yield from ops
+        yield from four_bits.with_lowest(ops)
+    for op in wide:
+        assert isinstance(op, Conv2d | Linear)
+        large = op.bias.constant.copy()
+        large[0] = 2**27
+        yield replace(op, bias=constant_value("b", large, op.bias.type.quant))
+
+
+MOST_MACS = 300_000
+
+
+def programs_of_4_bits(core: Core) -> dict[str, Program]:
+    """Returns a program for each kernel with 4-bit weights that the compiler chooses for these layers: of the largest one that takes no long time."""
+    target, found = find_target(CORES[core]), dict[str, Program]()
+    for op in sorted((op for op in ops_of_4_bits() if op.macs <= MOST_MACS), key=lambda op: op.macs):
+        graph = Graph(op.kind, op.activations, (op,), op.results)
+        (choice,) = choose_kernels(graph, target.core.isa)
+        found[choice.kernel.name] = Program(graph, target)
+    return found
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_every_kernel_with_4_bit_weights_gives_the_bytes_of_the_program(core: Core, tmp_path: Path) -> None:
+    """One firmware has all; tables are portable, and kernels of LiteRT's arithmetic are not those of images here."""
+    programs = programs_of_4_bits(core)
+    isa = find_target(CORES[core]).core.isa
+    own = [k.name for k in KERNELS_OF[isa] if k.name.endswith(f"_4_{isa.value}")]
+    assert {name for name in own if "tflite" not in name} <= programs.keys()
+    elf = firmware(tmp_path, list(programs.values()), core, RUNTIMES[0])
+    for name, program in programs.items():
+        assert not answer_of(program, elf, core, RUNTIMES[0]).complaint, name
 
 
 HEADERS = FOLDER / "sdk" / "include"

@@ -18,9 +18,14 @@ from pillion.ir.verdict import all_ok, failed_rules
 CMSIS_NN = Arithmetic.CMSIS_NN
 
 
+def kernels_of(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> list[Kernel]:
+    """The kernels made for the target that take the op."""
+    return [k for k in target.kernels if k.op is type(op) and all_ok(k.check(op, arithmetic))]
+
+
 def kernel_of(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> Kernel | None:
-    """The first kernel made for the target that takes the op."""
-    return next((k for k in target.kernels if k.op is type(op) and all_ok(k.check(op, arithmetic))), None)
+    """The first of them."""
+    return next(iter(kernels_of(target, op, arithmetic)), None)
 
 
 def refusals(target: rig.Target, op: Op, arithmetic: Arithmetic = CMSIS_NN) -> list[str]:

@@ -3,15 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kernels import layers16_ops, rig
-from kernels.op_cases import CMSIS_NN, Run, case_of, check_runs, kernel_of, random_operands
+from kernels.op_cases import (
+    CMSIS_NN,
+    Run,
+    case_of,
+    check_runs,
+    kernel_of,
+    kernels_of,
+    random_operands,
+    reference,
+)
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_choice import choose_kernels
@@ -91,7 +102,19 @@ def windows() -> Iterator[Op]:
                 (1 + n % 2, 11, 9 + n % 4, channels), 1 + (3 * n) % 20, kernel, n, padding=around, **steps
             )
     yield conv2d((1, 4, 6, 5), 8, (4, 6), seed=2)
+    yield conv2d((1, 7, 9, 1), 8, (3, 3), seed=1, padding=BORDER)
     yield conv2d((2, 17, 19, 24), 9, (3, 3), seed=1, padding=BORDER)
+
+
+def windows_3x3() -> Iterator[Op]:
+    """Every width around the pixels that are computed together, strides, paddings, several blocks of rows; with -8."""
+    for i, (width, channels) in enumerate(product(range(2, 12), (16, 48))):
+        around = (i // 2 % 4, i % 3, 2 - i % 3, 1 + i // 3 % 3)
+        steps = {"stride": (1 + i % 3, 1 + i // 2 % 2)}
+        shape = (1 + i % 2, 3 + 5 * (i % 4), width, channels)
+        yield conv2d(shape, 8 + (7 * i) % 18, (3, 3), i, padding=around, lowest=-8, **steps)
+        yield conv2d((1, 4, width, channels), 4 + 4 * (i % 7), (3, 3), i, padding=BORDER, lowest=-8)
+    yield conv2d((2, 33, 41, 32), 12, (3, 3), seed=2, padding=BORDER, lowest=-8)
 
 
 def vectors() -> Iterator[Op]:
@@ -117,12 +140,49 @@ def runs(ops: Sequence[Op]) -> list[Run]:
     return [Run(op, random_operands(op, rng, extreme)) for op in ops for extreme in (True, False)]
 
 
-@pytest.mark.parametrize("ops", [pixels, windows, vectors, long_vectors])
+def check_every_kernel(target: rig.Target, ops: Sequence[Op]) -> None:
+    """The same runs by every kernel that takes the op."""
+    cases, wanted = [], []
+    for run in runs(ops):
+        for kernel in kernels_of(target, run.op):
+            cases.append(case_of(run.op, kernel, run.inputs))
+            wanted.append(reference(run.op, CMSIS_NN, run.inputs))
+    rig.check(target, cases, wanted, rig.fillings(cases))
+
+
+def with_lowest(ops: Iterable[Op]) -> Iterator[Op]:
+    """The ops with -8 for half of the weights of -7, and for one at least."""
+    for op in ops:
+        assert isinstance(op, Conv2d | Linear)
+        data = op.weights.constant.copy()
+        lowest = np.flatnonzero(data == -7)[::2]
+        data.reshape(-1)[lowest if lowest.size else 0] = -8
+        yield replace(op, weights=constant_value("w", data, op.weights.type.quant, DType.INT4))
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("ops", [pixels, windows, vectors])
+@pytest.mark.parametrize("target", [M33, M55], ids=["m33", "m55"])
+def test_weights_of_the_full_range(target: rig.Target, ops: Any) -> None:
+    taken = [op for op in with_lowest(ops()) if kernels_of(target, op)]
+    assert len(taken) >= 15
+    check_every_kernel(target, taken)
+
+
+def test_vectors_of_the_full_range_are_rounded_once() -> None:
+    tflite = Arithmetic.TFLITE
+    ops = [op for op in with_lowest(vectors()) if kernel_of(M55, op, tflite)]
+    assert len(ops) >= 15
+    assert {kernel_of(M55, op, tflite).name for op in ops} == {"linear_tflite_full_4_mve"}
+    check_runs(M55, runs(ops), tflite)
+
+
+@pytest.mark.parametrize("ops", [pixels, windows, windows_3x3, vectors, long_vectors])
 @pytest.mark.parametrize("target", TARGETS)
 def test_layers_of_every_size(target: rig.Target, ops: Any) -> None:
-    taken = [op for op in ops() if kernel_of(target, op)]
+    taken = [op for op in ops() if kernels_of(target, op)]
     assert len(taken) >= 15 or ops is long_vectors
-    check_runs(target, runs(taken))
+    check_every_kernel(target, taken)
 
 
 def test_groups_minus_eight_and_double_precision_are_portable() -> None:
@@ -167,25 +227,43 @@ def with_weights(op: Any, dtype: DType) -> Op:
     return replace(op, weights=constant_value("w", data, op.weights.type.quant, dtype))
 
 
+def layers_to_compare() -> Iterator[Any]:
+    """Layers with operands of 16 and of 8 bits that have the same way with weights of 4 and of 8 bits, of small and of usual sizes."""
+    for made in (layers16_ops, sys.modules[__name__]):
+        yield from (made.linear(rows, size, 64, seed=1) for rows in (1, 4) for size in (8, 16, 64, 100))
+        yield from (made.conv2d((1, 5, 5, inputs), 32, seed=1) for inputs in (8, 16, 32, 63, 96))
+        yield from (made.conv2d((1, 2, pixels, 16), 32, seed=1) for pixels in (2, 4, 8))
+        yield made.conv2d((1, 12, 12, 3), 16, (3, 3), seed=1, padding=BORDER)
+        yield made.conv2d((1, 8, 8, 32), 32, (3, 3), seed=1, padding=BORDER)
+        yield made.conv2d((1, 12, 12, 32), 16, (3, 3), seed=1, padding=(0, 0, 1, 1), stride=(2, 2))
+        yield made.conv2d((1, 3, 5, 24), 40, (3, 5), seed=1)
+    yield from (layers16_ops.conv2d((1, 8, 8, inputs), 16, (3, 3), 1, padding=BORDER) for inputs in (8, 16))
+
+
+def compare_counts(target: rig.Target, pairs: Sequence[tuple[Any, Any]], most: float) -> None:
+    """Checks the instructions of each layer against those of another one."""
+    rng, cases = np.random.default_rng(0), []
+    for one in chain(*pairs):
+        (choice,) = choose_kernels(Graph("g", one.activations, (one,), one.results), Isa(target.folders[-1]))
+        cases.append(case_of(one, choice.kernel, random_operands(one, rng)))
+    counts = [result.instructions for result in rig.run(target, cases)]
+    for (op, _), few, many in zip(pairs, counts[::2], counts[1::2], strict=True):
+        assert few <= most * many, (op.kind, op.x, op.weights, few, many)
+
+
+@pytest.mark.qemu
 @pytest.mark.parametrize(("target", "most"), [(M33, 1.18), (M55, 1.1)], ids=["m33", "m55"])
 def test_4_bits_take_hardly_more_instructions_than_8(target: rig.Target, most: float) -> None:
-    """Fully connected layers and windows of one pixel."""
-    layers = [
-        *(layers16_ops.linear(rows, inputs, 64, seed=1) for rows in (1, 4) for inputs in (16, 64, 100, 256)),
-        *(layers16_ops.conv2d((1, 5, 5, inputs), 32, seed=1) for inputs in (32, 63, 96)),
-        layers16_ops.conv2d((1, 3, 5, 24), 40, (3, 5), seed=1),
-        *(linear(rows, inputs, 64, seed=1) for rows in (1, 4) for inputs in (16, 64, 100)),
-        *(conv2d((1, 5, 5, inputs), 32, seed=1) for inputs in (32, 48, 64, 96)),
-    ]
-    rng, cases = np.random.default_rng(0), []
-    for op in layers:
-        for one in (with_weights(op, DType.INT4), with_weights(op, DType.INT8)):
-            graph = Graph("g", one.activations, (one,), one.results)
-            (choice,) = choose_kernels(graph, Isa(target.folders[-1]))
-            cases.append(case_of(one, choice.kernel, random_operands(one, rng)))
-    counts = [result.instructions for result in rig.run(target, cases)]
-    for op, few, many in zip(layers, counts[::2], counts[1::2], strict=True):
-        assert few <= most * many, (op.kind, op.x.shape, few, many)
+    ops = list(layers_to_compare())
+    pairs = [(with_weights(op, DType.INT4), with_weights(op, DType.INT8)) for op in ops]
+    compare_counts(target, pairs, most)
+
+
+@pytest.mark.qemu
+def test_weights_of_the_full_range_take_hardly_more_instructions() -> None:
+    ops = [with_weights(op, DType.INT8) for op in layers_to_compare()]
+    full = with_lowest(with_weights(op, DType.INT4) for op in layers_to_compare())
+    compare_counts(M55, list(zip(full, ops, strict=True)), 1.3)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 16])

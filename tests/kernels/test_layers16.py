@@ -10,27 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layers16_ops import EDGE, WEIGHT_SCALE, conv2d, depthwise, linear, value
 
 from kernels import rig
+from kernels.layers16_ops import EDGE, WEIGHT_SCALE, conv2d, depthwise, linear, value
 from kernels.op_cases import (
     CMSIS_NN,
     Run,
     case_of,
     check_runs,
     kernel_of,
+    kernels_of,
     random_operands,
     reference,
     refusals,
 )
 from kernels.rig import M4, M33, M55
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
-from pillion.ir.verdict import all_ok
 from pillion.ops import (
     AvgPool2d,
     BatchMatmul,
@@ -172,10 +171,6 @@ def test_products_whose_sums_are_as_large_as_can_be(target: rig.Target) -> None:
     check_runs(target, runs)
 
 
-def kernels_of(target: rig.Target, op: Op) -> list[Kernel]:
-    return [k for k in target.kernels if k.op is type(op) and all_ok(k.check(op, CMSIS_NN))]
-
-
 def check(target: rig.Target, ops: Sequence[Op]) -> None:
     """All by every kernel that takes them, with random and with extreme numbers, in the memory of their operand where that may be."""
     rng, cases, wanted = np.random.default_rng(0), [], []
@@ -200,22 +195,25 @@ def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("made", [pixels, windows, vectors])
+@pytest.mark.parametrize("made", [pixels, windows, windows_3x3, vectors])
 def test_weights_of_4_bits(target: rig.Target, made: Any) -> None:
-    """Some are -8, which Helium does not take."""
+    """Some are -8."""
     made_ops = list(with_4_bits(made(), DType.INT16))
     taken = [op for op in made_ops if kernels_of(target, op)]
-    assert len(taken) > (0.7 if target is M55 else 0.9) * len(made_ops)
+    assert len(taken) > 0.9 * len(made_ops)
     check(target, taken)
 
 
-def test_weights_of_4_bits_have_sums_of_28_bits() -> None:
-    """With DSP; on Helium sums of 32 bits wrap around until they are taken apart."""
+def test_weights_of_4_bits_with_sums_of_more_than_28_bits() -> None:
+    """With DSP they have kernels of their own; on Helium sums of 32 bits wrap around until they are taken apart."""
     op = next(with_4_bits([linear(1, 64, 5, seed=1)], DType.INT16))
     assert isinstance(op, Linear)
     coarse = Value("y", TensorType(op.y.shape, DType.INT16, PerTensor(1000.0)))
     large = replace(op, bias=constant_value("b", np.full(5, 2**27, np.int32)))
-    assert set(refusals(M33, large)) == {"sums"}
+    taken = {kernel.name for kernel in kernels_of(M33, large)}
+    assert taken == {"linear_large_16_4_dsp", "linear_rows_unpacked_16_4_dsp"}
+    too_large = replace(op, bias=constant_value("b", np.full(5, EDGE, np.int32)))
+    assert set(refusals(M33, too_large)) == set(refusals(M55, too_large)) == {"sums"}
     for target in (M33, M55):
         assert kernels_of(target, op)
         assert "right_shift" in refusals(target, replace(op, y=coarse))
@@ -230,6 +228,7 @@ def four_bits_at_the_edge(largest: int) -> list[Op]:
         conv2d((1, 3, 3, 57), 13, (3, 3), seed=1),
         linear(1, 515, 9, seed=1),
         linear(3, 515, 19, seed=1),
+        linear(10, 515, 19, seed=1),
     ):
         out = len(op.bias.constant)
         signs = np.where(np.arange(out) % 3 == 1, -1, 1)
@@ -242,7 +241,9 @@ def four_bits_at_the_edge(largest: int) -> list[Op]:
     return made
 
 
-@pytest.mark.parametrize(("target", "edge"), [(M33, 2**27 - 1), (M55, EDGE)], ids=["m33", "m55"])
+@pytest.mark.parametrize(
+    ("target", "edge"), [(M33, 2**27 - 1), (M33, EDGE), (M55, EDGE)], ids=["m33_28_bits", "m33", "m55"]
+)
 def test_weights_of_4_bits_with_sums_up_to_the_edge(target: rig.Target, edge: int) -> None:
     cases, wanted = [], []
     for op in four_bits_at_the_edge(edge):
@@ -253,7 +254,9 @@ def test_weights_of_4_bits_with_sums_up_to_the_edge(target: rig.Target, edge: in
             cases.append(case_of(op, kernel, data))
             wanted.append(reference(op, CMSIS_NN, data))
     rig.check(target, cases, wanted)
-    assert all("sums" in refusals(target, op) for op in four_bits_at_the_edge(edge + 1))
+    for op, larger in zip(four_bits_at_the_edge(edge), four_bits_at_the_edge(edge + 1), strict=True):
+        assert set(kernels_of(target, op)) - set(kernels_of(target, larger))
+        assert bool(kernels_of(target, larger)) == (edge < EDGE)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -91,6 +91,11 @@ void pillion_conv2d_s16_dsp(const pillion_conv2d_s16_dsp_params *p, const int16_
 typedef pillion_conv2d_s16_dsp_params pillion_conv2d_s16_s4_dsp_params;
 void pillion_conv2d_s16_s4_dsp(const pillion_conv2d_s16_s4_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* The same with weights that are unpacked: + 8, in bytes of inputs 0 4, 2 6, 1 5, 3 7; biases as they are. Scratch: the weights of a channel in 16
+ * bits, some fives of windows (kernels/dsp/conv2d_unpacked_s16_s4_dsp.c), and five of them where one leaves the image or has gaps. */
+typedef pillion_conv2d_s16_dsp_params pillion_conv2d_unpacked_s16_s4_dsp_params;
+void pillion_conv2d_unpacked_s16_s4_dsp(const pillion_conv2d_unpacked_s16_s4_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* The same with int16 weights[steps][4] in their own order. */
 typedef pillion_conv2d_s16_dsp_params pillion_conv2d_wide_s16_dsp_params;
 void pillion_conv2d_wide_s16_dsp(const pillion_conv2d_wide_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
@@ -105,6 +110,8 @@ void pillion_linear_s16_dsp(const pillion_linear_s16_dsp_params *p, const int16_
 /* The same with weights of four bits, in steps and a stream of its own (kernels/dsp/linear_s16_dsp.c). Scratch: a vector in eights. */
 typedef pillion_linear_s16_dsp_params pillion_linear_s16_s4_dsp_params;
 void pillion_linear_s16_s4_dsp(const pillion_linear_s16_s4_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_linear_s16_dsp_params pillion_linear_large_s16_s4_dsp_params; /* of sums up to 2^31 */
+void pillion_linear_large_s16_s4_dsp(const pillion_linear_large_s16_s4_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* y = clamp(x, low, high) of 16 bits. y may be x. */
 typedef pillion_clamp_s8_params pillion_clamp_s16_dsp_params;

@@ -118,6 +118,14 @@ void pillion_conv2d_3x3_fours_s8_mve(const pillion_conv2d_3x3_fours_s8_mve_param
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s16_mve_params;
 void pillion_conv2d_3x3_s16_mve(const pillion_conv2d_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* All three with weights of four bits, two vectors of weights in one (kernels/mve/unpack.h). Scratch: the weights of the channels that are
+ * computed together behind the planes, at stride 2 their other constants, too. */
+typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s4_mve_params, pillion_conv2d_3x3_fours_s4_mve_params,
+    pillion_conv2d_3x3_s16_s4_mve_params;
+void pillion_conv2d_3x3_s4_mve(const pillion_conv2d_3x3_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_3x3_fours_s4_mve(const pillion_conv2d_3x3_fours_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_3x3_s16_s4_mve(const pillion_conv2d_3x3_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Depthwise convolution by strips, one channel at a time: 3x3 at stride 1. y may be x where there is one filter for each channel.
  * Scratch: strip_bytes. */
 typedef struct {
@@ -209,7 +217,6 @@ void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *
 /* The same with weights of four bits, [chunks][4][16] (kernels/mve/dot.h), and so the convolutions above. */
 typedef pillion_linear_s8_mve_params pillion_linear_s4_mve_params;
 void pillion_linear_s4_mve(const pillion_linear_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
-/* Scratch: the constants of the kernel of bytes. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k16_s4_mve_params;
 void pillion_conv2d_1x1_k16_s4_mve(const pillion_conv2d_1x1_k16_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_s4_mve(const pillion_conv2d_1x1_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
@@ -219,6 +226,12 @@ void pillion_conv2d_1x1_k32_s4_mve(const pillion_conv2d_1x1_k32_s4_mve_params *p
 void pillion_conv2d_1x1_k48_s4_mve(const pillion_conv2d_1x1_k48_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_k64_s4_mve(const pillion_conv2d_1x1_k64_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_im2col_s4_mve(const pillion_conv2d_im2col_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_k16_s4_mve_params, pillion_conv2d_im2col_k32_s4_mve_params,
+    pillion_conv2d_im2col_k48_s4_mve_params, pillion_conv2d_im2col_k64_s4_mve_params;
+void pillion_conv2d_im2col_k16_s4_mve(const pillion_conv2d_im2col_k16_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_im2col_k32_s4_mve(const pillion_conv2d_im2col_k32_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_im2col_k48_s4_mve(const pillion_conv2d_im2col_k48_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_im2col_k64_s4_mve(const pillion_conv2d_im2col_k64_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* The same of 16-bit inputs and results without zero points, in pieces of 8. */
 typedef struct {
@@ -226,17 +239,36 @@ typedef struct {
     const int32_t *constants; /* of eight outputs, even ones first: bias, int8 weights[chunks][8][8], factors */
 } pillion_linear_s16_mve_params;
 void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
-typedef pillion_linear_s16_mve_params pillion_linear_s16_s4_mve_params; /* weights of four bits: int16[chunks][2][8] (kernels/mve/dot.h) */
+typedef pillion_linear_s16_mve_params pillion_linear_s16_s4_mve_params; /* weights of four bits: [chunks][4][8] (kernels/mve/dot.h) */
 void pillion_linear_s16_s4_mve(const pillion_linear_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same for sums that are rounded once, as LiteRT's are. */
+/* Layers with weights of four bits of which some are -8: fully connected ones as above, with 16 * B + A + 8 in a byte, convolutions with two
+ * vectors of the weights of bytes in one (kernels/mve/unpack.h). Scratch: the constants of some channels as bytes, behind windows that are gathered. */
+typedef pillion_linear_s8_mve_params pillion_linear_full_s4_mve_params;
+void pillion_linear_full_s4_mve(const pillion_linear_full_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef pillion_linear_s16_mve_params pillion_linear_full_s16_s4_mve_params;
+void pillion_linear_full_s16_s4_mve(const pillion_linear_full_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_unpacked_s4_mve_params, pillion_conv2d_1x1_unpacked_s16_s4_mve_params,
+    pillion_conv2d_1x1_k32_unpacked_s4_mve_params, pillion_conv2d_1x1_k48_unpacked_s4_mve_params, pillion_conv2d_1x1_k64_unpacked_s4_mve_params;
+void pillion_conv2d_1x1_k32_unpacked_s4_mve(const pillion_conv2d_1x1_k32_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_1x1_k48_unpacked_s4_mve(const pillion_conv2d_1x1_k48_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_1x1_k64_unpacked_s4_mve(const pillion_conv2d_1x1_k64_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_1x1_unpacked_s4_mve(const pillion_conv2d_1x1_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_1x1_unpacked_s16_s4_mve(const pillion_conv2d_1x1_unpacked_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_unpacked_s4_mve_params, pillion_conv2d_im2col_unpacked_s16_s4_mve_params;
+void pillion_conv2d_im2col_unpacked_s4_mve(const pillion_conv2d_im2col_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+void pillion_conv2d_im2col_unpacked_s16_s4_mve(const pillion_conv2d_im2col_unpacked_s16_s4_mve_params *p, const int16_t *x, int16_t *y,
+                                           void *scratch);
+
+/* Fully connected layers whose sums are rounded once, as LiteRT's are. */
 typedef struct {
     int32_t rows, in_features, out_features, chunks, low, high;
-    const int32_t *constants; /* as above */
+    const int32_t *constants; /* as of linear_s8 */
     const int32_t *once;      /* [out_features] of multiplier, offset in two words, right shift (pillion/once.h) */
 } pillion_linear_tflite_s8_mve_params;
 void pillion_linear_tflite_s8_mve(const pillion_linear_tflite_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
-typedef pillion_linear_tflite_s8_mve_params pillion_linear_tflite_s4_mve_params; /* constants as of linear_s4 */
+typedef pillion_linear_tflite_s8_mve_params pillion_linear_tflite_s4_mve_params, pillion_linear_tflite_full_s4_mve_params; /* constants as of linear_s4 */
+void pillion_linear_tflite_full_s4_mve(const pillion_linear_tflite_full_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_linear_tflite_s4_mve(const pillion_linear_tflite_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* float32 to int8: nearest of x * reciprocal, ties to even; y may be x. */

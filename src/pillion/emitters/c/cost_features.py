@@ -20,6 +20,7 @@ from pillion.emitters.c.window_features import (
     chunks,
     conv_features,
     depthwise_features,
+    dot_features,
     pool_features,
     transpose_conv_features,
 )
@@ -34,6 +35,7 @@ from pillion.ops import (
     Concat,
     DepthwiseConv2d,
     Detections,
+    EmbeddingBag,
     Flip,
     Gather,
     IntegerArithmetic,
@@ -189,15 +191,30 @@ def _part(shape: Shape, axes: tuple[int, ...], is_gone: bool) -> tuple[Shape, li
 def _linear(op: Linear) -> Features:
     rows, (out, depth) = op.y.type.elements // max(op.weights.shape[0], 1), op.weights.shape
     kind = "single" if rows == 1 else "several"
-    return _rows(op.y.type.elements, out) | {
-        "weights": out * depth,
-        "pairs": chunks(rows, 2) * out * depth,
-        "fours": rows * chunks(out, 4) * chunks(depth),
-        "few_vectors": rows * chunks(depth) * (out % 4),
-        f"{kind}_macs": rows * out * depth,
-        f"{kind}_words": rows * out * chunks(depth, 4),
-        "odd_macs": rows * out * depth if depth % 4 else 0,
-    }
+    return (
+        dot_features(op, 1, rows, out, depth)
+        | _rows(op.y.type.elements, out)
+        | {
+            "weights": out * depth,
+            "pairs": chunks(rows, 2) * out * depth,
+            "fours": rows * chunks(out, 4) * chunks(depth),
+            "few_vectors": rows * chunks(depth) * (out % 4),
+            f"{kind}_macs": rows * out * depth,
+            f"{kind}_words": rows * out * chunks(depth, 4),
+            "odd_macs": rows * out * depth if depth % 4 else 0,
+        }
+    )
+
+
+def _bags(op: EmbeddingBag) -> Features:
+    """Returns bags of one row, and those of several by blocks of eight elements."""
+    elements, words = max(op.y.shape[-1], 1), op.words
+    bags = op.y.type.elements // elements
+    found = _rows(op.y.type.elements, elements)
+    if words == 1:
+        return found | {"single_rows": bags, "single_results": op.y.type.elements}
+    blocks = bags * chunks(elements, 8)
+    return found | {"blocks": blocks, "block_rows": blocks * words, "several_macs": bags * elements * words}
 
 
 def _remembered(op: SvdfMemory) -> Features:
@@ -366,6 +383,7 @@ SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
     (DepthwiseConv2d, depthwise_features),
     (Convolution, conv_features),
     (Linear, _linear),
+    (EmbeddingBag, _bags),
     (SvdfMemory, _remembered),
     (Cast, _cast),
     ((Softmax, LogSoftmax), _exponentials),

@@ -4,6 +4,7 @@ vectors."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pillion.emitters.c.scalar.depthwise import is_along_height, ring_size
@@ -55,28 +56,54 @@ def pool_features(op: Any) -> Features:
     }
 
 
+def dot_features(op: Any, rows: int, width: int, out: int, depth: int) -> Features:
+    """Returns the sizes of dot products of eight outputs, for each vector of rows of some vectors, and for two at a time: vectors of inputs,
+    and loops over the outputs, which are further ones for vectors and outputs that are left."""
+    eights, pieces = chunks(out, 8), chunks(depth * op.x.dtype.size_bytes)
+    pixels, pairs = rows * width, rows * chunks(width, 2)
+    return {
+        "eights": pixels * eights,
+        "eight_pieces": pixels * eights * pieces,
+        "quad_fours": rows * chunks(width, 4) * chunks(out, 4),
+        "pair_eights": pairs * eights,
+        "pair_eight_pieces": pairs * eights * pieces,
+        "loops": (1 + width % 2) * (1 + (out % 8 > 0)),
+        "row_loops": pixels * ((out >= 8) + (out % 8 > 0)),
+        "rest_results": pixels * (out % 8),
+        "groups": eights,
+        "group_pieces": eights * pieces,
+    }
+
+
 def conv_features(op: Any) -> Features:
     """Returns the windows of a convolution, and the elements that they hold."""
     found = pool_features(op)
     groups = getattr(op, "groups", 1)
     depth = op.macs // max(op.y.type.elements, 1)
-    pixels = found["pixels"]
+    pixels = math.prod(op.y.shape[:3])
     kind = "point" if op.kernel == (1, 1) and groups == 1 else "window"
-    return found | {
-        "group_pixels": pixels * groups,
-        "gathered": pixels * groups * depth,
-        "gathered_rows": found["window_rows"] * groups,
-        "gathered_taps": found["taps"] * groups,
-        "mac_words": op.y.type.elements * chunks(depth, 4),
-        f"{kind}_pixels": pixels,
-        f"{kind}_words": op.y.type.elements * chunks(depth, 4),
-        "fours": pixels * groups * chunks(op.out_channels // groups, 4),
-        "four_vectors": pixels * chunks(op.out_channels, 4) * chunks(depth),
-        "four_words": pixels * groups * chunks(op.out_channels // groups, 4) * chunks(depth, 4),
-        "odd_vectors": pixels * chunks(depth) if op.out_channels % 4 else 0,
-        "few_vectors": pixels * chunks(depth) * op.out_channels if op.out_channels < 4 else 0,
-        "weights": op.weights.type.elements,
-    }
+    is_strided = kind == "point" and op.stride != (1, 1)
+    rows = op.y.shape[0] * op.y.shape[1] if is_strided else 1
+    dots = {} if groups > 1 else dot_features(op, rows, pixels // max(rows, 1), op.out_channels, depth)
+    return (
+        found
+        | dots
+        | {
+            "group_pixels": pixels * groups,
+            "gathered": pixels * groups * depth,
+            "gathered_rows": found["window_rows"] * groups,
+            "gathered_taps": found["taps"] * groups,
+            "mac_words": op.y.type.elements * chunks(depth, 4),
+            f"{kind}_pixels": pixels,
+            f"{kind}_words": op.y.type.elements * chunks(depth, 4),
+            "fours": pixels * groups * chunks(op.out_channels // groups, 4),
+            "four_vectors": pixels * chunks(op.out_channels, 4) * chunks(depth),
+            "four_words": pixels * groups * chunks(op.out_channels // groups, 4) * chunks(depth, 4),
+            "odd_vectors": pixels * chunks(depth) if op.out_channels % 4 else 0,
+            "few_vectors": pixels * chunks(depth) * op.out_channels if op.out_channels < 4 else 0,
+            "weights": op.weights.type.elements,
+        }
+    )
 
 
 def depthwise_features(op: DepthwiseConv2d) -> Features:

@@ -18,6 +18,7 @@ from pillion.emitters.c.dsp.pack16 import (
     halfwords_of_four,
     in_16_bits,
     in_lanes,
+    masked_halfwords_of_four,
     upper_word_factors,
 )
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
@@ -41,6 +42,7 @@ from pillion.emitters.c.layers16 import (
     plane_bytes,
     plane_params,
     rounds_by,
+    sums_have_32_bits,
     weight_rows,
 )
 from pillion.ir import numerics
@@ -177,11 +179,17 @@ def linear_4_params(op: Layer) -> Params:
     return {**linear_params(op), "steps": steps, "stream": stream}
 
 
-def vector_work(op: Layer) -> float:
+def large_linear_params(op: Layer) -> Params:
+    """Returns the same for sums up to 2^31."""
+    steps, stream = masked_halfwords_of_four(op)
+    return {**linear_params(op), "steps": steps, "stream": stream}
+
+
+def vector_work(op: Layer, step: float = 31.5) -> float:
     """Estimates the instructions of a fully connected layer with weights of 4 bits: a vector and four outputs at a time."""
     out_features, in_features = weight_rows(op).shape
     steps, groups = -(-in_features // 8), -(-out_features // 4)
-    return op.y.type.elements // out_features * (175.0 + 27.0 * steps + groups * (35.0 + 31.5 * steps))
+    return op.y.type.elements // out_features * (175.0 + 27.0 * steps + groups * (35.0 + step * steps))
 
 
 def one_pixel(op: Conv2d) -> tuple[Verdict, ...]:
@@ -229,9 +237,47 @@ def nibble_params(op: Conv2d | Linear) -> Params:
     filled = filled_rows(op)
     columns = 16 * np.asarray(op.bias.constant, np.int32), eights(filled), upper_word_factors(op) >> 4
     return {
-        "steps": -(-window_words(op) // 4),
+        "steps": eight_steps(op),
         "stream": np.column_stack(columns).astype(np.int32).reshape(-1),
     }
+
+
+ROOM_BYTES, MOST_FIVES = 6144, 3
+"""The target size of the windows that are laid out together where weights are unpacked, and the most fives of them, as in
+kernels/dsp/conv2d_unpacked_s16_s4_dsp.c."""
+
+
+def eight_steps(op: Conv2d | Linear) -> int:
+    """Returns the eights of inputs of a window."""
+    return -(-window_words(op) // 4)
+
+
+def fives_together(op: Conv2d | Linear) -> int:
+    """Returns the fives of pixels for which weights are unpacked once."""
+    return min(max(ROOM_BYTES // (80 * eight_steps(op)), 1), MOST_FIVES)
+
+
+def unpacked_params(op: Conv2d | Linear) -> Params:
+    """Returns the stream of a layer with weights of 4 bits that are unpacked."""
+    words = eights(filled_rows(op)) ^ np.int32(-0x77777778)  # eight more in each half of a byte
+    columns = np.asarray(op.bias.constant, np.int32), words, upper_word_factors(op)
+    return {"steps": eight_steps(op), "stream": np.column_stack(columns).astype(np.int32).reshape(-1)}
+
+
+def scratch_of_unpacked(op: Conv2d | Linear) -> int:
+    """Returns the scratch bytes of the same: weights of a channel, windows, and copies of five where these may be needed."""
+    windows = 16 * eight_steps(op) * (1 + PIXELS * fives_together(op))
+    return windows + 4 * PIXELS * window_words(op) * (copied_windows(op) > 0)
+
+
+def unpacked_work(op: Conv2d | Linear) -> float:
+    """Estimates the instructions of the same."""
+    out_c, steps, words = len(op.bias.constant), 2 * eight_steps(op), window_words(op)
+    fives = -(-op.y.type.elements // (out_c * PIXELS))
+    groups = -(-fives // fives_together(op))
+    sums = fives * (36.0 + 3 * -(-steps // 8) + 13.0 * steps) + groups * (77.0 + 7.8 * eight_steps(op))
+    copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
+    return fives * (380.0 + 7.0 * words) + out_c * sums + copied_windows(op) * copy
 
 
 def sums_have_28_bits(op: Layer) -> Verdict:
@@ -240,8 +286,17 @@ def sums_have_28_bits(op: Layer) -> Verdict:
     return Verdict("sums", 16 * largest <= numerics.INT32_MAX, "below 2^27", f"up to {largest}")
 
 
+def is_worth_scratch(op: Layer) -> Verdict:
+    """Checks whether windows overlap, so that a weight has much to do, or sums are too large for other kernels."""
+    taps = math.prod(op.kernel) if isinstance(op, Conv2d) else 1
+    is_worth = taps > 1 or not sums_have_28_bits(op).ok
+    return Verdict("taps", is_worth, "more than 1, or sums from 2^27 on", str(taps))
+
+
 PARTS_HAVE_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(16, MOST_RIGHT))
 """A layer has constant weights of 4 bits, and sums that its accumulators hold 16 times."""
+OF_NIBBLES: Check[Layer] = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(16, MOST_RIGHT))
+"""The same for sums up to 2^31."""
 IN_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(16, 28))
 """A layer has constant weights of 4 bits, and ratios of which a sixteenth is exact."""
 
@@ -261,6 +316,10 @@ VECTOR_4: dict[str, Any] = {
     "scratch_bytes": lambda op: 16 * -(-weight_rows(op).shape[1] // 8),
     "work": vector_work,
 }
+
+LINEAR_LARGE = replace(LINEAR, name="pillion_linear_large_s16_s4_dsp")
+LARGE: dict[str, Any] = {**VECTOR_4, "work": partial(vector_work, step=36.5)}
+UNPACKED: dict[str, Any] = {**WINDOWS, "scratch_bytes": scratch_of_unpacked, "work": unpacked_work}
 
 KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
@@ -320,6 +379,38 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(fixed_point, IN_28_BITS),),
         name="linear_rows_16_4",
         **EIGHTS,
+    ),
+    DSP.kernel(
+        Conv2d,
+        LINEAR_LARGE,
+        large_linear_params,
+        requires=(short_circuit(OF_NIBBLES, one_pixel),),
+        name="conv2d_pixel_large_16_4",
+        **LARGE,
+    ),
+    DSP.kernel(
+        Conv2d,
+        "conv2d_unpacked_s16_s4",
+        lambda op: {"whole_rows": int(has_whole_rows(op)), **unpacked_params(op)},
+        requires=(short_circuit(OF_NIBBLES, field_equals("groups", 1), is_worth_scratch),),
+        name="conv2d_unpacked_16_4",
+        **UNPACKED,
+    ),
+    DSP.kernel(
+        Linear,
+        LINEAR_LARGE,
+        large_linear_params,
+        requires=(short_circuit(fixed_point, OF_NIBBLES),),
+        name="linear_large_16_4",
+        **LARGE,
+    ),
+    DSP.kernel(
+        Linear,
+        "conv2d_unpacked_s16_s4",
+        lambda op: {**row_sizes(op), **unpacked_params(op)},
+        requires=(short_circuit(fixed_point, OF_NIBBLES, is_worth_scratch),),
+        name="linear_rows_unpacked_16_4",
+        **UNPACKED,
     ),
     DSP.kernel(
         DepthwiseConv2d,

@@ -7,6 +7,7 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
 from pillion.emitters.c.layers16 import Layer, channels_16, weight_rows
+from pillion.ir.types import Array
 
 NIBBLES = ((4, 0), (6, 2), (5, 1), (7, 3))
 """The inputs of the lower and the upper half of each byte of a word of weights."""
@@ -57,14 +58,28 @@ def in_lanes(op: Layer, weights: Int32Array, lanes: int) -> Int32Array:
 def halfwords_of_four(op: Layer) -> tuple[int, Int32Array]:
     """Returns the eights of inputs of a layer with weights of 4 bits, and its stream, in which a halfword holds the weights
     of four outputs, and which has the sums that these begin with (kernels/dsp/linear_s16_dsp.c) in place of biases."""
-    rows = weight_rows(op)
-    weights = lanes_of(np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8))), 4)
-    halfwords = ((weights.swapaxes(1, 2) + OFFSETS) @ PLACES).astype(np.int16)
-    first, second, third, fourth = (
-        lanes_of(np.asarray(op.bias.constant, np.int32), 4)[:, :, 0].astype(np.int64).T
-    )
+    first, second, third, fourth = _biases_of_four(op).astype(np.int64).T
     upper = 16 * third + fourth
-    sums = np.stack([256 * upper + 16 * first + second, second, upper, fourth], axis=1).astype(np.int32)
+    sums = np.stack([256 * upper + 16 * first + second, second, upper, fourth], axis=1)
+    return _stream_of_four(op, (_weights_of_four(op) + OFFSETS) @ PLACES, sums)
+
+
+def masked_halfwords_of_four(op: Layer) -> tuple[int, Int32Array]:
+    """Returns the same of weights that masks take out of a halfword, with the biases as they are."""
+    return _stream_of_four(op, (_weights_of_four(op) + 8) @ (1, 16, 256, 4096), _biases_of_four(op))
+
+
+def _weights_of_four(op: Layer) -> Int32Array:
+    """Returns the weights of each four outputs as [groups, inputs in eights, outputs]."""
+    rows = weight_rows(op)
+    return lanes_of(np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8))), 4).swapaxes(1, 2)
+
+
+def _biases_of_four(op: Layer) -> Int32Array:
+    return lanes_of(np.asarray(op.bias.constant, np.int32), 4)[:, :, 0]
+
+
+def _stream_of_four(op: Layer, halfwords: Array, sums: Array) -> tuple[int, Int32Array]:
     factors = lanes_of(upper_word_factors(op), 4)[:, :, 0]
-    stream = np.hstack([sums, np.ascontiguousarray(halfwords).view(np.int32), factors])
-    return weights.shape[2] // 8, stream.reshape(-1)
+    words = np.ascontiguousarray(halfwords.astype(np.int16)).view(np.int32)
+    return halfwords.shape[1] // 8, np.hstack([sums.astype(np.int32), words, factors]).reshape(-1)

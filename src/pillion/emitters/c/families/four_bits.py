@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv as dsp
 from pillion.emitters.c.dsp import conv_cost, linear_4
 from pillion.emitters.c.dsp.pack import dot_verdicts
-from pillion.emitters.c.kernel import Kernel, Params, Routine
+from pillion.emitters.c.kernel import CallCost, Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import (
     LAYER_4,
     LAYER_16_4,
@@ -30,7 +31,7 @@ from pillion.emitters.c.kernel_conditions import (
 )
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.emitters.c.mve import conv as mve
-from pillion.emitters.c.mve import pack
+from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.emitters.c.portable.layers16 import linear_in_double, rounding_params, row_of_pixels
 from pillion.ir.nibbles import pack_rows
@@ -75,7 +76,8 @@ def dot_is_exact(op: Layer) -> tuple[Verdict, ...]:
 
 DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
 DSP_LINEAR = short_circuit(DSP_DOT, linear_4.sums_are_exact)
-MVE_DOT = short_circuit(LAYER_4, pack.check_right_shifts, pack.nibbles_can_share)
+MVE_FULL = short_circuit(LAYER_4, pack.check_right_shifts)
+MVE_DOT = short_circuit(MVE_FULL, pack.nibbles_can_share)
 FOURS: Condition[Any] = multiple_of("in_channels", 4)
 UNGROUPED: Condition[Any] = field_equals("groups", 1)
 
@@ -107,39 +109,104 @@ def mve_kernel(routine: Routine, verdicts: Any, sizes: Any, name: str, **more: A
     return MVE.kernel(Conv2d, routine, params, requires=requires, name=name, **more)
 
 
-def few_inputs(pieces: int) -> Kernel:
-    """Returns the Helium kernel of 1x1 windows with so many pieces of 16 inputs, whose loop is unrolled."""
-    routine = MVE.routine("conv2d_1x1_few_s4", "pointwise", "dot_4bit", "dot_few_4bit", "dot_group")
-    key = f"conv2d_1x1_k{16 * pieces}"
-
-    def verdicts(op: Conv2d) -> tuple[Verdict, ...]:
-        return *pack.pixels_are_windows(op), pack.check_input_chunks(pieces, op.in_channels)
-
-    named = replace(routine, name=f"pillion_{key}_s4_mve")
-    return mve_kernel(named, verdicts, pack.pointwise_sizes, f"{key}_4", **mve.POINTWISE)
-
-
-def linear_mve_params(op: Layer) -> Params:
-    """Returns the parameters of the fully connected Helium kernel, for a layer or a convolution of one pixel."""
+def unpacked_dot_params(op: Conv2d, sizes: Callable[[Conv2d], Params]) -> Params:
+    """Returns the parameters of the Helium kernels that unpack weights with -8."""
     channels = channels_of(op)
-    sizes = pack.linear_params(op.rows if isinstance(op, Linear) else 1, channels)
-    return {**sizes, "constants": pack.pack_linear_4(channels.with_folded_zero_point)}
+    signs = pack.negative_sum_mode(channels)
+    return {**sizes(op), "signs": signs, "constants": pack.pack_dot(channels, pack.pairs_of_vectors)}
 
 
-def linear_tflite_mve_params(op: Linear) -> Params:
-    """Returns the parameters of the fully connected Helium kernel with single rounding."""
-    constants = pack.pack_linear_4(pack.unscaled_channel_params(channels_of(op)))
+def unpacked_pointwise(routine: Routine, verdicts: Any, name: str) -> Kernel:
+    """Returns the Helium kernel of 1x1 windows that unpacks weights with -8."""
+    return MVE.kernel(
+        Conv2d,
+        routine,
+        lambda op: unpacked_dot_params(op, pack.pointwise_sizes),
+        requires=(short_circuit(MVE_FULL, verdicts),),
+        name=name,
+        scratch_bytes=pack.room_bytes,
+        **mve.POINTWISE,
+    )
+
+
+def has_pieces(pieces: int, op: Conv2d) -> Verdict:
+    """Checks whether windows have so many pieces of 16 inputs."""
+    return pack.check_input_chunks(pieces, weights_of(op).shape[1])
+
+
+def few_inputs(pieces: int, name: str, sizes: Any, **more: Any) -> Kernel:
+    """Returns a Helium kernel of windows with so many pieces of inputs, whose loop is unrolled."""
+    is_pointwise = name == "conv2d_1x1"
+    shared, condition = (
+        ("pointwise", pack.pixels_are_windows) if is_pointwise else ("im2col", pack.is_ungrouped)
+    )
+    routine = MVE.routine(f"{name}_few_s4", shared, "dot_4bit", "dot_few_4bit", "dot_group")
+    key = f"{name}_k{16 * pieces}"
+    verdicts = short_circuit(condition, partial(has_pieces, pieces))
+    return mve_kernel(replace(routine, name=f"pillion_{key}_s4_mve"), verdicts, sizes, f"{key}_4", **more)
+
+
+def few_unpacked_inputs(pieces: int) -> Kernel:
+    """Returns the same of weights with -8."""
+    routine = MVE.routine(
+        "conv2d_1x1_few_unpacked_s4", "pointwise", "dot_unpacked", "dot", "dot_few", "dot_group"
+    )
+    key = f"conv2d_1x1_k{16 * pieces}_unpacked"
+    return unpacked_pointwise(
+        replace(routine, name=f"pillion_{key}_s4_mve"),
+        short_circuit(pack.pixels_are_windows, partial(has_pieces, pieces)),
+        f"{key}_4",
+    )
+
+
+def linear_mve_params(op: Layer, is_full: bool) -> Params:
+    """Returns the parameters of the fully connected Helium kernels, for a layer, or for a convolution whose pixels are rows."""
+    channels = channels_of(op)
+    rows = op.rows if isinstance(op, Linear) else math.prod(op.y.shape[:3])
+    sizes = pack.linear_params(rows, channels)
+    return {**sizes, "constants": pack.pack_linear_4(channels.with_folded_zero_point, is_full)}
+
+
+def linear_tflite_mve_params(op: Linear, is_full: bool) -> Params:
+    """Returns the parameters of the fully connected Helium kernels with single rounding."""
+    constants = pack.pack_linear_4(pack.unscaled_channel_params(channels_of(op)), is_full)
     return {**mve.tflite_sizes(op), "constants": constants}
 
 
-def pointwise_16_params(op: Conv2d) -> Params:
-    """Returns the parameters of the Helium kernel of 1x1 windows with at most 16 input channels."""
+def linear_mve_kernel(op: type[Layer], condition: Any, name: str, is_full: bool = False) -> Kernel:
+    """Returns a fully connected Helium kernel, which may be that of weights with -8."""
+    routine = MVE.routine("linear_s4")
+    return MVE.kernel(
+        op,
+        replace(routine, name="pillion_linear_full_s4_mve") if is_full else routine,
+        lambda op: linear_mve_params(op, is_full),
+        requires=(short_circuit(MVE_FULL if is_full else MVE_DOT, condition),),
+        name=name,
+        overread_bytes=pack.OVERREAD_BYTES,
+    )
+
+
+def linear_tflite_mve_kernel(name: str, is_full: bool = False) -> Kernel:
+    """Returns the same with single rounding."""
+    requires = (
+        single_rounding.EXACT_4 if is_full else short_circuit(single_rounding.EXACT_4, pack.nibbles_can_share)
+    )
+    return MVE.kernel(
+        Linear,
+        replace(MVE.routine("linear_s4"), name=f"pillion_{name.removesuffix('_4')}_s4_mve"),
+        lambda op: linear_tflite_mve_params(op, is_full),
+        requires=(requires,),
+        name=name,
+        scratch_bytes=mve.scratch_of_sums,
+        overread_bytes=pack.OVERREAD_BYTES,
+    )
+
+
+def dot_16_params(op: Conv2d, sizes: dict[str, int]) -> Params:
+    """Returns the parameters of the Helium kernels of windows of at most 16 inputs."""
     channels = channels_of(op)
-    constants = pack.pack_dot16_4(channels)
-    return {
-        **pack.pointwise_sizes(op),
-        **{"signs": pack.negative_sum_mode(channels, False), "constants": constants},
-    }
+    signs = pack.negative_sum_mode(channels, False)
+    return {**sizes, "signs": signs, "constants": pack.pack_dot16_4(channels)}
 
 
 def rows_pay_as_pixels(op: Linear) -> Verdict:
@@ -148,6 +215,7 @@ def rows_pay_as_pixels(op: Linear) -> Verdict:
 
 
 DOT_4 = "dot_4bit", "dot_group"
+UNPACKED = "dot_unpacked", *mve.DOT
 LINEAR_DSP = DSP.routine("linear_s4", "clamp")
 
 KERNELS: tuple[Kernel, ...] = (
@@ -198,24 +266,16 @@ KERNELS: tuple[Kernel, ...] = (
         name="linear_4",
         scratch_bytes=linear_4.scratch_linear_4,
     ),
+    linear_mve_kernel(Conv2d, mve.one_pixel, "conv2d_pixel_4"),
     MVE.kernel(
         Conv2d,
-        "linear_s4",
-        linear_mve_params,
-        requires=(short_circuit(MVE_DOT, mve.one_pixel),),
-        name="conv2d_pixel_4",
-        overread_bytes=pack.OVERREAD_BYTES,
-    ),
-    MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_1x1_k16_s4", "pointwise", "dot_16"),
-        pointwise_16_params,
+        MVE.routine("conv2d_1x1_k16_s4", "pointwise", "dot_16_4bit"),
+        lambda op: dot_16_params(op, pack.pointwise_sizes(op)),
         requires=(short_circuit(LAYER_4, pack.pointwise_16_verdicts),),
         name="conv2d_1x1_k16_4",
-        scratch_bytes=lambda op: 28 * op.out_channels,
-        **mve.POINTWISE,
+        **{**mve.POINTWISE, "call_cost": CallCost(160.0)},
     ),
-    *map(few_inputs, (2, 3, 4)),
+    *(few_inputs(pieces, "conv2d_1x1", pack.pointwise_sizes, **mve.POINTWISE) for pieces in (2, 3, 4)),
     mve_kernel(
         MVE.routine("conv2d_1x1_s4", "pointwise", *DOT_4),
         pack.pixels_are_windows,
@@ -223,20 +283,66 @@ KERNELS: tuple[Kernel, ...] = (
         "conv2d_1x1_4",
         **mve.POINTWISE,
     ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_fours_s4", "conv2d_3x3_fours_s8", "planes"),
+        pack_3x3.four_pixel_params,
+        requires=(short_circuit(LAYER_4, pack_3x3.four_pixel_verdicts),),
+        name="conv2d_3x3_fours_4",
+        scratch_bytes=lambda op: pack_3x3.scratch_bytes(op) + pack_3x3.unpacked_bytes(op, 4),
+        call_cost=CallCost(650.0, channel=24.0, reread=0.06),
+        work=lambda op: pack_3x3.four_pixel_instructions(op) + pack_3x3.unpacking_instructions(op, 4),
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_s4", "conv2d_3x3_s8", "planes", "dot_group"),
+        pack_3x3.params,
+        requires=(short_circuit(LAYER_4, pack_3x3.verdicts),),
+        name="conv2d_3x3_4",
+        scratch_bytes=lambda op: (
+            pack_3x3.scratch_bytes(op) + pack.NUMBER_BYTES[1] + pack_3x3.unpacked_bytes(op, 8)
+        ),
+        call_cost=CallCost(550.0, reread=0.125),
+        work=lambda op: pack_3x3.work(op) + pack_3x3.unpacking_instructions(op, 8),
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_im2col_k16_s4", "im2col", "dot_16_4bit"),
+        lambda op: dot_16_params(op, pack.im2col_sizes(op)),
+        requires=(short_circuit(LAYER_4, pack.im2col_16_verdicts),),
+        name="conv2d_im2col_k16_4",
+        **mve.IM2COL,
+    ),
+    *(
+        few_inputs(pieces, "conv2d_im2col", pack.im2col_sizes, work=pack.im2col_work, **mve.IM2COL)
+        for pieces in (2, 3, 4)
+    ),
     mve_kernel(
         MVE.routine("conv2d_im2col_s4", "im2col", *DOT_4),
         pack.is_ungrouped,
         pack.im2col_sizes,
         "conv2d_im2col_4",
+        work=pack.im2col_work,
         **mve.IM2COL,
     ),
+    linear_mve_kernel(Linear, fixed_point, "linear_4"),
+    linear_mve_kernel(Conv2d, mve.one_pixel, "conv2d_pixel_full_4", True),
+    linear_mve_kernel(Conv2d, pack.are_few_vectors, "conv2d_few_pixels_full_4", True),
+    linear_mve_kernel(Linear, fixed_point, "linear_full_4", True),
+    *map(few_unpacked_inputs, (2, 3, 4)),
+    unpacked_pointwise(
+        MVE.routine("conv2d_1x1_unpacked_s4", "pointwise", *UNPACKED),
+        pack.pixels_are_windows,
+        "conv2d_1x1_unpacked_4",
+    ),
     MVE.kernel(
-        Linear,
-        "linear_s4",
-        linear_mve_params,
-        requires=(fixed_point, MVE_DOT),
-        name="linear_4",
-        overread_bytes=pack.OVERREAD_BYTES,
+        Conv2d,
+        MVE.routine("conv2d_im2col_unpacked_s4", "im2col", *UNPACKED),
+        lambda op: unpacked_dot_params(op, pack.im2col_sizes),
+        requires=(short_circuit(MVE_FULL, pack.is_ungrouped),),
+        name="conv2d_im2col_unpacked_4",
+        scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
+        call_cost=mve.IM2COL["call_cost"],
     ),
     DSP.kernel(
         Linear,
@@ -246,15 +352,8 @@ KERNELS: tuple[Kernel, ...] = (
         name="linear_tflite_4",
         scratch_bytes=linear_4.scratch_tflite_4,
     ),
-    MVE.kernel(
-        Linear,
-        replace(MVE.routine("linear_s4"), name="pillion_linear_tflite_s4_mve"),
-        linear_tflite_mve_params,
-        requires=(short_circuit(single_rounding.EXACT_4, pack.nibbles_can_share),),
-        name="linear_tflite_4",
-        scratch_bytes=mve.scratch_of_sums,
-        overread_bytes=pack.OVERREAD_BYTES,
-    ),
+    linear_tflite_mve_kernel("linear_tflite_4"),
+    linear_tflite_mve_kernel("linear_tflite_full_4", True),
     PORTABLE.kernel(
         Conv2d, "conv2d_s4", packed, requires=(LAYER_4,), name="conv2d_4", scratch_bytes=scratch_bytes
     ),

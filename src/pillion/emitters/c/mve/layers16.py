@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from pillion.emitters.c.layers16 import (
     plane_params,
     rounds_by,
     sums_have_32_bits,
+    weight_rows,
 )
 from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.conv import one_pixel
@@ -39,19 +41,21 @@ from pillion.ops.softmax import Softmax
 
 INPUTS = 8
 """The inputs of a vector."""
-DOT, DOT_4 = ("dot16",), ("dot16_4",)
+MANY_PIXELS = 32
+"""The pixels from which weights of one vector of inputs are unpacked, because sums of pairs cost more."""
+DOT, DOT_4, UNPACKED = ("dot16",), ("dot16_4",), ("dot16_unpacked", "dot16")
 
 
 def pack_dot(op: Layer) -> Int32Array:
     """Packs weights, biases and factors into the stream of pillion_mve_dot16 (kernels/mve/dot.h)."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
-    halves = ((g.bias[:, half], g.weights[:, half]) for half in (slice(0, 4), slice(4, 8)))
-    parts = [p for bias, weights in halves for p in (bias, pack.chunks_of(weights, INPUTS))]
-    return pack.join_groups(g.multipliers, *parts)
+    return pack.join_groups(g.multipliers, *pack.halves_of(g, pack.stored_form(op), INPUTS))
 
 
-IN_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, pack.nibbles_can_share, rounds_by(16, MOST_RIGHT))
+OF_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(16, MOST_RIGHT))
 """A layer has constant weights of 4 bits, and sums and ratios that its kernels take exactly."""
+IN_NIBBLES = short_circuit(OF_NIBBLES, pack.nibbles_can_share)
+"""Two of its weights share a byte, too."""
 
 
 def is_rectified(op: Layer) -> int:
@@ -62,8 +66,8 @@ def is_rectified(op: Layer) -> int:
 def pack_dot_4(op: Layer) -> Int32Array:
     """Packs the same with weights of 4 bits into the stream of pillion_mve_dot16_4."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
-    weights, sums = pack.halfwords_of_fours(g)
-    return pack.join_groups(g.multipliers, sums[:, :4], weights[:, 0], sums[:, 4:], weights[:, 1])
+    weights, sums = pack.bytes_of_pairs(g)
+    return pack.join_groups(g.multipliers, *pack.dot_halves(sums, weights, INPUTS))
 
 
 def dot_params(op: Layer) -> Params:
@@ -72,12 +76,19 @@ def dot_params(op: Layer) -> Params:
     return {"signs": is_rectified(op), "constants": constants}
 
 
-def pack_linear(op: Layer) -> Int32Array:
-    """Packs the same for one vector of inputs."""
+def unpacked_dot_params(op: Layer) -> Params:
+    """Returns the same with weights of 4 bits that are unpacked."""
+    return {"signs": is_rectified(op), "constants": pack_dot(op)}
+
+
+def pack_linear(op: Layer, is_full: bool = False) -> Int32Array:
+    """Packs the same for one vector of inputs, with weights of which some are -8 if that `is_full`."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS)
     if op.weights.dtype is not DType.INT4:
         return pack.join_groups(g.bias, pack.chunks_of(g.weights, INPUTS), g.multipliers)
-    weights, sums = pack.halfwords_of_fours(g)
+    weights, sums = (
+        pack.full_bytes_of_pairs(g, weight_rows(op).shape[1]) if is_full else pack.bytes_of_pairs(g)
+    )
     return pack.join_groups(sums, pack.chunks_of(weights, INPUTS), g.multipliers)
 
 
@@ -98,7 +109,7 @@ def conv_3x3_params(op: Conv2d) -> Params:
     return {
         **pack_3x3.plane_params(op),
         "signs": is_rectified(op),
-        "constants": pack.join_groups(g.bias, g.multipliers, taps),
+        "constants": pack.join_groups(g.bias, g.multipliers, pack.stored_form(op)(taps)),
     }
 
 
@@ -110,12 +121,40 @@ def linear_params(op: Layer) -> Params:
     return {"rows": rows, **sizes, "chunks": -(-in_features // INPUTS), "constants": pack_linear(op)}
 
 
+def full_linear_params(op: Layer) -> Params:
+    """Returns the same with weights of which some are -8; pixels are rows."""
+    rows = op.rows if isinstance(op, Linear) else math.prod(op.y.shape[:3])
+    return {**linear_params(op), "rows": rows, "constants": pack_linear(op, True)}
+
+
 def rows_params(op: Linear) -> Params:
     """Returns the parameters of a fully connected layer of several vectors, as a convolution of pixels."""
     sizes = {"images": 1, "image_bytes": 0, "rows": 1, "row_bytes": 0, "pixels": op.rows}
     width = op.in_features * op.x.dtype.size_bytes
     more = {"pixel_bytes": width, "out_c": op.out_features, "chunks": pack.vector_count(width)}
     return {**sizes, **more, **dot_params(op)}
+
+
+def unpacked_rows_params(op: Linear) -> Params:
+    """Returns the same with weights of 4 bits that are unpacked."""
+    return {**rows_params(op), **unpacked_dot_params(op)}
+
+
+def unpacking_pays(op: Conv2d) -> Verdict:
+    """Checks whether weights share no bytes as they are, or sums are so short that taking them apart costs more than unpacking."""
+    pixels, inputs = math.prod(op.y.shape[:3]), op.in_channels
+    pays = pack.has_lowest(op).ok or (inputs <= INPUTS and pixels >= MANY_PIXELS)
+    return Verdict(
+        "weights",
+        pays,
+        f"some -8, or {MANY_PIXELS} pixels of at most {INPUTS} inputs",
+        f"{pixels} of {inputs}",
+    )
+
+
+def many_rows(op: Linear) -> Verdict:
+    """Checks whether a layer has more vectors of inputs than are faster one by one."""
+    return is_within("rows", op.rows, least=pack.FEW_PIXELS + 1)
 
 
 def several_rows(op: Linear) -> Verdict:
@@ -155,10 +194,18 @@ def pairs_of_channels(op: Conv2d) -> Verdict:
     return Verdict("out_channels", op.out_channels % 2 == 0, "a multiple of 2", str(op.out_channels))
 
 
+PLANES = pack_3x3.plane_verdicts, pairs_of_channels, pack_3x3.has_four_pixels
+
+
 def plane_work(op: Conv2d) -> float:
     """Estimates the instructions of the 3x3 kernel, as `pack_3x3.FOURS_WORK` but for two channels."""
     piece = 12.6 if op.stride[1] == 1 else 13.6
     return pack_3x3.four_pixel_instructions(op, 2, (420.0, 100.0, 21.0, piece, 10.0, 6.8))
+
+
+def unpacking_plane_work(op: Conv2d) -> float:
+    """Estimates the same with weights of 4 bits, which are unpacked for each block of rows."""
+    return plane_work(op) + pack_3x3.unpacking_instructions(op, 2)
 
 
 def softmax_work(op: Softmax) -> float:
@@ -176,6 +223,20 @@ IM2COL: dict[str, Any] = {
 }
 ROWS = MVE.routine("conv2d_1x1_s16", "pointwise", *DOT)
 ROWS_4 = MVE.routine("conv2d_1x1_s16_s4", "pointwise", *DOT_4)
+ROWS_UNPACKED = MVE.routine("conv2d_1x1_unpacked_s16_s4", "pointwise", *UNPACKED)
+
+
+def full_linear_kernel(op: type[Any], condition: Any, name: str) -> Kernel:
+    """Returns a fully connected kernel of weights with -8."""
+    return MVE.kernel(
+        op,
+        replace(LINEAR, name="pillion_linear_full_s16_s4_mve"),
+        full_linear_params,
+        requires=(short_circuit(OF_NIBBLES, condition),),
+        name=name,
+        overread_bytes=OVERREAD_BYTES,
+    )
+
 
 KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
@@ -198,9 +259,7 @@ KERNELS: tuple[Kernel, ...] = (
         Conv2d,
         MVE.routine("conv2d_3x3_s16", "planes"),
         conv_3x3_params,
-        requires=(
-            short_circuit(IN_32_BITS, pack_3x3.plane_verdicts, pairs_of_channels, pack_3x3.has_four_pixels),
-        ),
+        requires=(short_circuit(IN_32_BITS, *PLANES),),
         name="conv2d_3x3_16",
         scratch_bytes=pack_3x3.scratch_bytes,
         call_cost=CallCost(650.0, channel=24.0, reread=0.06),
@@ -223,6 +282,18 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_pixel_16_4",
         overread_bytes=OVERREAD_BYTES,
     ),
+    full_linear_kernel(
+        Conv2d, short_circuit(pack.are_few_vectors, pack.has_lowest), "conv2d_few_pixels_full_16_4"
+    ),
+    MVE.kernel(
+        Conv2d,
+        ROWS_UNPACKED,
+        lambda op: {**pack.pointwise_sizes(op), **unpacked_dot_params(op)},
+        requires=(short_circuit(OF_NIBBLES, pack.pixels_are_windows, unpacking_pays),),
+        name="conv2d_1x1_unpacked_16_4",
+        scratch_bytes=pack.room_bytes,
+        **POINTWISE,
+    ),
     MVE.kernel(
         Conv2d,
         ROWS_4,
@@ -230,6 +301,16 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(IN_NIBBLES, pack.pixels_are_windows),),
         name="conv2d_1x1_16_4",
         **POINTWISE,
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_s16_s4", "conv2d_3x3_s16", "planes"),
+        conv_3x3_params,
+        requires=(short_circuit(OF_NIBBLES, *PLANES),),
+        name="conv2d_3x3_16_4",
+        scratch_bytes=lambda op: pack_3x3.scratch_bytes(op) + pack_3x3.unpacked_bytes(op, 2),
+        call_cost=CallCost(650.0, channel=24.0, reread=0.06),
+        work=unpacking_plane_work,
     ),
     MVE.kernel(
         Conv2d,
@@ -255,6 +336,26 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(fixed_point, IN_NIBBLES),),
         name="linear_16_4",
         overread_bytes=OVERREAD_BYTES,
+    ),
+    full_linear_kernel(Conv2d, one_pixel, "conv2d_pixel_full_16_4"),
+    MVE.kernel(
+        Linear,
+        ROWS_UNPACKED,
+        unpacked_rows_params,
+        requires=(short_circuit(fixed_point, OF_NIBBLES, many_rows),),
+        name="linear_rows_unpacked_16_4",
+        scratch_bytes=pack.room_bytes,
+        **POINTWISE,
+    ),
+    full_linear_kernel(Linear, fixed_point, "linear_full_16_4"),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_im2col_unpacked_s16_s4", "im2col", *UNPACKED),
+        lambda op: {**pack.im2col_sizes(op), **unpacked_dot_params(op)},
+        requires=(short_circuit(OF_NIBBLES, pack.is_ungrouped),),
+        name="conv2d_im2col_unpacked_16_4",
+        scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
+        call_cost=IM2COL["call_cost"],
     ),
     MVE.kernel(
         DepthwiseConv2d,

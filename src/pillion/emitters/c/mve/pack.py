@@ -4,7 +4,8 @@ which these loops are exact."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels, channels_of
 from pillion.emitters.c.kernel_conditions import is_within
-from pillion.ir.types import Pair
+from pillion.ir.types import DType, Pair
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
 from pillion.ops.linear import Linear
@@ -21,6 +22,8 @@ from pillion.ops.linear import Linear
 Packed = Int8Array | NDArray[np.int16] | Int32Array
 Weight = TypeVar("Weight", np.int8, np.int16)
 Params = dict[str, "int | float | NDArray[np.generic]"]
+Stored = Callable[[Int8Array], Int8Array]
+"""The function from weights of groups to what lies in flash."""
 
 OVERREAD_BYTES = 15
 """Loads are 16 bytes wide; bytes behind an operand meet weights of zero or are not used."""
@@ -97,12 +100,17 @@ def join_groups(*parts: Packed) -> Int32Array:
     return np.hstack([as_words(part).reshape(len(part), -1) for part in parts]).reshape(-1)
 
 
-def pack_dot(channels: OutputChannels) -> Int32Array:
+def pack_dot(channels: OutputChannels, stored: Stored = lambda weights: weights) -> Int32Array:
     """Packs weights, biases and multipliers into the stream of pillion_mve_dot (kernels/mve/dot.h)."""
     g = group_channels(channels.with_folded_zero_point, (*EVEN, *ODD), overlap=True)
-    even, odd = slice(0, 4), slice(4, 8)
-    halves = [p for half in (even, odd) for p in (g.bias[:, half], chunks_of(g.weights[:, half]))]
-    return join_groups((31 + g.shifts).astype(np.int8), g.multipliers, *halves)
+    return join_groups((31 + g.shifts).astype(np.int8), g.multipliers, *halves_of(g, stored))
+
+
+def halves_of(g: GroupedChannels, stored: Stored, unit: int = 16) -> Iterator[Packed]:
+    """Yields biases and weights of the even channels of each group, then those of the odd ones."""
+    for half in (slice(0, 4), slice(4, 8)):
+        yield g.bias[:, half]
+        yield stored(chunks_of(g.weights[:, half], unit))
 
 
 MOST_SHIFT_OF_FACTORS = 11
@@ -126,10 +134,10 @@ def pack_dot16(channels: OutputChannels) -> Int32Array:
 
 
 def pack_dot16_4(channels: OutputChannels) -> Int32Array:
-    """Packs weights of 4 bits, biases and multipliers into the stream of pillion_conv2d_1x1_k16_s4_mve."""
+    """Packs weights of 4 bits, biases and multipliers into the stream of pillion_mve_dot_16_4bit."""
     pairs = pack_dot16(channels).reshape(-1, 2, 7)
     low, high = pairs[:, 0, 3:].copy().view(np.int8), pairs[:, 1, 3:].copy().view(np.int8)
-    return join_groups(pairs[:, :, :3], 16 * high + (low & 15))
+    return join_groups(high << 4 | low & 15, pairs[:, :, :3])
 
 
 def unscaled_channel_params(channels: OutputChannels) -> OutputChannels:
@@ -143,48 +151,59 @@ def pack_linear(ready: OutputChannels) -> Int32Array:
     return join_groups(g.bias, chunks_of(g.weights), g.multipliers, g.shifts.astype(np.int8))
 
 
-def with_nibbles(g: GroupedChannels, together: int) -> tuple[NDArray[np.int32], Int32Array]:
-    """Returns weights of 4 bits, those of some lanes together, as numbers w0 + 16 * w1 + ..., and the sums that begin: of each lane the
-    same of its bias and the biases of the lanes behind it."""
-    weights = g.weights.reshape(len(g.weights), -1, together, g.weights.shape[2]).astype(np.int32)
-    sums = g.bias.reshape(len(g.bias), -1, together).astype(np.int64)
-    for lane in reversed(range(together - 1)):
-        weights[:, :, lane] += 16 * weights[:, :, lane + 1]
-        sums[:, :, lane] += 16 * sums[:, :, lane + 1]
-    return weights[:, :, 0], sums.reshape(g.bias.shape).astype(np.int32)
-
-
 def nibbles_can_share(op: Convolution | Linear) -> Verdict:
-    """Checks whether weights of 4 bits share bytes and halfwords: 16 * -8 + A has more bits for A below 0."""
+    """Checks whether weights of 4 bits share bytes as they are: 16 * -8 + A has more bits for A below 0."""
     return is_within("weights", int(op.weights.constant.min()), least=-7)
 
 
+def has_lowest(op: Convolution | Linear) -> Verdict:
+    """Checks whether some weights are -8, so that they do not."""
+    return is_within("weights", int(op.weights.constant.min()), most=-8)
+
+
 def bytes_of_pairs(g: GroupedChannels) -> tuple[Int8Array, Int32Array]:
-    """Returns the same of two lanes, as bytes."""
-    weights, sums = with_nibbles(g, 2)
-    return weights.astype(np.int8), sums
+    """Returns weights of 4 bits, those of two lanes A, B as A + 16 * B, and the sums that begin: A + 16 * B, and B."""
+    sums = g.bias.astype(np.int64)
+    sums[:, ::2] += 16 * sums[:, 1::2]
+    return (g.weights[:, ::2] + 16 * g.weights[:, 1::2]).astype(np.int8), sums.astype(np.int32)
 
 
-def halfwords_of_fours(g: GroupedChannels) -> tuple[NDArray[np.int16], Int32Array]:
-    """Returns the same of four lanes, as halfwords."""
-    weights, sums = with_nibbles(g, 4)
-    return weights.astype(np.int16), sums
+def full_bytes_of_pairs(g: GroupedChannels, inputs: int) -> tuple[Int8Array, Int32Array]:
+    """Returns the same of weights with -8: A + 8 + 16 * B, and nothing behind the inputs."""
+    weights, sums = bytes_of_pairs(g)
+    weights[:, :, :inputs] += 8
+    return weights, sums
+
+
+def dot_halves(sums: Int32Array, weights: Int8Array, unit: int = 16) -> tuple[Packed, ...]:
+    """Returns the sums and weights of the even channels of groups, then of the odd ones."""
+    halves = ((sums[:, 4 * h : 4 * h + 4], chunks_of(weights[:, 2 * h : 2 * h + 2], unit)) for h in (0, 1))
+    return tuple(part for half in halves for part in half)
+
+
+def pairs_of_vectors(weights: Int8Array) -> Int8Array:
+    """Packs the weights of 4 bits of each group, two vectors of 16 in one, as kernels/mve/unpack.h reads them."""
+    flat = weights.reshape(len(weights), -1)
+    vectors = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 32))).reshape(len(flat), -1, 2, 16)
+    return vectors[:, :, 0] & 15 | vectors[:, :, 1] << 4
+
+
+def stored_form(op: Convolution | Linear) -> Stored:
+    """Returns the function from weights of groups to what lies in flash: bytes, or pairs of vectors of 4 bits."""
+    return pairs_of_vectors if op.weights.dtype is DType.INT4 else lambda weights: weights
 
 
 def pack_dot_4(channels: OutputChannels) -> Int32Array:
     """Packs channels into the stream of pillion_mve_dot_4bit."""
     g = group_channels(channels.with_folded_zero_point, (*EVEN, *ODD), overlap=True)
     weights, sums = bytes_of_pairs(g)
-    halves = ((sums[:, 4 * h : 4 * h + 4], chunks_of(weights[:, 2 * h : 2 * h + 2])) for h in (0, 1))
-    return join_groups(
-        (31 + g.shifts).astype(np.int8), g.multipliers, *(part for half in halves for part in half)
-    )
+    return join_groups((31 + g.shifts).astype(np.int8), g.multipliers, *dot_halves(sums, weights))
 
 
-def pack_linear_4(ready: OutputChannels) -> Int32Array:
-    """Packs channels of a fully connected layer with folded zero points."""
+def pack_linear_4(ready: OutputChannels, is_full: bool = False) -> Int32Array:
+    """Packs channels of a fully connected layer with folded zero points, whose weights may have -8 if that `is_full`."""
     g = group_channels(ready, (*EVEN, *ODD))
-    weights, sums = bytes_of_pairs(g)
+    weights, sums = full_bytes_of_pairs(g, ready.weights.shape[1]) if is_full else bytes_of_pairs(g)
     return join_groups(sums, chunks_of(weights), g.multipliers, g.shifts.astype(np.int8))
 
 
@@ -277,6 +296,32 @@ def pointwise_sizes(op: Convolution) -> dict[str, int]:
         "pixel_bytes": op.stride[1] * pixel,
         "chunks": vector_count(pixel),
     }
+
+
+FEW_PIXELS = 7
+"""The pixels up to which fully connected kernels are faster than weights that are unpacked first."""
+
+
+def are_few_vectors(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether windows of one pixel are a few vectors that follow each other."""
+    return (
+        *pixels_are_windows(op),
+        kernel_has_sizes(op, "stride", "1x1", (1, 1)),
+        is_within("pixels", math.prod(op.y.shape[:3]), most=FEW_PIXELS),
+    )
+
+
+ROOM_BYTES = 1024
+"""The target size of the constants that are unpacked together, as in kernels/mve/unpack.h."""
+NUMBER_BYTES = {1: 72, 2: 64}
+"""The bytes of the constants of eight channels besides weights, by those of an input."""
+
+
+def room_bytes(op: Convolution | Linear) -> int:
+    """Returns the scratch bytes of unpacked constants: groups of eight channels."""
+    size, (outputs, inputs) = op.x.dtype.size_bytes, op.weights_per_output.shape
+    group = NUMBER_BYTES[size] + 128 // size * vector_count(inputs * size)
+    return group * min(max(ROOM_BYTES // group, 1), -(-outputs // 8))
 
 
 BLOCK_BYTES = 4096

@@ -19,6 +19,7 @@ from pillion.emitters.c.mve.pack import (
     negative_sum_mode,
     pack_dot,
     pixel_bytes,
+    stored_form,
     vector_count,
     work_of_sums,
 )
@@ -71,7 +72,7 @@ def params(op: Convolution) -> Params:
     """Returns the parameters of the 3x3 kernel."""
     channels = channels_of(op)
     weights = weights_by_planes(op, channels.weights).reshape(op.out_channels, -1)
-    constants = pack_dot(replace(channels, weights=weights))
+    constants = pack_dot(replace(channels, weights=weights), stored_form(op))
     return {**plane_params(op), "signs": negative_sum_mode(channels), "constants": constants}
 
 
@@ -96,7 +97,7 @@ def four_pixel_params(op: Convolution) -> Params:
     groups = group_channels(channels.with_folded_zero_point, FOUR_LANES)
     planes = weights_by_planes(op, groups.weights)
     weights = np.moveaxis(planes.reshape(-1, 2, 2, 3, op.in_channels // 16, 3, 16), 2, 5)
-    constants = join_groups(groups.bias, groups.multipliers, groups.shifts, weights)
+    constants = join_groups(groups.bias, groups.multipliers, groups.shifts, stored_form(op)(weights))
     signs = negative_sum_mode(channels, dot=False)
     return {**plane_params(op), "signs": signs, "constants": constants}
 
@@ -133,6 +134,17 @@ def block_of_rows(op: Convolution) -> int:
 def scratch_bytes(op: Convolution) -> int:
     """Returns the scratch bytes of the 3x3 kernels: a padded block of the image."""
     return ((block_of_rows(op) - 1) * op.stride[0] + 3) * padded_columns(op) * pixel_bytes(op)
+
+
+def unpacked_bytes(op: Convolution, channels: int) -> int:
+    """Returns the bytes of the weights of some channels that are unpacked together, in pairs of vectors."""
+    return 32 * -(-9 * op.in_channels * channels // 32)
+
+
+def unpacking_instructions(op: Convolution, channels: int) -> float:
+    """Estimates the instructions that unpack the weights of some channels at a time for each block of rows."""
+    blocks = op.x.shape[0] * -(-op.y.shape[1] // block_of_rows(op))
+    return blocks * -(-op.out_channels // channels) * (15.0 + 7 * unpacked_bytes(op, channels) / 32)
 
 
 PLANES_WORK = (310.0, 32.0, 54.0, 27.9, 10.0, 6.8)

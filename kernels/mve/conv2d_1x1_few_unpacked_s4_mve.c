@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pointwise.h"
+
+#if defined(__ARM_FEATURE_MVE)
+
+void pillion_conv2d_1x1_k32_unpacked_s4_mve(const pillion_conv2d_1x1_k32_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot_unpacked, pillion_mve_dot_2);
+}
+
+void pillion_conv2d_1x1_k48_unpacked_s4_mve(const pillion_conv2d_1x1_k48_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot_unpacked, pillion_mve_dot_3);
+}
+
+void pillion_conv2d_1x1_k64_unpacked_s4_mve(const pillion_conv2d_1x1_k64_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    pillion_mve_pointwise(p, x, y, scratch, pillion_mve_dot_unpacked, pillion_mve_dot_4);
+}
+
+#endif
