@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounds the weights of a layer or a table to 4 bits. The error of each input's weights is made good by those of later inputs, as far as
-inputs of samples go together (GPTQ, Frantar et al. 2022), and that of means by the bias."""
+inputs of samples go together (GPTQ, Frantar et al. 2022), and that of the mean result by the bias."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEWEST = 64
 """Fewer weights save nothing that counts."""
 MOST_INPUTS = 4096
 """Sums of more inputs are rounded without compensation: their matrix would take hundreds of megabytes."""
-MOST_ROWS, MOST_VALUES = 16384, 1 << 25
+MOST_ROWS, MOST_VALUES = 16384, 1 << 24
 """Windows of all samples that are looked at, and the inputs of all of them."""
 BLOCK = 128
 """Inputs whose errors are passed on together."""
@@ -136,8 +136,8 @@ def _joined(windows: Sequence[Array]) -> Reals:
 def with_4_bits(op: Layer, inputs: LayerInputs, fits: bool = True) -> Layer:
     """Returns the layer with weights of 4 bits, rounded for these inputs; if it fits, for what layers before have lost."""
     real, fine, bias = _real_constants(op)
+    # Windows, and what their results lack because layers before have 4 bits.
     halves = [(read, (wanted - read) @ real.T) for read, wanted in inputs.halves]
-    """Windows, and what their results lack because layers before have 4 bits."""
     read, missing = map(np.concatenate, zip(*halves, strict=True))
     wanted = read @ real.T + missing
     scales = _best_scales(real, np.square(read).sum(axis=0), fine)
