@@ -40,6 +40,7 @@ from pillion.ops import (
     Lut,
     MaxPool2d,
     Mean,
+    Mul,
     Quantize,
     ReduceMax,
     ReduceMin,
@@ -179,6 +180,14 @@ def widened_ops(count: int, seed: int) -> Iterator[Op]:
                 wide.check()
                 wide.check_scales(Arithmetic.CMSIS_NN)
                 yield wide
+    for op in random_ops(count // len(WIDENED), seed, (Mul,)):
+        x, y, number = (
+            in_16_bits(op.a),
+            in_16_bits(op.y),
+            constant_value("b", np.array([99], np.int8), PerTensor(0.01)),
+        )
+        with suppress(PillionError):
+            yield make_op(Mul, y, a=x, b=number, **BOUNDS_16)
 
 
 def conversions(op: Requantize) -> Iterator[Op]:
