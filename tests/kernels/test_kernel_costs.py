@@ -20,7 +20,18 @@ from pillion.emitters.segments import cost_of
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, constant_value
-from pillion.ops import AvgPool2d, Function, Lut, MaxPool2d, Mean, Mul, ReduceMax, Softmax, Transpose
+from pillion.ops import (
+    AvgPool2d,
+    Function,
+    Lut,
+    MaxPool2d,
+    Mean,
+    Mul,
+    Normalize,
+    ReduceMax,
+    Softmax,
+    Transpose,
+)
 from pillion.ops.example_values import in_16_bits, make_op, value
 from pillion.ops.softmax import OUTPUT
 from pillion.partition import ProcessingUnit, partition
@@ -57,6 +68,7 @@ IN_16_BITS = {
         low=-(2**15),
         high=2**15 - 1,
     ),
+    "norm": make_op(Normalize, WIDE.like("y"), x=WIDE, axis=3, low=-(2**15), high=2**15 - 1),
 }
 FASTER_ON_NPU = ("max pool", "average pool", "softmax")
 
