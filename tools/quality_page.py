@@ -167,9 +167,9 @@ def _precisions(table: Table) -> str:
 
 
 def _against_int8(one: dict[str, Any], narrow: dict[str, Any]) -> str:
-    if "refused" in one:
-        return "refused: " + one["refused"].split(", ")[1].split(" with")[0]
-    return f"{one['db']:.1f} · {one['wide']} of {one['of']} · {one['instructions'] / narrow['instructions']:.2f} ×"
+    instead = f" (at {one['instead'].removesuffix('dB')} dB)" if "refused" in one else ""
+    ratio = one["instructions"] / narrow["instructions"]
+    return f"{one['db']:.1f} · {one['wide']} of {one['of']} · {ratio:.2f} ×{instead}"
 
 
 def _figures(table: Table, record: dict[str, Any]) -> str:
