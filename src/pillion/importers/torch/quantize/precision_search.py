@@ -218,8 +218,8 @@ class PrecisionSearch:
         return best
 
     def _next(self, best: Plan, tried: set[Plan], allowed: Plan) -> Plan | None:
-        """Returns a plan to measure that may be cheaper than the best and good: the cheapest with the wished quality, or,
-        of those that are expected to have another metric than the ones tried, the one in the middle."""
+        """Returns a plan that may be cheaper than the best and good: the cheapest that should have the wished quality. A metric
+        is not predicted: of the plans with less noise than those that lack it, the one in the middle is tried."""
         wish, limit = self.goal.quality, self.cost(best).time
         plans = [plan for plan, time in self._plans(allowed) if time < limit and plan not in tried]
         if wish is not None:
@@ -227,7 +227,7 @@ class PrecisionSearch:
             plans = likely or [plan for plan in plans if self._expected(plan) >= wish - NEAR]
         if self.goal.metric is None:
             return plans[0] if plans else None
-        least = max((self._predicted(plan) for plan in tried if not self._is_good(plan)), default=-inf)
+        least = max((self._predicted(one) for one in self._metrics if not self._is_good(one)), default=-inf)
         plans = [plan for plan in plans if self._predicted(plan) > least]
         return plans[len(plans) // 2] if plans else None
 
