@@ -118,7 +118,16 @@ REASONS: dict[str, str] = {
 """Why recorded networks are outside the gate, or below plain."""
 
 GOAL_DB, GOAL_RATIO = 35.0, 1.3
+FEW_SAMPLES = "the bound that 8 samples of random networks allow is far below what others have, so that nearly all tensors need 16 bits for it"
 MISSED: dict[str, str] = {
+    "objects, trained": "16 bits everywhere promise 36.3 dB, so that 35 leave few tensors in 8 bits; its 3x3 convolutions take 1.7 to 2 times as much in 16",
+    "persons, trained": "the error names 28 dB, for 1.30 times the instructions; 16 bits everywhere promise 29.5, and have 34.7 with these samples",
+    "digits small, trained": "8 bits have 39.6 dB with these samples, but a sample that did not calibrate is clipped, which leaves a bound of 13 dB; the convolution behind which it is takes half of the instructions",
+    "digits stack, trained": "its weights are unbalanced on purpose: what 8 bits lose in them, no tensor of 16 bits brings back",
+    "conv_bn_relu": FEW_SAMPLES,
+    "separable_residual": FEW_SAMPLES,
+    "ds_cnn": FEW_SAMPLES,
+    "resnet8": FEW_SAMPLES,
 }
 """Why recorded networks miss the goal of 16 bits."""
 
@@ -166,7 +175,7 @@ def _precisions(table: Table) -> str:
         [
             name,
             f"{one['int8']['db']:.1f}",
-            *(_against_int8(one[way], one["int8"]) for way in ("mixed", "int16")),
+            *(against_int8(one[way], one["int8"]) for way in ("mixed", "int16")),
         ]
         for name, one in record.items()
     ]
@@ -176,18 +185,22 @@ def _precisions(table: Table) -> str:
 def _goals() -> str:
     """Says which networks miss the goal of 16 bits, and why."""
     record: dict[str, Any] = json.loads(PRECISION_RECORD.read_text("utf-8"))
-    missed = [name for name, one in record.items() if not _holds(one)]
-    why = "; ".join(f"{name.removesuffix(TRAINED_NAME)} ({MISSED[name]})" for name in missed)
-    return f"{len(record) - len(missed)} of {len(record)} networks reach it; the others are {why}."
+    missed = [name for name, one in record.items() if not reaches_goal(one)]
+    alike: dict[str, list[str]] = {}
+    for name in missed:
+        alike.setdefault(MISSED[name], []).append(name.removesuffix(TRAINED_NAME))
+    why = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in alike.items())
+    return f"{len(record) - len(missed)} of {len(record)} networks reach it. The others are {why}."
 
 
-def _holds(one: dict[str, Any]) -> bool:
+def reaches_goal(one: dict[str, Any]) -> bool:
     """Whether a network has the quality of the goal for the instructions of the goal."""
     mixed, ratio = one["mixed"], one["mixed"]["instructions"] / one["int8"]["instructions"]
     return bool(mixed["db"] >= min(GOAL_DB, one["int16"]["db"] - 1) and ratio <= GOAL_RATIO)
 
 
-def _against_int8(one: dict[str, Any], narrow: dict[str, Any]) -> str:
+def against_int8(one: dict[str, Any], narrow: dict[str, Any]) -> str:
+    """Returns the figures of a network in another precision, and the quality that it was compiled for if 35 dB were refused."""
     instead = f" (at {one['instead'].removesuffix('dB')} dB)" if "refused" in one else ""
     ratio = one["instructions"] / narrow["instructions"]
     return f"{one['db']:.1f} · {one['wide']} of {one['of']} · {ratio:.2f} ×{instead}"
