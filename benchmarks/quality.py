@@ -14,6 +14,7 @@ import copy
 import importlib.util
 import json
 import math
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -162,7 +163,7 @@ def measure(name: str, folder: Path | None = None) -> dict[str, Any]:
 
 
 def measure_precision(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Compiles a network in 8 bits, with the tensors in 16 bits that a wish needs, and with all in 16 bits. Returns for each the decibels and the
+    """Compiles a network in 8 bits, with the tensors in 16 bits that 35 dB need, and with all in 16 bits. Returns for each the decibels and the
     instructions counted on an emulated Cortex-M55, and how many tensors have 16 bits."""
     torch.set_num_threads(1)
     net, data, judged = _with_data(name, folder)
@@ -170,13 +171,7 @@ def measure_precision(name: str, folder: Path | None = None) -> dict[str, Any]:
         real = [outputs(net(x)) for x in judged]
     figures: dict[str, Any] = {}
     for way, options in PRECISIONS.items():
-        try:
-            program = pillion.compile(
-                net, data[0], target="cortex-m55", calibrate=data, progress=False, **options
-            )
-        except pillion.PillionError as error:
-            figures[way] = {"refused": error.here}
-            continue
+        program, refused = _compiled(net, data, **options)
         found = [
             tuple(map(torch.from_numpy, program.measure(x, on="host", profile=False, native=True).outputs))
             for x in judged
@@ -187,8 +182,23 @@ def measure_precision(name: str, folder: Path | None = None) -> dict[str, Any]:
             "instructions": _counted(program, judged[0]),
             "wide": made.count("int16"),
             "of": made.count("int16") + made.count("int8"),
+            **refused,
         }
     return figures
+
+
+def _compiled(
+    net: nn.Module, data: Sequence[Tensor], **options: Any
+) -> tuple[pillion.Program, dict[str, Any]]:
+    """Compiles a network. If its quality is refused: with the quality that the error names, which is returned, too, with
+    what was reached."""
+    common: dict[str, Any] = {"target": "cortex-m55", "calibrate": data, "progress": False}
+    try:
+        return pillion.compile(net, data[0], **common, **options), {}
+    except pillion.PillionError as error:
+        (instead,) = re.findall(r"--min-quality (\d+dB)", error.help)
+        program = pillion.compile(net, data[0], **common, min_quality=instead)
+        return program, {"refused": error.here, "instead": instead}
 
 
 def _counted(program: pillion.Program, x: Tensor) -> int:

@@ -40,6 +40,8 @@ from pillion.ops import (
     Lut,
     MaxPool2d,
     Mean,
+    Mul,
+    Normalize,
     Quantize,
     ReduceMax,
     ReduceMin,
@@ -68,6 +70,8 @@ WIDENED = (
     *(Softmax, BatchMatmul, Dequantize, Requantize, WindowStatistic),
 )
 """Kinds that are drawn in 8 bits, and widened as they are."""
+NUMBER = constant_value("b", np.array([99], np.int8), PerTensor(0.01))
+"""By which 16-bit tensors are multiplied."""
 BOUNDS_16 = {"low": -(2**15), "high": 2**15 - 1}
 KINDS = (*(kind for kind in ALL_OPS if kind is not Reshape), *[Conv2d] * 8, *[DepthwiseConv2d] * 6)
 """Kinds by how often they are drawn; convolutions have many kernels."""
@@ -179,6 +183,15 @@ def widened_ops(count: int, seed: int) -> Iterator[Op]:
                 wide.check()
                 wide.check_scales(Arithmetic.CMSIS_NN)
                 yield wide
+    for op in random_ops(count // len(WIDENED), seed, (Mul, Normalize)):
+        x = op.activations[0]
+        fields = (
+            {"x": in_16_bits(x), "weights": op.weights, "bias": op.bias, "axis": op.axis}
+            if isinstance(op, Normalize)
+            else {"a": in_16_bits(x), "b": NUMBER}
+        )
+        with suppress(PillionError):
+            yield make_op(type(op), in_16_bits(op.y), **fields, **BOUNDS_16)
 
 
 def conversions(op: Requantize) -> Iterator[Op]:

@@ -39,6 +39,23 @@ def test_each_network_is_recorded_and_within_the_gate_or_has_a_reason() -> None:
     assert below == page.REASONS.keys()
 
 
+def test_networks_that_miss_the_goal_of_16_bits_have_a_reason() -> None:
+    page = loaded("tools/quality_page.py")
+    record = json.loads(page.PRECISION_RECORD.read_text())
+    assert page.MISSED.keys() == {name for name, one in record.items() if not page.reaches_goal(one)}
+
+
+def test_a_refused_quality_has_the_figures_of_the_one_that_was_named() -> None:
+    page = loaded("tools/quality_page.py")
+    narrow = {"db": 20.0, "instructions": 1000, "wide": 0, "of": 8}
+    mixed = {"db": 30.5, "instructions": 1250, "wide": 4, "of": 8, "refused": "…", "instead": "29dB"}
+    assert page.against_int8(mixed, narrow) == "30.5 · 4 of 8 · 1.25 × (at 29 dB)"
+    one = {"int8": narrow, "mixed": mixed, "int16": mixed | {"db": 31.4}}
+    assert page.reaches_goal(one)
+    assert not page.reaches_goal({**one, "int16": mixed | {"db": 31.6}})
+    assert not page.reaches_goal({**one, "mixed": mixed | {"instructions": 1301}})
+
+
 def test_models_that_remember_are_within_the_gate_after_240_steps() -> None:
     page, gate = loaded("tools/quality_page.py"), loaded("benchmarks/quality.py")
     assert all(page.passes(name, RECORD[name]) for name in gate.STATEFUL)

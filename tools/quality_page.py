@@ -67,7 +67,9 @@ SIXTEEN_BITS = """## Sixteen bits
 
 Programs whose tensors have 8 bits, 16 bits where [35 dB need them](guide/quantization.md#sixteen-bits), and 16 bits wherever ops have such forms; weights have 8 bits in all.
 Decibels on the samples that judge, which the choice has not seen (it is made by 8 or 16 others, and its quality is a lower bound by those that did not calibrate);
-tensors with 16 bits; instructions on an emulated Cortex-M55, in parts of those in 8 bits.
+tensors with 16 bits; instructions on an emulated Cortex-M55, in parts of those in 8 bits. Where 35 dB are refused, the figures are those of the quality that the error names, in brackets.
+
+The goal is 35 dB, or what 16 bits everywhere have less 1 dB, for at most 1.3 times the instructions of 8 bits. {goals}
 """
 
 WHERE = """## What made the difference
@@ -115,6 +117,21 @@ REASONS: dict[str, str] = {
 }
 """Why recorded networks are outside the gate, or below plain."""
 
+GOAL_DB, GOAL_RATIO = 35.0, 1.3
+FEW_SAMPLES = "the bound that 8 samples of random networks allow is far below what others have, so that nearly all tensors need 16 bits for it"
+MISSED: dict[str, str] = {
+    "objects, trained": "16 bits everywhere promise 36.3 dB, so that 35 leave few tensors in 8 bits; its 3x3 convolutions take 1.7 to 2 times as much in 16",
+    "persons, trained": "the error names 28 dB, for 1.30 times the instructions; 16 bits everywhere promise 29.5, and have 34.7 with these samples",
+    "digits small, trained": "8 bits have 39.6 dB with these samples, but a sample that did not calibrate is clipped, which leaves a bound of 13 dB; the convolution behind which it is takes half of the instructions",
+    "digits stack, trained": "its weights are unbalanced on purpose: what 8 bits lose in them, no tensor of 16 bits brings back",
+    "mobilenet_v1_025": "the 20 dB that the error names are nearly what 16 bits everywhere promise, so that all tensors need them",
+    "conv_bn_relu": FEW_SAMPLES,
+    "separable_residual": FEW_SAMPLES,
+    "ds_cnn": FEW_SAMPLES,
+    "resnet8": FEW_SAMPLES,
+}
+"""Why recorded networks miss the goal of 16 bits."""
+
 
 def passes(name: str, figures: dict[str, Any]) -> bool:
     """Whether a network's figures are within the gate. Models that remember are compared with the ways that round
@@ -147,7 +164,7 @@ def quality_page(table: Table) -> str:
     others = {name: figures for name, figures in record.items() if name not in trained.keys() | states}
     below = [[name, REASONS[name]] for name, figures in record.items() if needs_reason(name, figures)]
     page = f"{INTRO}\n{TRAINED}\n{_figures(table, trained)}\n{RANDOM}\n{_figures(table, others)}\n"
-    page += f"{SIXTEEN_BITS}\n{_precisions(table)}\n"
+    page += f"{SIXTEEN_BITS.format(goals=_goals())}\n{_precisions(table)}\n"
     page += f"{STATES}\n{_figures(table, states)}\n{WHERE}"
     return f"{page}\n{BELOW}\n{table(['network', 'why'], below)}" if below else page
 
@@ -159,17 +176,35 @@ def _precisions(table: Table) -> str:
         [
             name,
             f"{one['int8']['db']:.1f}",
-            *(_against_int8(one[way], one["int8"]) for way in ("mixed", "int16")),
+            *(against_int8(one[way], one["int8"]) for way in ("mixed", "int16")),
         ]
         for name, one in record.items()
     ]
     return table(["network", "8 bits", "`--min-quality 35dB`", "`--precision int16`"], rows)
 
 
-def _against_int8(one: dict[str, Any], narrow: dict[str, Any]) -> str:
-    if "refused" in one:
-        return "refused: " + one["refused"].split(", ")[1].split(" with")[0]
-    return f"{one['db']:.1f} · {one['wide']} of {one['of']} · {one['instructions'] / narrow['instructions']:.2f} ×"
+def _goals() -> str:
+    """Says which networks miss the goal of 16 bits, and why."""
+    record: dict[str, Any] = json.loads(PRECISION_RECORD.read_text("utf-8"))
+    missed = [name for name, one in record.items() if not reaches_goal(one)]
+    alike: dict[str, list[str]] = {}
+    for name in missed:
+        alike.setdefault(MISSED[name], []).append(name.removesuffix(TRAINED_NAME))
+    why = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in alike.items())
+    return f"{len(record) - len(missed)} of {len(record)} networks reach it. The others are {why}."
+
+
+def reaches_goal(one: dict[str, Any]) -> bool:
+    """Whether a network has the quality of the goal for the instructions of the goal."""
+    mixed, ratio = one["mixed"], one["mixed"]["instructions"] / one["int8"]["instructions"]
+    return bool(mixed["db"] >= min(GOAL_DB, one["int16"]["db"] - 1) and ratio <= GOAL_RATIO)
+
+
+def against_int8(one: dict[str, Any], narrow: dict[str, Any]) -> str:
+    """Returns the figures of a network in another precision, and the quality that it was compiled for if 35 dB were refused."""
+    instead = f" (at {one['instead'].removesuffix('dB')} dB)" if "refused" in one else ""
+    ratio = one["instructions"] / narrow["instructions"]
+    return f"{one['db']:.1f} · {one['wide']} of {one['of']} · {ratio:.2f} ×{instead}"
 
 
 def _figures(table: Table, record: dict[str, Any]) -> str:

@@ -5,7 +5,8 @@
 
 #if PILLION_HAS_DSP
 #define LOAD "ldrsb %[t], [%[x]], #1\n\t"
-typedef int8_t element;
+#define STORE "ssat %[t], #8, %[t]\n\tstrb %[t], [%[y]], #1\n\t"
+typedef int8_t element, result;
 #include "normalize.h"
 
 typedef pillion_normalize_s8_dsp_params params;

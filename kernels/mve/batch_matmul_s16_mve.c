@@ -7,6 +7,7 @@
 #include <arm_mve.h>
 
 #include "halves.h"
+#include "pillion/requantize.h"
 
 typedef pillion_batch_matmul_s16_mve_params params;
 
@@ -48,9 +49,35 @@ static __attribute__((noinline)) void sums_of(const int16_t *held, const int16_t
     sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
 }
 
+/* As `products`, of vectors of one or two pieces: held ones stay in registers. */
+PILLION_INLINE void products_of_few(const params *p, const int16_t *held, const int16_t *moving, int16_t *y, int32_t y_second,
+                                    int32_t pieces) {
+    const int16x8_t h0 = vld1q_s16(held), h1 = vld1q_s16(held + PIECE);
+    const int16x8_t h2 = vld1q_s16(held + (pieces - 1) * PAIR * PIECE), h3 = vld1q_s16(held + (pieces - 1) * PAIR * PIECE + PIECE);
+    for (int32_t left = p->moving; left > 0; left--, moving += p->moving_step, y += p->y_moving_step) {
+        const int16x8_t x = vld1q_s16(moving);
+        int64_t s0 = vmlaldavq_s16(x, h0), s1 = vmlaldavq_s16(x, h1);
+        if (pieces > 1) {
+            const int16x8_t x1 = vld1q_s16(moving + PIECE);
+            s0 = vmlaldavaq_s16(s0, x1, h2);
+            s1 = vmlaldavaq_s16(s1, x1, h3);
+        }
+        y[0] = rounded(p, s0);
+        y[y_second] = rounded(p, s1);
+    }
+}
+
 /* All moving vectors with two held ones; the last one of an odd number is made twice, to the same place. */
 static void products(const params *p, const int16_t *held, const int16_t *moving, int16_t *y, int32_t y_second) {
     const int32_t pieces = (p->depth + PIECE - 1) / PIECE, step = p->moving_step, y_step = p->y_moving_step;
+    if (pieces <= 2) {
+        if (pieces == 1) {
+            products_of_few(p, held, moving, y, y_second, 1);
+        } else {
+            products_of_few(p, held, moving, y, y_second, 2);
+        }
+        return;
+    }
     for (int32_t left = p->moving; left > 0; left -= PAIR, moving += PAIR * step, y += PAIR * y_step) {
         const int32_t y_next = left > 1 ? y_step : 0;
         int64_t sums[PAIR * PAIR];

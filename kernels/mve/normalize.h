@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Elements side by side, normalized four at a time, for kernels that say before what an `element` is, and how LOAD brings four to q0: a
- * multiplication and an addition modulo 2^32 normalize an element, VRMULH and an addition give it the scale and the bias of its
+ * Elements side by side, normalized four at a time, for kernels that say before what an `element` and a `result` is, and how LOAD brings
+ * four to q0 and STORE takes them from there: a multiplication and an addition modulo 2^32 normalize an element, VRMULH and an addition give it the scale and the bias of its
  * channel. */
 #include "pillion/assembly.h"
 #include "pillion/normalize.h"
@@ -20,17 +20,17 @@ PILLION_FIELDS_AT(pillion_normalize_s8_params, 52, places, low, high);
     "rsb %[p], %[p], #0\n"
 #define COUNT(at) "ldr %[t], [%[p], #" at "]\n" SHIFT "wlstp.32 lr, %[t], 2f\n"
 
-#define TO_BYTES                \
-    "vadd.i32 q0, q0, q2\n"     \
-    "vshl.s32 q0, %[p]\n"       \
-    "vmax.s32 q0, q0, q5\n"     \
-    "vmin.s32 q0, q0, q6\n"     \
-    "vstrb.32 q0, [%[y]], #4\n" \
-    "letp lr, 1b\n"             \
+#define TO_RESULTS           \
+    "vadd.i32 q0, q0, q2\n" \
+    "vshl.s32 q0, %[p]\n"   \
+    "vmax.s32 q0, q0, q5\n" \
+    "vmin.s32 q0, q0, q6\n" \
+    STORE                    \
+    "letp lr, 1b\n"         \
     "2:\n"
 
 /* Elements side by side of one group, by factors and offsets of their own. */
-static void each(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
+static void each(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, result *y) {
     const int32_t *f = p->factors, *o = p->offsets;
     uint32_t t = by.factor;
     __asm__ volatile(
@@ -39,14 +39,14 @@ static void each(const pillion_normalize_s8_params *p, pillion_standard by, cons
         "vldrw.u32 q1, [%[f]], #16\n"
         "vmlas.s32 q0, q4, %[start]\n"
         "vldrw.u32 q2, [%[o]], #16\n"
-        "vrmulh.s32 q0, q0, q1\n" TO_BYTES
+        "vrmulh.s32 q0, q0, q1\n" TO_RESULTS
         : [x] "+&l"(x), [y] "+&l"(y), [f] "+&r"(f), [o] "+&r"(o), [t] "+&r"(t), [p] "+&r"(p)
         : [start] "r"(by.start)
         : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory");
 }
 
 /* By one factor and one offset. */
-static void alike(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
+static void alike(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, result *y) {
     uint32_t t = by.factor;
     __asm__ volatile(
         "vdup.32 q4, %[t]\n"
@@ -54,14 +54,14 @@ static void alike(const pillion_normalize_s8_params *p, pillion_standard by, con
         "vdup.32 q2, %[o]\n" BOUNDS COUNT("16")
         "1: " LOAD
         "vmlas.s32 q0, q4, %[start]\n"
-        "vrmulh.s32 q0, q0, q1\n" TO_BYTES
+        "vrmulh.s32 q0, q0, q1\n" TO_RESULTS
         : [x] "+&l"(x), [y] "+&l"(y), [t] "+&r"(t), [p] "+&r"(p)
         : [start] "r"(by.start), [f] "r"(p->factors[0]), [o] "r"(p->offsets[0])
         : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory");
 }
 
 /* A row that has one group, by what its sums have found. */
-static void one_group(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, int8_t *y) {
+static void one_group(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, result *y) {
     if (!p->each_channel) {
         alike(p, by, x, y);
         return;

@@ -7,7 +7,8 @@
 
 #if defined(__ARM_FEATURE_MVE)
 #define LOAD "vldrb.s32 q0, [%[x]], #4\n"
-typedef int8_t element;
+#define STORE "vstrb.32 q0, [%[y]], #4\n"
+typedef int8_t element, result;
 #include "normalize.h"
 
 #include <string.h>
@@ -106,7 +107,7 @@ static void some_positions(const params *p, numbers by, const int8_t *x, int32_t
             "vadd.i32 q0, q0, q4\n"
             "vldrw.u32 q1, [%[f]], #16\n"
             "vrmulh.s32 q0, q0, q1\n"
-            "vldrw.u32 q2, [%[o]], #16\n" TO_BYTES
+            "vldrw.u32 q2, [%[o]], #16\n" TO_RESULTS
             : [x] "+&l"(x), [y] "+&l"(y), [f] "+&r"(by.scales), [o] "+&r"(by.offsets), [factors] "+&r"(by.factors),
               [starts] "+&r"(by.starts), [t] "=&r"(t), [p] "+&r"(p)
             : [count] "r"(count)
@@ -120,7 +121,7 @@ static void some_positions(const params *p, numbers by, const int8_t *x, int32_t
             "vmul.i32 q0, q0, q3\n"
             "vldrw.u32 q4, [%[starts]], #16\n"
             "vadd.i32 q0, q0, q4\n"
-            "vrmulh.s32 q0, q0, q1\n" TO_BYTES
+            "vrmulh.s32 q0, q0, q1\n" TO_RESULTS
             : [x] "+&l"(x), [y] "+&l"(y), [factors] "+&r"(by.factors), [starts] "+&r"(by.starts), [t] "=&r"(t), [p] "+&r"(p)
             : [count] "r"(count), [f] "r"(*by.scales), [o] "r"(*by.offsets)
             : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "cc", "memory");

@@ -19,8 +19,20 @@ from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.segments import cost_of
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ops import AvgPool2d, Function, Lut, MaxPool2d, Mean, ReduceMax, Softmax
-from pillion.ops.example_values import make_op, value
+from pillion.ir.types import PerTensor, constant_value
+from pillion.ops import (
+    AvgPool2d,
+    Function,
+    Lut,
+    MaxPool2d,
+    Mean,
+    Mul,
+    Normalize,
+    ReduceMax,
+    Softmax,
+    Transpose,
+)
+from pillion.ops.example_values import in_16_bits, make_op, value
 from pillion.ops.softmax import OUTPUT
 from pillion.partition import ProcessingUnit, partition
 from pillion.targets import find_target
@@ -45,6 +57,19 @@ ALONE = {
     "softmax": make_op(Softmax, value("y", (), OUTPUT.scale, OUTPUT.zero_point), x=value("x", (1, 1000))),
 }
 """Ops of which the core's cycles decide where they run."""
+WIDE = in_16_bits(IMAGE)
+IN_16_BITS = {
+    "channels last": make_op(Transpose, WIDE.like("y"), x=WIDE, order=(0, 2, 3, 1)),
+    "product with a number": make_op(
+        Mul,
+        WIDE.like("y"),
+        a=WIDE,
+        b=constant_value("b", np.array([99], np.int8), PerTensor(0.01)),
+        low=-(2**15),
+        high=2**15 - 1,
+    ),
+    "norm": make_op(Normalize, WIDE.like("y"), x=WIDE, axis=3, low=-(2**15), high=2**15 - 1),
+}
 FASTER_ON_NPU = ("max pool", "average pool", "softmax")
 
 
@@ -68,8 +93,9 @@ def test_estimates_of_random_ops_are_close_to_counts(core: str) -> None:
 
 @pytest.mark.qemu
 def test_estimates_of_single_ops_are_close_to_counts() -> None:
-    pairs = [(op, kernel_of(op, Isa.MVE)) for op in ALONE.values()]
-    found = dict(zip(ALONE, ratios("cortex-m55", pairs), strict=True))
+    ops = ALONE | IN_16_BITS
+    pairs = [(op, kernel_of(op, Isa.MVE)) for op in ops.values()]
+    found = dict(zip(ops, ratios("cortex-m55", pairs), strict=True))
     assert all(abs(ratio - 1) <= CLOSE for ratio in found.values()), found
 
 

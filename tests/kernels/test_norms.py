@@ -37,13 +37,15 @@ def norm(shape: Shape, number: int, each: bool = True, **attributes: Any) -> Op:
     return make_op(Normalize, y, x=x, **held, **attributes)
 
 
-def of_16_bits(op: Any) -> Op:
-    """The same norm of numbers of 16 bits, whose steps are finer."""
+def of_16_bits(op: Any, fine: bool = False) -> Op:
+    """The same norm of numbers of 16 bits, whose steps are finer; a `fine` one has such results, too."""
     quant = PerTensor(op.x.scale / 200, (0, -(2**15), 2**15 - 1, 1000)[op.x.shape[-1] % 4])
     held = {"weights": op.weights, "bias": op.bias, "centred": op.centred}
     x = Value("x", TensorType(op.x.shape, DType.INT16, quant))
-    bounds = {"axis": op.axis, "groups": op.groups, "low": op.low, "high": op.high}
-    return make_op(Normalize, op.y, x=x, **held, **bounds)
+    steps = 256 if fine else 1
+    bounds = {"low": op.low * steps, "high": op.high * steps + steps - 1}
+    y = Value("y", TensorType((), DType.INT16, PerTensor(op.y.scale / steps))) if fine else op.y
+    return make_op(Normalize, y, x=x, **held, **bounds, axis=op.axis, groups=op.groups)
 
 
 def rows_of_16_bits(op: Op) -> list[Array]:
@@ -96,14 +98,15 @@ def test_every_shape(target: rig.Target) -> None:
 
 
 @pytest.mark.turns(3)
+@pytest.mark.parametrize("fine", [False, True], ids=["to bytes", "fine"])
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "m4", "m33", "m55"])
-def test_every_shape_of_16_bits(target: rig.Target) -> None:
+def test_every_shape_of_16_bits(target: rig.Target, fine: bool) -> None:
     """With one group, which the kernels for vectors and pairs take; the portable one has them all."""
-    longest = of_16_bits(norm((1, 2**15), 2, False))
-    ops = [*(of_16_bits(op) for op in shapes()), longest]
+    longest = of_16_bits(norm((1, 2**15), 2, False), fine)
+    ops = [*(of_16_bits(op, fine) for op in shapes()), longest]
     taken = [op for op in ops if kernel_of(target, op) is not None]
     assert {op for op in ops if op.groups == 1} <= {*taken}  # type: ignore[attr-defined]  # of norms
-    check_runs(target, [Run(op, (x,)) for op in taken for x in rows_of_16_bits(op)])
+    check_runs(target, [Run(op, (x,), fine) for op in taken for x in rows_of_16_bits(op)])
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "m4", "m33", "m55"])

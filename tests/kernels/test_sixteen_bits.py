@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from kernels import rig
-from kernels.op_cases import Run, case_of, check_runs, kernel_of, reference, refusals
+from kernels.op_cases import Run, case_of, check_runs, kernel_of, random_operands, reference, refusals
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_lists import KERNELS_OF
@@ -136,6 +137,27 @@ def test_products_of_rows_elsewhere_have_the_portable_kernel() -> None:
     (kernel,) = (k for k in KERNELS_OF[Isa.PORTABLE] if k.op is Mul and k.name == "wide_mul")
     host, inputs = rig.host(*SANITIZED), data(apart, 0)
     rig.check(host, [case_of(apart, kernel, inputs)], [reference(apart, Arithmetic.CMSIS_NN, inputs)])
+
+
+def scalings() -> Iterator[Mul]:
+    """Products with a constant number of either width, as either operand, of every size and sign."""
+    rng = np.random.default_rng(2)
+    for number, (types, count) in enumerate(product(TYPES, (1, 3, 8, 9, 33))):
+        op = wide_product((1, count), (1, 1), types, number)
+        level = rng.integers(*op.b.dtype.bounds, (1, 1), endpoint=True).astype(op.b.dtype.numpy)
+        factor = constant_value("b", level, op.b.type.quant)
+        yield op.substitute({op.b: factor})
+        if types[0] is types[1]:
+            yield op.substitute({op.a: factor, op.b: op.a})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_with_a_number(target: rig.Target) -> None:
+    """They are sums of one operand where their factor fits 32 bits, as that of a number of 8 bits does."""
+    made, rng = [op for op in scalings() if kernel_of(target, op)], np.random.default_rng(0)
+    check_runs(target, [Run(op, random_operands(op, rng, bool(i % 2))) for i, op in enumerate(made)])
+    of_bytes = (op for op in scalings() if INT8 in {v.dtype for v in op.operands if v.is_constant})
+    assert all(kernel_of(target, op) for op in of_bytes)
 
 
 def lookups() -> list[Lut]:

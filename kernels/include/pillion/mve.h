@@ -463,6 +463,9 @@ void pillion_normalize_s8_mve(const pillion_normalize_s8_mve_params *p, const in
 /* Of elements of 16 bits, with one group. */
 typedef pillion_normalize_s8_params pillion_normalize_s16_mve_params;
 void pillion_normalize_s16_mve(const pillion_normalize_s16_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
+/* Of results of 16 bits, too. */
+typedef pillion_normalize_s8_params pillion_normalize_s16_s16_mve_params;
+void pillion_normalize_s16_s16_mve(const pillion_normalize_s16_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* As pillion_biquads_s16. */
 typedef pillion_biquads_s16_params pillion_biquads_s16_mve_params;

@@ -11,7 +11,7 @@ import numpy as np
 from pillion.ir import numerics
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier, Multipliers
 from pillion.ir.op import Op, Quantization, ScaledOp, op, operand, require_same_quant
-from pillion.ir.types import Array, DType, TensorType, Value
+from pillion.ir.types import Array, DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops.example_values import BROADCASTS, ZERO_POINTS, example_pairs, in_16_bits, make_op, value
 from pillion.ops.rowwise import RowWise
 from pillion.ops.wide_arithmetic import (
@@ -257,9 +257,16 @@ class Add(AddOrSub):
 
 
 class SumOfOne(AddOrSub):
-    """A sum whose second operand does not count: what kernels of 16-bit sums make of a `Requantize`."""
+    """A sum whose second operand does not count: what kernels of 16-bit sums make of a `Requantize`, and of a `Mul` with a
+    constant number, which has the factor of its `scaling`."""
 
     sign = 0
+
+    scaling: WideSum | None = None
+
+    @property
+    def wide(self) -> WideSum:
+        return self.scaling or super().wide
 
 
 @op("sub")
@@ -276,6 +283,14 @@ class Mul(ScaledBinary):
 
     wide_examples = ((0, 0, 1), (1, 0, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0), (0, 1, 1))
     wide_ratios = (0.2, 0.31, 1.5)
+
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from super().examples()
+        for number, level in enumerate((127, -77)):
+            x, y = (wide_example_value(name, (2, 3, 17), DType.INT16, number, 0.5) for name in "xy")
+            factor = constant_value("b", np.array([level], np.int8), PerTensor(0.004, -3))
+            yield make_op(cls, y, a=x, b=factor, low=DType.INT16.bounds[0], high=DType.INT16.bounds[1])
 
     @property
     def wide(self) -> WideProduct:

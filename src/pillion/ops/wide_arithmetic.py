@@ -99,6 +99,22 @@ class WideSum(WidePair):
 
 
 @dataclass(frozen=True)
+class WideScaling(WideSum):
+    """A product with a constant number, as a sum whose second operand does not count."""
+
+    factor: int
+    fraction_bits: int
+
+    @property
+    def places(self) -> int:
+        return self.fraction_bits
+
+    @property
+    def multipliers(self) -> tuple[int, int]:
+        return self.factor, 0
+
+
+@dataclass(frozen=True)
 class WideProduct(WidePair):
     """The first operand is multiplied by an integer, the second shifted left, so that both fill 32 bits; the result is
     the upper word of their 64-bit product, rounded half up."""
@@ -126,6 +142,15 @@ class WideProduct(WidePair):
     def multiplier(self) -> int:
         """The factor of the first operand."""
         return self.factor(self.left)
+
+    @property
+    def scaling(self) -> WideScaling | None:
+        """The same product if one operand is a constant number; None if none is."""
+        for number, x in ((self.b, self.a), (self.a, self.b)):
+            if number.is_constant and number.type.elements == 1:
+                factor = (int(number.constant.item()) - number.zero_point) * self.multiplier
+                return WideScaling(x, x, self.y, False, 0, factor, PLACES - self.left)
+        return None
 
     def check_scales(self) -> None:
         self.left  # noqa: B018  # raises

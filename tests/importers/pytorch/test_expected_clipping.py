@@ -15,6 +15,7 @@ from torchao.quantization.pt2e import MinMaxObserver
 import pillion
 from pillion.errors import PillionError
 from pillion.importers.torch.quantize.expected_clipping import clipped_levels
+from pillion.importers.torch.quantize.precision import SymmetricObserver
 from pillion.importers.torch.quantize.self_check import signal_to_noise_db
 
 
@@ -40,14 +41,14 @@ def test_a_choice_expects_higher_peaks_of_other_samples() -> None:
     """In 8 bits, other samples have 25 dB; those that choose alone show 31."""
     torch.manual_seed(1)
     net, data, others = Peaks().eval(), images(8, 0), images(12, 1)
-    program = pillion.compile(
-        net, data[0], target="cortex-m55", calibrate=data, max_time="+0%", progress=False
+    program, chosen = (
+        pillion.compile(net, data[0], target="cortex-m55", calibrate=data, progress=False, **options)
+        for options in ({}, {"max_time": "+0%"})
     )
     found = [torch.from_numpy(np.asarray(program.run(x.numpy())[0])) for x in others]
     ratio = signal_to_noise_db([net(x).detach()[0] for x in others], found)
-    choice = program.precision
+    choice = chosen.precision
     assert choice is not None
-    assert not choice.tensors
     assert ratio is not None
     assert ratio - 6 < choice.before < ratio < choice.everywhere
 
@@ -85,6 +86,14 @@ def test_the_largest_sample_is_clipped_where_others_may_reach_farther(
     scale, zero_point = (float(value) for value in observer.calculate_qparams())
     assert least <= observer.quant_min  # no sample is below zero
     assert ((most - zero_point) * scale < max(largest) - scale) is is_clipped
+
+
+def test_observers_of_16_bits_keep_the_observers_that_they_widen() -> None:
+    module = Observed(0.0, 1.0)
+    coarse = module.observer
+    module.observer = SymmetricObserver(coarse)
+    clipped_levels(GraphModule(module, _graph()), [coarse], [(torch.tensor([0.0, 1.0]),)] * 4)
+    assert module.observer.coarse is coarse
 
 
 def _graph() -> Graph:

@@ -131,10 +131,12 @@ def _copied(op: Any) -> Features:
             continue
         found["rows"] += rows.rows
         found["apart"] += rows.rows * rows.count
-        if size == 1 and steps[0] == 1 and min(rows.step) > 0:
+        if size <= 2 and steps[0] == 1 and min(rows.step) > 0:
             found["spread_rows"] += rows.rows
-            lanes = "spread_vectors" if steps[1] <= 17 else "spread_halves"
-            found[lanes] += rows.rows * chunks(rows.count, 16 if steps[1] <= 17 else 8)
+            lanes = 16 if size == 1 and steps[1] <= 17 else 8
+            found["spread_vectors" if lanes == 16 else "spread_halves"] += rows.rows * chunks(
+                rows.count, lanes
+            )
         else:
             found["apart_bytes"] += rows.rows * bytes_in_row
     found["filled"] = op.y.type.size_bytes if isinstance(op, Pad) and any((*op.before, *op.after)) else 0

@@ -188,9 +188,10 @@ def walk_params_16(cost: Cost, op: BatchMatmul, arithmetic: Arithmetic) -> Param
 
 
 def mve_cost_16(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
-    """Estimates the instructions of the Helium kernel."""
+    """Estimates the instructions of the Helium kernel, which keeps short vectors in registers."""
     pairs, eights = -(-held.count // 2), -(-depth // 8)
-    return pairs * (90 + 12 * eights + -(-moving.count // 2) * (90 + 11 * eights))
+    each = moving.count * (24 + 3 * eights) if eights <= 2 else -(-moving.count // 2) * (90 + 11 * eights)
+    return pairs * (90 + 12 * eights + each)
 
 
 def dsp_cost_16(held: MatmulSide, moving: MatmulSide, depth: int) -> int:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_XY, field_equals, has_dtypes
-from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
+from pillion.emitters.c.kernel_conditions import INT8_XY, INT16_XY, field_equals, has_dtypes
+from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE, Library
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
 from pillion.ops.normalize import Normalize
@@ -55,18 +56,25 @@ def mve_scratch_bytes(op: Normalize) -> int:
 
 INT16_TO_INT8 = (has_dtypes("x", DType.INT16), has_dtypes("y", DType.INT8))
 """A norm maps int16 to int8."""
-ONE_GROUP = (*INT16_TO_INT8, field_equals("groups", 1))
-INT16_XY = (has_dtypes("x y", DType.INT16),)
+ONE_GROUP = field_equals("groups", 1)
 INT8_NORM = ("normalize_s8", params)
-INT16_NORM = ("normalize_s16", params)
+
+
+def wide_norms(library: Library, *also: str) -> tuple[Kernel, ...]:
+    """Returns the kernels of a library for norms of 16 bits; those with vectors or pairs take one group."""
+    one_group = () if library is PORTABLE else (ONE_GROUP,)
+    to_bytes: Any = {"requires": (*INT16_TO_INT8, *one_group), "also": also, "name": "normalize_wide"}
+    fine: Any = {"requires": (INT16_XY, *one_group), "in_place": "x", "name": "normalize_fine"}
+    return (
+        library.kernel(Normalize, "normalize_s16", params, **to_bytes),
+        library.kernel(Normalize, "normalize_s16_s16", params, **fine),
+    )
+
 
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(Normalize, *INT8_NORM, requires=(INT8_XY,), in_place="x"),
-    PORTABLE.kernel(Normalize, *INT16_NORM, requires=INT16_TO_INT8, name="normalize_wide"),
-    PORTABLE.kernel(
-        Normalize, "normalize_s16_s16", params, requires=INT16_XY, in_place="x", name="normalize_fine"
-    ),
-    DSP.kernel(Normalize, *INT16_NORM, requires=ONE_GROUP, also=("clamp",), name="normalize_wide"),
+    *wide_norms(PORTABLE),
+    *wide_norms(DSP, "clamp"),
     DSP.kernel(
         Normalize,
         *INT8_NORM,
@@ -75,7 +83,7 @@ KERNELS: tuple[Kernel, ...] = (
         in_place="x",
         also=("clamp",),
     ),
-    MVE.kernel(Normalize, *INT16_NORM, requires=ONE_GROUP, name="normalize_wide"),
+    *wide_norms(MVE),
     MVE.kernel(
         Normalize,
         *INT8_NORM,

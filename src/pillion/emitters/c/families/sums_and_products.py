@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -256,21 +256,56 @@ def halves_params(op: AddOrSub) -> Params:
     return {**wide_walk(op), **parts, "shift": LOW_BITS - wide.places}
 
 
-def as_sum(op: Requantize) -> SumOfOne:
-    """Returns a requantization as a sum with itself, which does not count."""
-    low, high = op.y.dtype.bounds
-    return SumOfOne(a=op.x, b=op.x, y=op.y, low=low, high=high)
+def as_sum(op: Requantize | Mul) -> SumOfOne:
+    """Returns a requantization, or a product with a constant number, as a sum with itself, which does not count."""
+    if isinstance(op, Requantize):
+        low, high = op.y.dtype.bounds
+        return SumOfOne(a=op.x, b=op.x, y=op.y, low=low, high=high)
+    scaling = op.wide.scaling
+    assert scaling is not None
+    return SumOfOne(a=scaling.a, b=scaling.b, y=op.y, low=op.low, high=op.high, scaling=scaling)
 
 
-def params_of_sum(params: Callable[[AddOrSub], Params], op: Requantize) -> Params:
-    """Returns the parameters of a requantization as those of a sum, with its bounds."""
+def params_of_sum(params: Callable[[AddOrSub], Params], op: Requantize | Mul) -> Params:
+    """Returns the parameters of an op as those of a sum, with its bounds."""
     total = as_sum(op)
     return {**params(total), "low": total.low, "high": total.high}
 
 
-def of_sum(check: Check[AddOrSub]) -> Check[Requantize]:
-    """Returns the condition that a requantization meets those of a sum."""
+def of_sum(check: Check[AddOrSub]) -> Check[Requantize | Mul]:
+    """Returns the condition that an op meets those of a sum."""
     return lambda op, arithmetic: check(as_sum(op), arithmetic)
+
+
+def one_number(op: Mul) -> Iterator[Verdict]:
+    """Checks whether an operand is a constant number, and its factor fits 32 bits."""
+    scaling, got = op.wide.scaling, f"{list(op.a.shape)} and {list(op.b.shape)}"
+    yield Verdict("operands", scaling is not None, "one is a constant number", got)
+    if scaling:
+        yield is_within("factor", scaling.factor, -INT32_MAX, INT32_MAX)
+
+
+def kernels_by_sum(
+    library: Library, params: Callable[[AddOrSub], Params], requires: Check[AddOrSub], *also: str
+) -> tuple[Kernel, ...]:
+    """Returns the kernels of a library that compute as 16-bit sums whose second operand does not count."""
+    common: Any = {
+        "operands": lambda op: (as_sum(op).a,) * 2,
+        "in_place": lambda op: in_place_wide(as_sum(op)),
+        "also": also,
+    }
+    numbers = [] if library is PORTABLE else [(Mul, "wide_scale", (one_number,))]
+    return tuple(
+        library.kernel(
+            op,
+            "wide_add",
+            partial(params_of_sum, params),
+            requires=(short_circuit(in_own_form, *conditions, of_sum(requires)),),
+            name=name,
+            **common,
+        )
+        for op, name, conditions in ((Requantize, "wide_requantize", ()), *numbers)
+    )
 
 
 def wide_kernels(
@@ -285,16 +320,7 @@ def wide_kernels(
             library.kernel(op, "wide_add", params, requires=(requires,), name="wide_add", **common)
             for op in (Add, Sub)
         ),
-        library.kernel(
-            Requantize,
-            "wide_add",
-            partial(params_of_sum, params),
-            requires=(short_circuit(in_own_form, of_sum(requires)),),
-            name="wide_requantize",
-            operands=lambda op: (op.x, op.x),
-            in_place=lambda op: in_place_same_shape(op, op.x) if op.x.dtype is op.y.dtype else (),
-            also=also,
-        ),
+        *kernels_by_sum(library, params, requires, *also),
         library.kernel(
             Mul,
             "wide_mul",

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from math import ceil, floor, inf, isinf, log10
 from typing import Any
 
+import numpy as np
 from torch.fx import GraphModule
 
 from pillion.errors import PillionError
 from pillion.host_io.progress import stage
 from pillion.importers.torch.quantize.width_costs import WidthCosts
+from pillion.importers.torch.quantize.width_plans import cheapest_plans, decibels
 from pillion.importers.torch.quantize.width_trials import (
     FloatRunner,
     WidthTrials,
     clipping_noise,
     measured_quality,
-    simulated_noise,
+    simulated_quality,
 )
 from pillion.ir.precision_choice import (
     ChosenTensor,
@@ -32,9 +34,9 @@ from pillion.ir.precision_choice import (
 from pillion.ir.verdict import Verdict, all_ok, failed_rules
 
 TRIED = 16
-"""Parts of a plan that are left out, or added, on trial."""
-NEAR = 0.5
-"""Decibels by which simulated noise may mispredict the quality without a part."""
+"""Plans that are measured, and tensors that are added on trial."""
+NEAR = 1.0
+"""Decibels by which a plan may be better than expected."""
 NARROWED = 6
 """Plans that are made with ever fewer tensors for a bound."""
 Price = Callable[[GraphModule], PlanCost]
@@ -69,7 +71,9 @@ class PrecisionSearch:
         self._qualities: dict[Plan, float] = {}
         self._costs: dict[Plan, PlanCost] = {}
         self._metrics: dict[Plan, MetricChange] = {}
+        self._noises: dict[Plan, float] = {}
         self.noise: dict[str, float] = {}
+        self.costs = WidthCosts(trials.prepared, trials.computations, self.tensors)
 
     def choose(self) -> tuple[PrecisionChoice, list[Any]]:
         """Returns the choice and the observers of its tensors."""
@@ -105,9 +109,11 @@ class PrecisionSearch:
         return self._qualities[plan]
 
     def _noise(self, plan: Plan) -> float:
-        """Simulates the noise of a plan over the signal, on samples that judge and with expected clipping."""
-        clipped = simulated_noise([self.trials], plan, clips=True)
-        return float(simulated_noise(self.judges, plan).sum() + clipped.sum())
+        """Returns the noise over the signal of a plan whose rounding is simulated."""
+        if plan not in self._noises:
+            rounding = 10 ** (-simulated_quality(self.judges, plan) / 10)
+            self._noises[plan] = rounding + clipping_noise(self.trials, plan)
+        return self._noises[plan]
 
     def metric(self, plan: Plan) -> MetricChange:
         """Returns the metric of the program that a plan becomes, measured by running it."""
@@ -129,6 +135,7 @@ class PrecisionSearch:
         """Returns the costs of the lowered program of a plan."""
         if plan not in self._costs:
             self._costs[plan] = self.goal.price(self.trials.converted(plan))
+            self.costs.learn(plan, self._costs[plan].by_op)
         return self._costs[plan]
 
     def _chosen(self) -> Plan:
@@ -140,16 +147,11 @@ class PrecisionSearch:
         if not self._is_good(self.wide):
             raise self._unreachable()
         self._rank()
-        self.costs = WidthCosts(
-            self.trials.prepared,
-            self.trials.computations,
-            self.tensors,
-            lambda some: self.cost(frozenset(some)),
-        )
-        path = list(self.costs.path(self.noise))
+        for plan in (NARROW, self.wide, frozenset(self.tensors[::2])):  # the last has conversions
+            self.cost(plan)
         if is_best_wished:
-            return self._best_within_bounds(path)
-        cheapest = plan = self._cheapest(path)
+            return self._best_within_bounds()
+        cheapest = plan = self._cheapest(self.wide)
         allowed = self.wide
         for _ in range(NARROWED):
             if self._fits(plan):
@@ -157,8 +159,8 @@ class PrecisionSearch:
             allowed -= {max(plan, key=self._bytes)}
             if not self._is_good(allowed):
                 break
-            plan = self._cheapest([*(some for some in path if some <= allowed), allowed])
-        best = self._best_within_bounds(path)
+            plan = self._cheapest(allowed)
+        best = self._best_within_bounds()
         if self._is_good(best):
             return best
         raise self._contradicted(cheapest, best)
@@ -178,41 +180,65 @@ class PrecisionSearch:
                 self.noise[name] = max(self._noise(self.wide - {name}) - self.floor, 0.0)
                 advance(number, len(self.tensors))
 
-    def _predicted_noise(self, plan: Plan) -> float:
-        return self.floor + sum(noise for name, noise in self.noise.items() if name not in plan)
+    def _predicted(self, plan: Plan) -> float:
+        """Returns the quality in dB of a plan if the noise of its tensors in 8 bits adds up."""
+        added = sum(noise for name, noise in self.noise.items() if name not in plan)
+        return float(decibels(np.array(self.floor + added)))
 
-    def _cheapest(self, path: Sequence[Plan]) -> Plan:
-        """Returns the cheapest plan found that is good; the last of the path is."""
-        low, high = 0, len(path) - 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._is_good(path[middle]) else (middle + 1, high)
-        plan = self._without_useless(path[low])
-        return min((plan, path[-1]), key=lambda one: self.cost(one).time)
+    def _expected(self, plan: Plan) -> float:
+        """Returns the quality in dB that a plan should have: as predicted, and as far from it as plans measured of which
+        about the same is predicted."""
+        measured = sorted((self._predicted(one), quality) for one, quality in self._qualities.items())
+        predicted, qualities = np.array(measured).T
+        expected = self._predicted(plan)
+        return expected + float(np.interp(expected, predicted, qualities - predicted))
 
-    def _without_useless(self, plan: Plan) -> Plan:
-        """Leaves out parts without which a plan is still good and takes less time."""
-        tried = 0
-        for part in self.costs.savings(plan):
-            less = plan - part
-            if tried == TRIED or less == plan:
-                continue
-            before, after = self._predicted_noise(plan), self._predicted_noise(less)
-            lost = 10 * log10(after / before) if before else 0.0
-            if self.goal.quality is not None and self.quality(plan) - lost < self.goal.quality - NEAR:
-                continue
-            tried += 1
-            if self.cost(less).time < self.cost(plan).time and self._is_good(less):
-                plan = less
-        return plan
+    def _learn(self, plan: Plan) -> None:
+        """Measures a plan, and scales the noise of its tensors in 8 bits by how far it is from what was expected."""
+        expected = self._expected(plan)
+        ratio = 10 ** ((expected - self.quality(plan)) / 10)
+        self.noise |= {name: noise * ratio for name, noise in self.noise.items() if name not in plan}
 
-    def _best_within_bounds(self, path: Sequence[Plan]) -> Plan:
+    def _plans(self, allowed: Plan) -> list[tuple[Plan, float]]:
+        """Returns the cheapest plan for each amount of noise with its estimated time, the cheapest first."""
+        return cheapest_plans(self.costs, self.noise, self.floor, allowed)
+
+    def _cheapest(self, allowed: Plan) -> Plan:
+        """Returns the cheapest plan found that is good, of the tensors allowed, all of which together are."""
+        best, tried = allowed, {allowed}
+        for _ in range(TRIED):
+            plan = self._next(best, tried, allowed)
+            if plan is None:
+                break
+            tried.add(plan)
+            if self.cost(plan).time < self.cost(best).time:
+                if self.goal.quality is not None:
+                    self._learn(plan)
+                best = plan if self._is_good(plan) else best
+        return best
+
+    def _next(self, best: Plan, tried: set[Plan], allowed: Plan) -> Plan | None:
+        """Returns a plan that may be cheaper than the best and good: the cheapest that should have the wished quality. A metric
+        is not predicted: of the plans with less noise than those that lack it, the one in the middle is tried."""
+        wish, limit = self.goal.quality, self.cost(best).time
+        plans = [plan for plan, time in self._plans(allowed) if time < limit and plan not in tried]
+        if wish is not None:
+            likely = [plan for plan in plans if self._expected(plan) >= wish]
+            plans = likely or [plan for plan in plans if self._expected(plan) >= wish - NEAR]
+        if self.goal.metric is None:
+            return plans[0] if plans else None
+        least = max((self._predicted(one) for one in self._metrics if not self._is_good(one)), default=-inf)
+        plans = [plan for plan in plans if self._predicted(plan) > least]
+        return plans[len(plans) // 2] if plans else None
+
+    def _best_within_bounds(self) -> Plan:
         """Returns a plan that fits, of the most quality found."""
-        low, high = 0, len(path) - 1
+        plans = [NARROW, *(plan for plan, _ in self._plans(self.wide))]
+        low, high = 0, len(plans) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._fits(path[middle]) else (low, middle - 1)
-        plan = path[low]
+            low, high = (middle, high) if self._fits(plans[middle]) else (low, middle - 1)
+        plan = plans[low]
         left = sorted(self.wide - plan, key=lambda name: -self.noise[name])
         for name in left[:TRIED]:
             if self._fits(plan | {name}):
@@ -278,9 +304,9 @@ class PrecisionSearch:
         typical = measured_quality(self.judges, self.wide, errors=0.0)
         if self.quality(self.wide) < wish <= typical:
             return f"These samples have {typical:.1f} dB, the rest is a margin for others: more varied calibration data may narrow it"
-        exact = float(simulated_noise(self.judges, self.wide, rounds_weights=False).sum())
-        if exact and (ratio := -10 * log10(exact)) >= wish:
-            return f"With weights that are not rounded to 8 bits, it would be {ratio:.1f} dB: --equalize or `pillion train` may raise it"
+        exact = simulated_quality(self.judges, self.wide, rounds_weights=False)
+        if wish <= exact < inf:
+            return f"With weights that are not rounded to 8 bits, it would be {exact:.1f} dB: --equalize or `pillion train` may raise it"
         return ranges
 
     def _contradicted(self, cheapest: Plan, best: Plan) -> PillionError:

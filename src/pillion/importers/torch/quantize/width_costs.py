@@ -1,112 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates what tensors of 16 bits cost, from a few lowered programs, and orders tensors by it."""
+"""Estimates what tensors of 16 bits cost, from the plans that were lowered so far."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from math import inf, prod
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import fake_result
 from pillion.importers.torch.observers import calls_of_observers, observer_of
 from pillion.importers.torch.quantize.precision import Computation
-from pillion.ir.precision_choice import PlanCost
 
-CostOf = Callable[[Sequence[str]], PlanCost]
-LENGTHS = (1, 2, 4, 8, 16, 32)
-"""Tensors in running order that get 16 bits together: alone, a tensor may cost two conversions."""
+Rows = NDArray[np.bool_]
+"""Plans, one a row: whether each tensor has 16 bits."""
+Forms = NDArray[Any]
+"""Forms of a computation, one a plan: IS_WIDE + IS_CHOSEN + IS_WIDENED."""
+IS_WIDE, IS_CHOSEN, IS_WIDENED = 4, 2, 1
+"""It computes in 16 bits; its result has 16 bits; a reader converts the result to 16 bits."""
+FORMS = 8
 
 
 class WidthCosts:
-    """A model of costs: each op has one time in 8 bits and one in 16, each converted element costs the same. An op
-    computes in 16 bits if a tensor that it reads or makes has them."""
+    """A model of costs: a computation and the conversions of its result take a time that depends on its form alone. It
+    computes in 16 bits if a tensor that it reads or makes has them. Forms of plans that were lowered take what they
+    took there; others what they take in 8 or 16 bits, and the mean time of conversions."""
 
     def __init__(
-        self,
-        prepared: GraphModule,
-        computations: Sequence[Computation],
-        tensors: Sequence[str],
-        cost: CostOf,
+        self, prepared: GraphModule, computations: Sequence[Computation], tensors: Sequence[str]
     ) -> None:
-        self.tensors = tuple(tensors)
+        self.computations, self.tensors = computations, tuple(tensors)
+        column = {name: number for number, name in enumerate(tensors)}
         names = {o: str(calls[0].target) for o, calls in calls_of_observers(prepared).items()}
         self.results = [names[observer_of(prepared, c.result)] for c in computations]
-        operands = [tuple(names[observer_of(prepared, n)] for n in c.operands) for c in computations]
-        self.around = [{made, *read} for made, read in zip(self.results, operands, strict=True)]
-        self.has_form = [bool(c.calls) and c.has_form for c in computations]
+        operands = [[names[observer_of(prepared, n)] for n in c.operands] for c in computations]
+        self.around = [
+            sorted({column[name] for name in (made, *read) if name in column})
+            if computation.calls and computation.has_form
+            else []
+            for computation, made, read in zip(computations, self.results, operands, strict=True)
+        ]
+        self.made = [column.get(name) for name in self.results]
         self.elements = [elements_of(c.result) for c in computations]
         number = {c.result: i for i, c in enumerate(computations)}
-        producers = [[number[n] for n in c.operands if n in number] for c in computations]
-        self.readers: list[list[int]] = [[] for _ in computations]
-        for reader, made in enumerate(producers):
-            for producer in made:
-                self.readers[producer].append(reader)
-        self.affected: dict[str, set[int]] = {name: set() for name in names.values()}
-        for i, around in enumerate(self.around):
-            for name in around:
-                self.affected[name] |= {i, *producers[i]}
-        narrow, wide = (_by_computation(computations, cost(some).by_op) for some in ((), self.tensors))
-        self.more = [b - a for a, b in zip(narrow, wide, strict=True)]
-        probe = self.tensors[::2]
-        self.of_element = 0.0
-        of_ops = self.increase(frozenset(), probe)
-        self.of_element = 1.0
-        converted = self.increase(frozenset(), probe) - of_ops
-        self.of_element = max(cost(probe).time - cost(()).time - of_ops, 0.0) / max(converted, 1.0)
+        self.readers: list[list[int]] = [[] for _ in computations]  # those that read one width
+        for reader, computation in enumerate(computations):
+            for operand in () if computation.may_mix else computation.operands:
+                if operand in number:
+                    self.readers[number[operand]].append(reader)
+        self.times: list[dict[int, float]] = [{} for _ in computations]
 
-    def increase(self, wide: frozenset[str], more: Collection[str]) -> float:
-        """Estimates the time that further tensors of 16 bits add to some."""
-        changed = set[int]().union(*(self.affected[name] for name in more))
-        both = wide.union(more)
-        return sum(self._time(i, both) - self._time(i, wide) for i in changed)
+    def columns(self, i: int) -> set[int]:
+        """Returns the numbers of the tensors on which the form of a computation depends."""
+        made = self.made[i]
+        return {*(() if made is None else (made,))}.union(*(self.around[j] for j in (i, *self.readers[i])))
 
-    def _time(self, i: int, wide: frozenset[str]) -> float:
-        """Estimates how much longer than in 8 bits a computation and conversions of its result take."""
-        own, is_chosen = self._is_wide(i, wide), self.results[i] in wide
-        widened = not is_chosen and any(self._is_wide(reader, wide) for reader in self.readers[i])
-        conversions = (own and not is_chosen) + widened
-        return own * self.more[i] + conversions * self.of_element * self.elements[i]
+    def forms(self, i: int, plans: Rows) -> Forms:
+        """Returns the forms of a computation in some plans."""
+        made = self.made[i]
+        is_chosen = np.zeros(len(plans), bool) if made is None else plans[:, made]
+        is_wide, *read = (plans[:, self.around[j]].any(axis=1) for j in (i, *self.readers[i]))
+        is_widened = ~is_chosen & np.any([np.zeros(len(plans), bool), *read], axis=0)
+        return IS_WIDE * is_wide + IS_CHOSEN * is_chosen + IS_WIDENED * is_widened
 
-    def _is_wide(self, i: int, wide: frozenset[str]) -> bool:
-        return self.has_form[i] and not self.around[i].isdisjoint(wide)
+    def rows(self, *plans: Collection[str]) -> Rows:
+        """Returns plans as rows."""
+        return np.array([[name in plan for name in self.tensors] for plan in plans], bool)
 
-    def path(self, noise: Mapping[str, float]) -> Iterator[frozenset[str]]:
-        """Yields growing sets of tensors, from none to all: each adds those with the most noise in 8 bits for the time
-        that they add."""
-        segments = dict.fromkeys(
-            self.tensors[i : i + length] for length in LENGTHS for i in range(len(self.tensors))
-        )
-        known: dict[tuple[str, ...], float] = {}
-        wide: frozenset[str] = frozenset()
-        yield wide
+    def learn(self, plan: Collection[str], by_op: Mapping[str, float]) -> None:
+        """Notes the times of a lowered plan."""
+        row = self.rows(plan)
+        for i, time in enumerate(_by_computation(self.computations, by_op)):
+            self.times[i][int(self.forms(i, row)[0])] = time
 
-        def gain(segment: tuple[str, ...]) -> float:
-            if segment not in known:
-                left = [name for name in segment if name not in wide]
-                time, less = self.increase(wide, left), sum(noise[name] for name in left)
-                known[segment] = less / time if time > 0 else inf
-            return known[segment]
-
-        while len(wide) < len(self.tensors):
-            segments = {segment: None for segment in segments if not wide.issuperset(segment)}
-            best = max(segments, key=gain)
-            touched = set[int]().union(*(self.affected[name] for name in best))
-            wide = wide.union(best)
-            yield wide
-            known = {
-                segment: value
-                for segment, value in known.items()
-                if all(touched.isdisjoint(self.affected[name]) for name in segment)
-            }
-
-    def savings(self, wide: frozenset[str]) -> list[frozenset[str]]:
-        """Returns parts of a set that may be left out, those that save most time first."""
-        order = [name for name in self.tensors if name in wide]
-        parts = dict.fromkeys(frozenset(order[i : i + n]) for n in LENGTHS for i in range(len(order)))
-        saved = {part: self.increase(wide - part, part) for part in parts}
-        return sorted((part for part in parts if saved[part] > 0), key=lambda part: -saved[part])
+    def table(self) -> NDArray[np.float64]:
+        """Returns the time of each computation by its form. The plans with no and with all tensors were lowered."""
+        everything = self.rows(self.tensors)
+        narrow = np.array([times[0] for times in self.times])
+        wide = np.array([self.times[i][int(self.forms(i, everything)[0])] for i in range(len(self.times))])
+        forms = np.arange(FORMS)
+        is_wide, is_chosen, is_widened = ((forms & flag) > 0 for flag in (IS_WIDE, IS_CHOSEN, IS_WIDENED))
+        plain = np.where(is_wide, wide[:, None], narrow[:, None])
+        converted = np.outer(self.elements, (is_wide & ~is_chosen) + 1.0 * is_widened)
+        known = np.array([[times.get(form, np.nan) for form in range(FORMS)] for times in self.times])
+        counts = (converted > 0) & ~np.isnan(known)
+        of_element = np.maximum(known - plain, 0)[counts].sum() / max(converted[counts].sum(), 1.0)
+        return np.where(np.isnan(known), plain + of_element * converted, known)
 
 
 def _by_computation(computations: Sequence[Computation], by_op: Mapping[str, float]) -> list[float]:

@@ -32,18 +32,18 @@ from pillion.importers.torch.quantize.precision import (
     names_of,
     widenable_observers,
 )
-from pillion.importers.torch.quantize.self_check import signal_to_noise_db
 
 SAMPLES = 16
 """Samples that judge."""
 FEW = 8
-"""Samples that correct biases on trial, and that rank tensors."""
+"""Samples that correct biases on trial, and that expected clipping is simulated for."""
 SURE = 1.64
 """Standard errors that 95 % of values exceed."""
 LEAST = 1e-9
 """The least part of noise that counts as such."""
 Sample = tuple[Tensor, ...]
-Energies = tuple[NDArray[np.float64], NDArray[np.float64]]
+Energies = NDArray[np.float64]
+"""The signal and the noise of outputs: [2, samples, outputs]."""
 
 
 class _Rounding(nn.Module):
@@ -133,24 +133,28 @@ class WidthTrials:
         with quiet_torch():
             return convert(self.widened(wide))
 
-    def answers(self, wide: Collection[str]) -> list[list[Tensor]]:
-        """Returns the outputs of the quantized program for the samples that judge."""
+    def measured(self, wide: Collection[str]) -> Energies:
+        """Returns the signal and the noise of the quantized program for the samples that judge."""
         rounded = self.converted(wide)
         if self.corrects:
             correct_biases(rounded, self.in_float, self.seen)
-        with torch.no_grad():
-            return [_leaves(run_with_loops(rounded, *sample)) for sample in self.judging]
+        return self._energies(rounded, self.judging)
 
     @cached_property
     def clipped(self) -> dict[Any, Levels]:
         """The levels of tensors in 8 bits with which a few samples lose what further ones are expected to lose."""
         return clipped_levels(self.widened(()), self.tensors.values(), self.judging[:FEW])
 
-    def noise(
-        self, wide: Collection[str], samples: int, *, clips: bool = False, rounds_weights: bool = True
+    def simulated(
+        self,
+        wide: Collection[str],
+        samples: int = SAMPLES,
+        *,
+        clips: bool = False,
+        rounds_weights: bool = True,
     ) -> Energies:
-        """Returns the signal and the noise of all outputs over some samples that judge, with rounding simulated in
-        float, and the expected clipping if `clips`."""
+        """Returns the signal and the noise for some samples that judge, with rounding simulated in float, and the expected
+        clipping if `clips`."""
         levels = self.clipped if clips else {}
         with quiet_torch():
             module = self.widened(wide)
@@ -159,16 +163,24 @@ class WidthTrials:
                 rounding = _Rounding(child, levels.get(child))
                 is_exact = rounding.axis is not None and not rounds_weights
                 module.set_submodule(name, nn.Identity() if is_exact else rounding)
-        signal, noise = np.zeros(len(self.wanted[0])), np.zeros(len(self.wanted[0]))
+        return self._energies(module, self.judging[:samples])
+
+    def _energies(self, module: GraphModule, samples: Sequence[Sample]) -> Energies:
         with torch.no_grad():
-            for sample, wanted in zip(self.judging[:samples], self.wanted, strict=False):
-                got = _leaves(run_with_loops(module, *sample))
-                signal += [float(real.double().square().sum()) for real in wanted]
-                noise += [
-                    float((real.double() - one.double()).square().sum())
-                    for real, one in zip(wanted, got, strict=True)
-                ]
-        return signal, noise
+            got = [_leaves(run_with_loops(module, *sample)) for sample in samples]
+        pairs = [list(zip(*outputs, strict=True)) for outputs in zip(self.wanted, got, strict=False)]
+        return np.array(
+            [
+                [[_energy(x, y, x) for x, y in outputs] for outputs in pairs],
+                [[_energy(x, y, x.double() - y.double()) for x, y in outputs] for outputs in pairs],
+            ]
+        )
+
+
+def _energy(wanted: Tensor, got: Tensor, part: Tensor) -> float:
+    """Returns the energy of a part of an output; 0 if the output has integers, or numbers that are not finite."""
+    is_real = all(x.is_floating_point() and bool(torch.isfinite(x).all()) for x in (wanted, got))
+    return float(part.double().square().sum()) if is_real else 0.0
 
 
 @dataclass(frozen=True)
@@ -189,43 +201,40 @@ class FloatRunner:
             return tuple(y.numpy() for y in _leaves(run_with_loops(self.module, *own)))
 
 
-def simulated_noise(
-    judges: Sequence[WidthTrials], wide: Collection[str], **options: bool
-) -> NDArray[np.float64]:
-    """Returns the noise over the signal of each output, for a few samples of all judges, with the options of `noise`."""
-    samples = -(-FEW // len(judges))
-    found = [judge.noise(wide, samples, **options) for judge in judges]
-    signal, noise = (np.sum(one, axis=0) for one in zip(*found, strict=True))
-    return np.asarray(noise[signal > 0] / signal[signal > 0])
+def measured_quality(judges: Sequence[WidthTrials], wide: Collection[str], errors: float = SURE) -> float:
+    """Returns the quality in dB of the quantized program over the samples of all judges."""
+    return quality_of([judge.measured(wide) for judge in judges], errors)
+
+
+def simulated_quality(judges: Sequence[WidthTrials], wide: Collection[str], **options: bool) -> float:
+    """Returns the quality in dB of rounding that is simulated in float, with the options of `simulated`: of all samples
+    together, because noise of many tensors adds up in them."""
+    return quality_of([judge.simulated(wide, **options) for judge in judges], errors=0.0)
 
 
 def clipping_noise(trials: WidthTrials, wide: Collection[str]) -> float:
     """Returns the noise over the signal that expected clipping adds to the output that loses most."""
-    clipped, rounded = (simulated_noise([trials], wide, clips=clips) for clips in (True, False))
-    return float((clipped - rounded).max(initial=0.0))
+    clipped, rounded = (trials.simulated(wide, FEW, clips=clips).sum(axis=1) for clips in (True, False))
+    (signal, with_clipping), (_, without) = clipped, rounded
+    heard = signal > 0
+    return float(((with_clipping - without)[heard] / signal[heard]).max(initial=0.0))
 
 
-def measured_quality(judges: Sequence[WidthTrials], wide: Collection[str], errors: float = SURE) -> float:
-    """Returns the least signal-to-noise ratio of all outputs in dB, over the samples of all judges, less some standard
-    errors: a lower bound, which other samples keep with 95 % probability if these are typical."""
-    wanted = [outputs for judge in judges for outputs in judge.wanted]
-    got = [outputs for judge in judges for outputs in judge.answers(wide)]
-    columns = zip(zip(*wanted, strict=True), zip(*got, strict=True), strict=True)
-    return min((_lower_bound(*column, errors) for column in columns), default=inf)
+def quality_of(found: Sequence[Energies], errors: float = SURE) -> float:
+    """Returns the least signal-to-noise ratio of all outputs in dB, less some standard errors: a lower bound, which
+    other samples keep with 95 % probability if these are typical."""
+    signal, noise = np.concatenate(found, axis=1)
+    return min((_lower_bound(*column, errors) for column in zip(signal.T, noise.T, strict=True)), default=inf)
 
 
-def _lower_bound(wanted: Sequence[Tensor], got: Sequence[Tensor], errors: float) -> float:
+def _lower_bound(signal: NDArray[np.float64], noise: NDArray[np.float64], errors: float) -> float:
     """Returns a lower bound of an output's signal-to-noise ratio in dB, by leaving out one sample after the other (the
     jackknife); the ratio itself for one sample."""
-    if signal_to_noise_db(wanted, got) is None:
+    if not signal.sum() or not noise.sum():
         return inf
-    signal = np.array([float(x.double().square().sum()) for x in wanted])
-    noise = np.array(
-        [float((x.double() - y.double()).square().sum()) for x, y in zip(wanted, got, strict=True)]
-    )
     ratio = 10 * log10(signal.sum() / noise.sum())
     others = [np.maximum(energy.sum() - energy, LEAST * energy.sum()) for energy in (signal, noise)]
-    spread = np.std(10 * np.log10(others[0] / others[1])) * (len(wanted) - 1) ** 0.5
+    spread = np.std(10 * np.log10(others[0] / others[1])) * (len(signal) - 1) ** 0.5
     return float(ratio - errors * spread)
 
 
