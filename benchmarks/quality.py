@@ -61,6 +61,8 @@ SIZES = {"mobilenet_v2": 96}
 """Of inputs, where the model's own takes long."""
 CALIBRATED, JUDGED = 8, 6
 TRAINED_CALIBRATED, TRAINED_JUDGED = 16, 60
+CALIBRATED_FOR_A_CHOICE = 32
+"""Of so many, every fourth judges the tensors that get 16 bits and calibrates nothing."""
 LEAST = -99.9
 """Decibels of what is not even finite."""
 EXACT = 120.0
@@ -166,7 +168,7 @@ def measure_precision(name: str, folder: Path | None = None) -> dict[str, Any]:
     """Compiles a network in 8 bits, with the tensors in 16 bits that 35 dB need, and with all in 16 bits. Returns for each the decibels and the
     instructions counted on an emulated Cortex-M55, and how many tensors have 16 bits."""
     torch.set_num_threads(1)
-    net, data, judged = _with_data(name, folder)
+    net, data, judged = _with_data(name, folder, CALIBRATED_FOR_A_CHOICE)
     with torch.no_grad():
         real = [outputs(net(x)) for x in judged]
     figures: dict[str, Any] = {}
@@ -196,9 +198,9 @@ def _compiled(
     try:
         return pillion.compile(net, data[0], **common, **options), {}
     except pillion.PillionError as error:
-        (instead,) = re.findall(r"--min-quality (\d+dB)", error.help)
-        program = pillion.compile(net, data[0], **common, min_quality=instead)
-        return program, {"refused": error.here, "instead": instead}
+        instead = re.findall(r"--min-quality ([\d.]+dB)", error.help)
+        wish = {"min_quality": instead[0]} if instead else {"precision": "int16"}
+        return pillion.compile(net, data[0], **common, **wish), {"refused": error.here, "instead": instead}
 
 
 def _counted(program: pillion.Program, x: Tensor) -> int:
@@ -207,13 +209,15 @@ def _counted(program: pillion.Program, x: Tensor) -> int:
     return int(profile.instructions)
 
 
-def _with_data(name: str, folder: Path | None) -> tuple[nn.Module, list[Tensor], list[Tensor]]:
+def _with_data(
+    name: str, folder: Path | None, calibrated: int | None = None
+) -> tuple[nn.Module, list[Tensor], list[Tensor]]:
     """Gives a network with the inputs that calibrate and those that judge."""
     if name in TRAINED:
         net, draw = trained_network(name, folder)
-        return net, draw(TRAINED_CALIBRATED, 0), draw(TRAINED_JUDGED, 1)
+        return net, draw(calibrated or TRAINED_CALIBRATED, 0), draw(TRAINED_JUDGED, 1)
     net, shape = network(name)
-    return net, list(samples(shape, CALIBRATED, 0)), list(samples(shape, JUDGED, 1))
+    return net, list(samples(shape, calibrated or CALIBRATED, 0)), list(samples(shape, JUDGED, 1))
 
 
 def measure_states(cell: Cell, shape: Sequence[int]) -> dict[str, Any]:

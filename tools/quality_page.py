@@ -66,7 +66,7 @@ are named. Calibrated with one signal, the Kalman filter has 18.4 dB: its states
 SIXTEEN_BITS = """## Sixteen bits
 
 Programs whose tensors have 8 bits, 16 bits where [35 dB need them](guide/quantization.md#sixteen-bits), and 16 bits wherever ops have such forms; weights have 8 bits in all.
-Decibels on the samples that judge, which the choice has not seen (it is made by 8 or 16 others, and its quality is a lower bound by those that did not calibrate);
+Calibrated with 32 inputs, of which every fourth judges the choice instead. Decibels are those with other samples, which the choice has not seen (its quality is a lower bound);
 tensors with 16 bits; instructions on an emulated Cortex-M55, in parts of those in 8 bits. Where 35 dB are refused, the figures are those of the quality that the error names, in brackets.
 
 The goal is 35 dB, or what 16 bits everywhere have less 1 dB, for at most 1.3 times the instructions of 8 bits. {goals}

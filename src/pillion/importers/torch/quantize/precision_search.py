@@ -280,7 +280,8 @@ class PrecisionSearch:
         """Returns the options that a plan holds in place of those that it does not."""
         wish, options = self.goal.quality, []
         if wish is not None and self.quality(plan) < wish:
-            options.append(f"--min-quality {floor(max(self.quality(plan) - room, 0))}dB")
+            lower = floor(10 * (self.quality(plan) - room)) / 10
+            options.append(f"--min-quality {lower:g}dB" if lower > 0 else "no --min-quality")
         if self.goal.metric is not None and not self.metric(plan).is_ok:
             drop = self.metric(plan).drop
             options.append(
