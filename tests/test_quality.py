@@ -48,8 +48,8 @@ def test_networks_that_miss_the_goal_of_16_bits_have_a_reason() -> None:
 def test_a_refused_quality_has_the_figures_of_the_one_that_was_named() -> None:
     page = loaded("tools/quality_page.py")
     narrow = {"db": 20.0, "instructions": 1000, "wide": 0, "of": 8}
-    mixed = {"db": 30.5, "instructions": 1250, "wide": 4, "of": 8, "refused": "…", "instead": "29dB"}
-    assert page.against_int8(mixed, narrow) == "30.5 · 4 of 8 · 1.25 × (at 29 dB)"
+    mixed = {"db": 30.5, "instructions": 1250, "wide": 4, "of": 8, "refused": "…", "min_quality": "29.5dB"}
+    assert page.against_int8(mixed, narrow) == "30.5 · 4 of 8 · 1.25 × (at 29.5dB)"
     one = {"int8": narrow, "mixed": mixed, "int16": mixed | {"db": 31.4}}
     assert page.reaches_goal(one)
     assert not page.reaches_goal({**one, "int16": mixed | {"db": 31.6}})

@@ -57,7 +57,7 @@ Progress = Callable[[int, int | None], None]
 """Called after each batch with the number of batches done, and the total if known."""
 
 DEFAULT_TUNING = Quantization()
-HELD_BACK, FEWEST_TO_HOLD_BACK = 4, 32
+HELD_BACK, FEWEST_TO_HOLD_BACK = 4, 64
 """Of four samples one judges the choice of 16-bit tensors and calibrates nothing, if there are enough."""
 PARTS = 4
 """Of fewer samples each part judges programs that the others calibrate."""
