@@ -228,14 +228,13 @@ def quality_of(found: Sequence[Energies], errors: float = SURE) -> float:
 
 
 def _lower_bound(signal: NDArray[np.float64], noise: NDArray[np.float64], errors: float) -> float:
-    """Returns a lower bound of an output's signal-to-noise ratio in dB, by leaving out one sample after the other (the
-    jackknife); the ratio itself for one sample."""
+    """Returns a lower bound of an output's signal-to-noise ratio in dB; the ratio itself for one sample. The standard error
+    of the noise over the signal is found by leaving out one sample after the other (the jackknife)."""
     if not signal.sum() or not noise.sum():
         return inf
-    ratio = 10 * log10(signal.sum() / noise.sum())
-    others = [np.maximum(energy.sum() - energy, LEAST * energy.sum()) for energy in (signal, noise)]
-    spread = np.std(10 * np.log10(others[0] / others[1])) * (len(signal) - 1) ** 0.5
-    return float(ratio - errors * spread)
+    others = (noise.sum() - noise) / np.maximum(signal.sum() - signal, LEAST * signal.sum())
+    error = np.std(others) * (len(signal) - 1) ** 0.5
+    return float(-10 * log10(noise.sum() / signal.sum() + errors * error))
 
 
 def _leaves(outputs: Any) -> list[Tensor]:
