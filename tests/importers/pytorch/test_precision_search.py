@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import pillion
 from pillion.importers.torch.quantize.precision_search import PrecisionSearch
 from pillion.importers.torch.quantize.width_plans import LEVELS, cheapest_plans
+from pillion.importers.torch.quantize.width_trials import quality_of
 
 GAP = 1.02
 """The most that a choice may cost, in parts of the cheapest one."""
@@ -107,3 +108,18 @@ def test_plans_are_the_cheapest_for_their_noise() -> None:
         assert time == pytest.approx(times[plans.index(plan)])
     for at, time in zip(quality, times, strict=True):
         assert min(t for plan, t in found if one._predicted(plan) >= at - 1 / LEVELS) <= time + 1e-6
+
+
+def test_the_bound_is_lower_for_samples_that_differ_but_one_loud_sample_is_not_all() -> None:
+    signal = np.full((32, 1), 1000.0)
+
+    def bound(noise: Any) -> float:
+        return quality_of([np.stack([signal[half::2], noise[half::2]]) for half in (0, 1)])
+
+    even, loud = np.ones((32, 1)), np.ones((32, 1))
+    loud[7] = 1000.0
+    uneven = np.random.default_rng(0).exponential(size=(32, 1))
+    assert bound(even) == pytest.approx(30.0)
+    assert bound(uneven / uneven.mean()) == pytest.approx(30 - 10 * np.log10(1 + 1.64 / 32**0.5), abs=0.5)
+    assert 30 - 10 * np.log10(loud.mean()) - 4.3 < bound(loud) < 30 - 10 * np.log10(loud.mean()) - 2
+    assert quality_of([np.stack([signal[:1], loud[7:8]])]) == pytest.approx(0.0)
