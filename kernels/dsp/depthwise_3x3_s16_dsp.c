@@ -12,16 +12,17 @@
 
 typedef pillion_depthwise_3x3_s16_dsp_params params;
 
-/* What the loop keeps on its stack. */
+/* What the loop keeps on its stack, before the bias, the factor, and a word of its own. */
 typedef struct {
-    const int16_t *x, *x_end;      /* of a row of outputs in the plane; moves */
-    int16_t *y;                    /* 8 */
-    int32_t pixel, pitch;          /* 12 16: bytes, of y and of the plane */
-    int32_t bias, factor;          /* 20 24 */
-    int32_t x_skip, x_row, y_skip; /* 28 32 36: from the end of a row to the next one, and from end to end */
-    int32_t rows;                  /* 40 */
+    int16_t *y;
+    int32_t pixel;              /* 4: bytes, of y */
+    int32_t back;               /* 8: from the last row of four windows to the first one of the next */
+    const int16_t *x_end;       /* 12: of the fours of a row of outputs in the plane; moves */
+    int32_t x_skip, x_row;      /* 16 20: from the end of a row to the next one, and from end to end */
+    int32_t y_skip, rows;       /* 24 28 */
+    int32_t pitch, rest;        /* 32 36: outputs of a row behind the fours */
 } loop;
-PILLION_FIELDS_AT(loop, 0, x, x_end, y, pixel, pitch, bias, factor, x_skip, x_row, y_skip, rows);
+PILLION_FIELDS_AT(loop, 0, y, pixel, back, x_end, x_skip, x_row, y_skip, rows, pitch, rest);
 
 /* A row of four outputs: sums `s` grow from `from`. */
 #define ROW(w, v, s4, s5, s6)                   \
@@ -45,79 +46,92 @@ PILLION_FIELDS_AT(loop, 0, x, x_end, y, pixel, pitch, bias, factor, x_skip, x_ro
     "smlad r7, r1, " w ", r7\n"                 \
     "smlabt r6, r1, " v ", r6\n"                \
     "smlabt r7, r2, " v ", r7\n"
-#define NEXT_ROW "ldr r1, [sp, #16]\n" "add r0, r1\n"
+/* The same of two outputs. */
+#define PAIR(w, v, s4, s5)                      \
+    "ldrd r1, r2, [r0]\n"                       \
+    "smlad r4, r1, " w ", " s4 "\n"             \
+    "smlatb r5, r1, " w ", " s5 "\n"            \
+    "smlabt r4, r2, " v ", r4\n"                \
+    "smlad r5, r2, " v ", r5\n"
+#define SPLIT_PAIR(w, v, s4, s5)                \
+    "ldm r0, {r1, r2, r3}\n"                    \
+    "smlad r4, r1, " w ", " s4 "\n"             \
+    "smlad r5, r2, " w ", " s5 "\n"             \
+    "smlabt r4, r2, " v ", r4\n"                \
+    "smlabt r5, r3, " v ", r5\n"
+#define NEXT_ROW "ldr r1, [sp, #32]\n" "add r0, r1\n"
 
-#define OUTPUTS(name, row, step, saturate)                                                                     \
-    PILLION_NAKED static void name(PILLION_UNUSED const loop *s, PILLION_UNUSED const int32_t *kernel) { \
+/* All rows of outputs of a channel, whose numbers are bias, factor, and the kernel. `half` is the way of two outputs in the plane in bytes. */
+#define OUTPUTS(name, row, pair, half, saturate)                                                       \
+    PILLION_NAKED static void name(PILLION_UNUSED const loop *s, PILLION_UNUSED const int32_t *numbers, \
+                                   PILLION_UNUSED const int16_t *plane) {                              \
         __asm volatile("push {r4-r11, lr}\n"                                                           \
-                       "ldmia r0, {r2-r12}\n"                                                          \
-                       "push {r2-r12}\n"                                                               \
+                       "ldrd r4, r5, [r1], #8\n"                                                       \
+                       "push {r3-r5}\n"                                                                \
+                       "ldmia r0, {r3-r12}\n"                                                          \
+                       "push {r3-r12}\n"                                                               \
                        "ldmia r1, {r8-r12, lr}\n"                                                      \
-                       "ldr r0, [sp]\n"                                                                \
+                       "mov r0, r2\n"                                                                  \
                        "1:\n"                                                                          \
-                       "add r1, r0, #" step "\n"                                                       \
-                       "str r1, [sp]\n"                                                                \
-                       "ldr r7, [sp, #20]\n" row("r8", "r9", "r7", "r7", "r7")                         \
+                       "ldr r7, [sp, #44]\n" row("r8", "r9", "r7", "r7", "r7")                         \
                        NEXT_ROW row("r10", "r11", "r4", "r5", "r6") NEXT_ROW row("r12", "lr", "r4", "r5", "r6") \
-                       "ldr r1, [sp, #24]\n" ROUND_16(saturate, "r4", "r1") ROUND_16(saturate, "r5", "r1") ROUND_16(saturate, "r6", "r1") ROUND_16(saturate, "r7", "r1") \
-                       "ldrd r0, r1, [sp, #8]\n"                                                       \
-                       "strh r4, [r0]\n"                                                               \
-                       "strh r5, [r0, r1]\n"                                                           \
-                       "add r0, r0, r1, lsl #1\n"                                                      \
-                       "strh r6, [r0]\n"                                                               \
-                       "strh r7, [r0, r1]\n"                                                           \
-                       "add r0, r0, r1, lsl #1\n"                                                      \
-                       "str r0, [sp, #8]\n"                                                            \
-                       "ldrd r0, r1, [sp]\n"                                                           \
-                       "cmp r0, r1\n"                                                                  \
+                       "ldr r1, [sp, #48]\n" ROUND_16(saturate, "r4", "r1") ROUND_16(saturate, "r5", "r1") ROUND_16(saturate, "r6", "r1") ROUND_16(saturate, "r7", "r1") \
+                       "ldrd r1, r2, [sp]\n"                                                           \
+                       "strh r4, [r1]\n"                                                               \
+                       "strh r5, [r1, r2]\n"                                                           \
+                       "add r1, r1, r2, lsl #1\n"                                                      \
+                       "strh r6, [r1]\n"                                                               \
+                       "strh r7, [r1, r2]\n"                                                           \
+                       "add r1, r1, r2, lsl #1\n"                                                      \
+                       "str r1, [sp]\n"                                                                \
+                       "ldrd r1, r2, [sp, #8]\n"                                                       \
+                       "add r0, r1\n"                                                                  \
+                       "cmp r0, r2\n"                                                                  \
                        "bne 1b\n"                                                                      \
-                       "ldrd r2, r3, [sp, #28]\n"                                                      \
-                       "add r0, r2\n"                                                                  \
-                       "add r1, r3\n"                                                                  \
-                       "str r1, [sp, #4]\n"                                                            \
-                       "ldr r2, [sp, #8]\n"                                                            \
-                       "ldrd r3, r1, [sp, #36]\n"                                                      \
-                       "add r2, r3\n"                                                                  \
-                       "str r2, [sp, #8]\n"                                                            \
+                       "ldr r3, [sp, #36]\n"                                                           \
+                       "cmp r3, #0\n"                                                                  \
+                       "beq 3f\n"                                                                      \
+                       "2:\n"                                                                          \
+                       "str r3, [sp, #40]\n"                                                           \
+                       "ldr r5, [sp, #44]\n" pair("r8", "r9", "r5", "r5")                              \
+                       NEXT_ROW pair("r10", "r11", "r4", "r5") NEXT_ROW pair("r12", "lr", "r4", "r5")  \
+                       "ldr r1, [sp, #48]\n" ROUND_16(saturate, "r4", "r1") ROUND_16(saturate, "r5", "r1") \
+                       "ldm sp, {r1-r3}\n"                                                             \
+                       "add r0, r3\n"                                                                  \
+                       "sub r0, #" half "\n"                                                           \
+                       "ldr r3, [sp, #40]\n"                                                           \
+                       "strh r4, [r1]\n"                                                               \
+                       "subs r3, #2\n"                                                                 \
+                       "it ge\n"                                                                       \
+                       "strhge r5, [r1, r2]\n"                                                         \
+                       "add r1, r1, r2, lsl #1\n"                                                      \
+                       "str r1, [sp]\n"                                                                \
+                       "bgt 2b\n"                                                                      \
+                       "3:\n"                                                                          \
+                       "ldm sp, {r1-r7}\n"                                                             \
+                       "add r0, r5\n"                                                                  \
+                       "add r4, r6\n"                                                                  \
+                       "add r1, r7\n"                                                                  \
+                       "stm sp, {r1-r4}\n"                                                             \
+                       "ldr r1, [sp, #28]\n"                                                           \
                        "subs r1, #1\n"                                                                 \
-                       "str r1, [sp, #40]\n"                                                           \
+                       "str r1, [sp, #28]\n"                                                           \
                        "bne 1b\n"                                                                      \
-                       "add sp, sp, #44\n"                                                             \
+                       "add sp, sp, #52\n"                                                             \
                        "pop {r4-r11, pc}\n");                                                          \
     }
 
-OUTPUTS(all_columns, ROW, "8", SIGNED)
-OUTPUTS(half_columns, SPLIT_ROW, "16", SIGNED)
-OUTPUTS(rectified_all_columns, ROW, "8", RECTIFIED)
-OUTPUTS(rectified_half_columns, SPLIT_ROW, "16", RECTIFIED)
+OUTPUTS(all_columns, ROW, PAIR, "4", SIGNED)
+OUTPUTS(half_columns, SPLIT_ROW, SPLIT_PAIR, "8", SIGNED)
+OUTPUTS(rectified_all_columns, ROW, PAIR, "4", RECTIFIED)
+OUTPUTS(rectified_half_columns, SPLIT_ROW, SPLIT_PAIR, "8", RECTIFIED)
 
-/* Rows of outputs of a channel, in fours of columns; not none. Columns and rows of y are so many bytes apart. */
-static void fours_of_columns(const params *p, const int16_t *plane, int16_t *y, int32_t y_column, int32_t y_row, int32_t rows,
-                             int32_t fours, const int32_t *numbers) {
-    const int32_t s = p->stride, row = s * p->pitch, width = 8 * s * fours;
-    const loop now = {plane, plane + width / 2, y, y_column, p->pitch, numbers[0], numbers[1], row - width, row,
-                      y_row - y_column * 4 * fours, rows};
-    if (pillion_dsp_is_rectified(p->low, p->high)) {
-        (s == 1 ? rectified_all_columns : rectified_half_columns)(&now, numbers + 2);
-    } else {
-        (s == 1 ? all_columns : half_columns)(&now, numbers + 2);
-    }
-}
-
-/* All rows of outputs of a channel; columns beyond the last four go through a buffer. */
-static void outputs(const params *p, const int16_t *plane, int16_t *y, int32_t rows, const int32_t *numbers, int16_t *buffer) {
-    const int32_t fours = p->out_w / 4, rest = p->out_w % 4;
-    if (fours) {
-        fours_of_columns(p, plane, y, 2 * p->y_column, 2 * p->y_row, rows, fours, numbers);
-    }
-    if (rest) {
-        fours_of_columns(p, plane + 4 * p->stride * fours, buffer, 2, 8, rows, 1, numbers);
-        for (int16_t *to = y + 4 * fours * p->y_column; rows > 0; rows--, to += p->y_row, buffer += 4) {
-            for (int32_t i = 0; i < rest; i++) {
-                to[i * p->y_column] = buffer[i];
-            }
-        }
-    }
+/* The loop over rows of outputs. */
+static loop loop_of(const params *p, const int16_t *plane, int32_t rows) {
+    const int32_t s = p->stride, row = s * p->pitch, fours = p->out_w / 4, rest = p->out_w % 4, pairs = 2 * fours + (rest + 1) / 2;
+    const loop l = {NULL, 2 * p->y_column, 8 * s - 2 * p->pitch, plane + 4 * s * fours, row - 4 * s * pairs, row,
+                    2 * (p->y_row - 2 * pairs * p->y_column), rows, p->pitch, rest};
+    return l;
 }
 
 /* A channel of the rows from image row `top` on; what lies outside the image stays as it is. */
@@ -140,21 +154,25 @@ static void gather(const params *p, const int16_t *image, int32_t top, int32_t r
 
 void pillion_depthwise_3x3_s16_dsp(const params *p, const int16_t *x, int16_t *y, void *scratch) {
     const int32_t s = p->stride, filters = p->filters, results = p->out_h * p->out_w * p->channels * filters;
-    int16_t *const plane = (int16_t *)scratch + 4 * p->band;
+    const int32_t is_rectified = pillion_dsp_is_rectified(p->low, p->high);
+    void (*const outputs)(const loop *, const int32_t *, const int16_t *) =
+        s == 1 ? (is_rectified ? rectified_all_columns : all_columns) : is_rectified ? rectified_half_columns : half_columns;
     for (int32_t n = 0; n < p->batch; n++, x += p->in_h * p->in_w * p->channels) {
         for (int32_t row = 0; row < p->out_h; row += p->band) {
             const int32_t left = p->out_h - row, rows = left < p->band ? left : p->band, plane_rows = (rows - 1) * s + 3;
-            int16_t *const out = y + n * results + row * p->y_row;
-            memset(plane, 0, (size_t)(plane_rows * p->pitch));
+            const int32_t *numbers = p->numbers;
+            loop l = loop_of(p, scratch, rows);
+            l.y = y + n * results + row * p->y_row;
+            memset(scratch, 0, (size_t)(plane_rows * p->pitch));
             for (int32_t c = 0; c < p->channels; c++) {
-                gather(p, x + c, row * s - p->pad_top, plane_rows, plane);
-                for (int32_t f = c * filters; f < (c + 1) * filters; f++) {
-                    outputs(p, plane, out + f, rows, p->numbers + 8 * f, scratch);
+                gather(p, x + c, row * s - p->pad_top, plane_rows, scratch);
+                for (int32_t f = 0; f < filters; f++, l.y++, numbers += 8) {
+                    outputs(&l, numbers, scratch);
                 }
             }
         }
     }
-    if (!pillion_dsp_is_rectified(p->low, p->high)) {
+    if (!is_rectified) {
         pillion_dsp_clamp_16(y, p->batch * results, p->low, p->high);
     }
 }

@@ -204,14 +204,13 @@ def few_rows(op: Linear) -> Verdict:
 
 
 def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
-    """Returns the sizes of a convolution by planes, whose rows have what fours of outputs read."""
-    return plane_params(op, lambda width: 2 * (-(-width // 4) * 4 * op.stride[1] + 2), 1)
+    """Returns the sizes of a convolution by planes, whose rows have what pairs of outputs read."""
+    return plane_params(op, lambda width: 2 * (-(-width // 2) * 2 * op.stride[1] + 2), 1)
 
 
 def scratch_of_planes(op: DepthwiseConv2d) -> int:
-    """Returns the scratch bytes of a plane, and four outputs for each row of them."""
-    sizes = plane_of(op)
-    return 8 * sizes["band"] + plane_bytes(op, sizes, 1)
+    """Returns the scratch bytes of a plane."""
+    return plane_bytes(op, plane_of(op), 1)
 
 
 def depthwise_params(op: DepthwiseConv2d) -> Params:
