@@ -6,6 +6,11 @@
  * row weights 0 and 1, then 1 and 2. */
 #include "dot16.h"
 
+typedef int16_t element;
+#define COPY_LOAD "ldrsh"
+#define COPY_BITS 16
+#include "channel_copy.h"
+
 #include <string.h>
 
 #if PILLION_HAS_DSP
@@ -134,24 +139,6 @@ static loop loop_of(const params *p, const int16_t *plane, int32_t rows) {
     return l;
 }
 
-/* A channel of the rows from image row `top` on; what lies outside the image stays as it is. */
-static void gather(const params *p, const int16_t *image, int32_t top, int32_t rows, int16_t *plane) {
-    const int32_t room = p->pitch / 2 - p->pad_left, columns = room < p->in_w ? room : p->in_w, step = p->x_column;
-    const int32_t first = top < 0 ? 0 : top, end = top + rows < p->in_h ? top + rows : p->in_h;
-    const int16_t *from = image + first * p->x_row;
-    int16_t *to = plane + (first - top) * (p->pitch / 2) + p->pad_left;
-    for (int32_t row = first; row < end; row++, from += p->x_row, to += p->pitch / 2) {
-        const int16_t *x = from;
-        int32_t i = 0;
-        for (; i < columns - 3; i += 4, x += 4 * step) {
-            to[i] = x[0], to[i + 1] = x[step], to[i + 2] = x[2 * step], to[i + 3] = x[3 * step];
-        }
-        for (; i < columns; i++, x += step) {
-            to[i] = x[0];
-        }
-    }
-}
-
 void pillion_depthwise_3x3_s16_dsp(const params *p, const int16_t *x, int16_t *y, void *scratch) {
     const int32_t s = p->stride, filters = p->filters, results = p->out_h * p->out_w * p->channels * filters;
     const int32_t is_rectified = pillion_dsp_is_rectified(p->low, p->high);
@@ -163,9 +150,15 @@ void pillion_depthwise_3x3_s16_dsp(const params *p, const int16_t *x, int16_t *y
             const int32_t *numbers = p->numbers;
             loop l = loop_of(p, scratch, rows);
             l.y = y + n * results + row * p->y_row;
+            const int32_t top = row * s - p->pad_top, first = top < 0 ? 0 : top, end = top + plane_rows < p->in_h ? top + plane_rows : p->in_h;
+            const int32_t pitch = p->pitch / 2, room = pitch - p->pad_left, columns = room < p->in_w ? room : p->in_w;
+            const channel_copy copy = copy_of(end - first, columns, 2 * p->x_column, 2 * p->x_row, p->pad_left, pitch);
+            int16_t *const inside = (int16_t *)scratch + (first - top) * pitch + p->pad_left;
             memset(scratch, 0, (size_t)(plane_rows * p->pitch));
             for (int32_t c = 0; c < p->channels; c++) {
-                gather(p, x + c, row * s - p->pad_top, plane_rows, scratch);
+                if (copy.rows > 0) {
+                    copy_channel(&copy, x + first * p->x_row + c, inside);
+                }
                 for (int32_t f = 0; f < filters; f++, l.y++, numbers += 8) {
                     outputs(&l, numbers, scratch);
                 }
