@@ -50,6 +50,7 @@ from pillion.ops import (
     Softmax,
     TopPlaces,
     TopValues,
+    Transpose,
     WindowStatistic,
 )
 from pillion.ops.embedding_bag import table_of_4_bits
@@ -65,7 +66,7 @@ LAYERS = (Conv2d, DepthwiseConv2d, Linear)
 KINDS_16 = (*LAYERS, Clamp, MaxPool2d, AvgPool2d, Mean, Quantize)
 WIDENED = (
     *(ArgMax, ArgMin, TopValues, TopPlaces, ReduceMax, ReduceMin, ReduceSum, Div, ResizeBilinear, Lut),
-    *(Softmax, BatchMatmul, Dequantize, Requantize, WindowStatistic),
+    *(Softmax, BatchMatmul, Dequantize, Requantize, Transpose, WindowStatistic),
 )
 """Kinds that are drawn in 8 bits, and widened as they are."""
 BOUNDS_16 = {"low": -(2**15), "high": 2**15 - 1}

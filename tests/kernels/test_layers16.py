@@ -108,6 +108,9 @@ def depthwise_3x3() -> Iterator[Op]:
         yield depthwise((1 + i % 2, h, w, channels), (3, 3), i, padding=BORDER)
         around = (i % 4, 2 - i % 2, 2 + i % 2, 1 + i % 3)
         yield depthwise((1, h, w + 4, channels), (3, 3), i, 1 + i // 3 % 2, padding=around, stride=(2, 2))
+    for h, w in ((1, 3), (3, 3), (3, 1), (3, 2), (2, 3)):
+        yield depthwise((1, h, w, 5), (3, 3), w, padding=BORDER)
+        yield depthwise((2, 2 * h, 2 * w, 5), (3, 3), w, padding=BORDER, stride=(2, 2))
     yield depthwise((1, 5, 7, 4), (3, 3), 1, 3, padding=BORDER)
     yield depthwise((1, 40, 41, 22), (3, 3), 1, padding=BORDER)
     yield depthwise((1, 150, 60, 2), (3, 3), 1, padding=BORDER)

@@ -42,6 +42,7 @@ from pillion.emitters.c.layers16 import (
     plane_bytes,
     plane_params,
     rounds_by,
+    row_of,
     sums_have_32_bits,
     weight_rows,
 )
@@ -415,7 +416,7 @@ KERNELS: tuple[Kernel, ...] = (
         DepthwiseConv2d,
         "depthwise_3x3_s16",
         depthwise_params,
-        requires=(short_circuit(IN_32_BITS, is_3x3),),
+        requires=(short_circuit(IN_32_BITS, is_3x3, row_of(3)),),
         name="depthwise_3x3_16",
         call_cost=CallCost(100.0, channel=154.0),
         scratch_bytes=scratch_of_planes,
