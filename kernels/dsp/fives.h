@@ -67,10 +67,9 @@ PILLION_FIELDS_AT(loop, 24, blocks, blocks_end, entry, stream_end);
     CHANNELS(name, saturate, "mov r10, r6\n", PILLION_REPEAT("2b", UNROLLED, STEP_BYTES, STEP(HALF_STEP)), \
              "ldr r1, [sp, #28]\n" "cmp r0, r1\n", ROUND_16(saturate, "r10", "r11"), "strh r10, [r0, r5]\n")
 /* The same of four pixels, which leaves r10 for the end of the blocks. */
-#define UNROLLED_FOURS 4
 #define FOUR_STEP_BYTES (STEP_BYTES - 8 * STEP_FOURS)
 #define CHANNELS_OF_FOUR(name, saturate)                                                                         \
-    CHANNELS(name, saturate, "", PILLION_REPEAT("2b", UNROLLED_FOURS, FOUR_STEP_BYTES, STEP(HALF_STEP_OF_FOUR)), \
+    CHANNELS(name, saturate, "", PILLION_REPEAT("2b", UNROLLED, FOUR_STEP_BYTES, STEP(HALF_STEP_OF_FOUR)), \
              "cmp r0, r10\n", "", "")
 
 CHANNELS_OF_FIVE(channels_of_five, SIGNED)
@@ -78,9 +77,20 @@ CHANNELS_OF_FIVE(rectified_channels_of_five, RECTIFIED)
 CHANNELS_OF_FOUR(channels_of_four, SIGNED)
 CHANNELS_OF_FOUR(rectified_channels_of_four, RECTIFIED)
 
-/* The steps that the first of rounds of so many skips. */
-static inline uint32_t skipped(int32_t steps, int32_t unrolled) {
-    return (uint32_t)(-steps & (unrolled - 1));
+/* Whether windows are the pixels of an image, one after another. */
+static inline int32_t is_of_pixels(const params *p) {
+    return p->kernel_h * p->kernel_w == 1 && p->stride_h * p->stride_w == 1 && p->in_h == p->out_h && p->in_w == p->out_w;
+}
+
+/* The next pixels, of which `left` are left, and where their results lie from the first one. */
+static inline void lay_out_pixels(const params *p, const int16_t *x, int32_t left, int32_t *blocks, int32_t *places) {
+    windows five = {{NULL}, {0}};
+    for (int32_t i = 0; i < PIXELS; i++) {
+        const int32_t at = i < left ? i : left - 1;
+        five.x[i] = x + at * p->in_c;
+        places[i] = 2 * at * p->out_c;
+    }
+    interleave(&five, blocks, (p->in_c + 1) / 2, 1);
 }
 
 /* Where the last five would have less than five pixels, as many fives are fours instead, if there are that many. */
@@ -88,19 +98,25 @@ static inline void convolve(const params *p, const int16_t *x, int16_t *y, void 
     int32_t *const blocks = scratch, *const end = blocks + p->steps * (2 * STEP_FOURS * PIXELS);
     const int32_t total = p->batch * p->out_h * p->out_w, groups = (total + PIXELS - 1) / PIXELS, missing = groups * PIXELS - total;
     const int32_t in_fours = missing <= groups ? missing * (PIXELS - 1) : 0, is_rectified = pillion_dsp_is_rectified(p->low, p->high);
-    loop s = {y, {0}, blocks, end, skipped(p->steps, UNROLLED) * STEP_BYTES, p->stream + p->out_c * (p->steps * STEP_WORDS + 2)};
+    const int32_t of_pixels = is_of_pixels(p);
+    const uint32_t skipped = (uint32_t)(-p->steps & (UNROLLED - 1));
+    loop s = {y, {0}, blocks, end, skipped * STEP_BYTES, p->stream + p->out_c * (p->steps * STEP_WORDS + 2)};
     void (*channels)(const loop *, const int32_t *) = is_rectified ? rectified_channels_of_five : channels_of_five;
     window next = {x, -p->pad_top, -p->pad_left};
     int32_t pixels = PIXELS;
     for (int32_t left = total; left > 0; left -= pixels, s.y = y + (total - left) * p->out_c) {
-        window w[PIXELS];
-        next = next_five(p, next, left, w, s.places);
-        lay_out(p, w, blocks, end);
         if (left <= in_fours) {
             pixels = PIXELS - 1;
-            next = w[pixels];
-            s.entry = skipped(p->steps, UNROLLED_FOURS) * FOUR_STEP_BYTES;
+            s.entry = skipped * FOUR_STEP_BYTES;
             channels = is_rectified ? rectified_channels_of_four : channels_of_four;
+        }
+        if (of_pixels) {
+            lay_out_pixels(p, x + (total - left) * p->in_c, left, blocks, s.places);
+        } else {
+            window w[PIXELS];
+            next = next_five(p, next, left, w, s.places);
+            lay_out(p, w, blocks, end);
+            next = pixels < PIXELS ? w[pixels] : next;
         }
         channels(&s, p->stream);
     }

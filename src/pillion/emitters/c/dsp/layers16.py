@@ -146,9 +146,18 @@ def work(op: Conv2d | Linear, step: float = 15.0) -> float:
     pixels = op.y.type.elements // out_c
     groups = -(-pixels // PIXELS)
     fours = groups * PIXELS - pixels if groups * PIXELS - pixels <= groups else 0
-    sums = groups * (28.0 + 3 * -(-steps // 8) + step * steps) - fours * (3.0 + 2.0 * steps)
+    rounds = -(-steps // 8)
+    sums = groups * (28.0 + 3 * rounds + step * steps) - fours * (3.0 + rounds + 2.0 * steps)
     copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
-    return groups * (380.0 + 7.0 * words) + out_c * sums + copied_windows(op) * copy
+    layout = (190.0 if is_of_pixels(op) else 380.0) + 7.0 * words
+    return groups * layout + out_c * sums + copied_windows(op) * copy
+
+
+def is_of_pixels(op: Conv2d | Linear) -> bool:
+    """Whether windows are the pixels of an image, one after another."""
+    return isinstance(op, Linear) or (
+        op.kernel == (1, 1) and op.stride == (1, 1) and op.x.shape[:3] == op.y.shape[:3]
+    )
 
 
 def further_flash(op: Conv2d) -> int:
