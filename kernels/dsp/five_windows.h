@@ -134,6 +134,13 @@ static void lay_out(const params *p, const window *w, int32_t *blocks, int32_t *
     interleave(&five, blocks, words, p->kernel_h);
 }
 
+/* The pixels at the end that are computed as fours: where the last five would have less than five pixels, as many fives are fours instead, if there
+ * are that many. */
+static inline int32_t pixels_in_fours(int32_t total) {
+    const int32_t groups = (total + PIXELS - 1) / PIXELS, missing = groups * PIXELS - total;
+    return missing <= groups ? missing * (PIXELS - 1) : 0;
+}
+
 /* The windows of the next pixels, of which `left` are left, and where their results lie from the first one. After the last pixel it stands
  * there again. Returns the window behind them. */
 static inline window next_five(const params *p, window next, int32_t left, window *w, int32_t *places) {

@@ -93,11 +93,10 @@ static inline void lay_out_pixels(const params *p, const int16_t *x, int32_t lef
     interleave(&five, blocks, (p->in_c + 1) / 2, 1);
 }
 
-/* Where the last five would have less than five pixels, as many fives are fours instead, if there are that many. */
 static inline void convolve(const params *p, const int16_t *x, int16_t *y, void *scratch) {
     int32_t *const blocks = scratch, *const end = blocks + p->steps * (2 * STEP_FOURS * PIXELS);
-    const int32_t total = p->batch * p->out_h * p->out_w, groups = (total + PIXELS - 1) / PIXELS, missing = groups * PIXELS - total;
-    const int32_t in_fours = missing <= groups ? missing * (PIXELS - 1) : 0, is_rectified = pillion_dsp_is_rectified(p->low, p->high);
+    const int32_t total = p->batch * p->out_h * p->out_w, in_fours = pixels_in_fours(total);
+    const int32_t is_rectified = pillion_dsp_is_rectified(p->low, p->high);
     const int32_t of_pixels = is_of_pixels(p);
     const uint32_t skipped = (uint32_t)(-p->steps & (UNROLLED - 1));
     loop s = {y, {0}, blocks, end, skipped * STEP_BYTES, p->stream + p->out_c * (p->steps * STEP_WORDS + 2)};

@@ -139,13 +139,19 @@ def row_sizes(op: Linear) -> Params:
     return {**dict.fromkeys(ones, 1), **sizes, "pad_top": 0, "pad_left": 0}
 
 
+def groups_of_pixels(op: Conv2d | Linear) -> tuple[int, int]:
+    """Returns the groups of five pixels, and how many of them are fours, as in kernels/dsp/five_windows.h."""
+    pixels = op.y.type.elements // len(op.bias.constant)
+    groups = -(-pixels // PIXELS)
+    missing = groups * PIXELS - pixels
+    return groups, missing if missing <= groups else 0
+
+
 def work(op: Conv2d | Linear, step: float = 15.0) -> float:
     """Estimates the instructions of a convolution: five or four pixels and one channel at a time, from windows that are laid
     out, or first copied row by row."""
     out_c, steps, words = len(op.bias.constant), steps_of(op), window_words(op)
-    pixels = op.y.type.elements // out_c
-    groups = -(-pixels // PIXELS)
-    fours = groups * PIXELS - pixels if groups * PIXELS - pixels <= groups else 0
+    groups, fours = groups_of_pixels(op)
     rounds = -(-steps // 8)
     sums = groups * (28.0 + 3 * rounds + step * steps) - fours * (3.0 + rounds + 2.0 * steps)
     copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
@@ -284,11 +290,13 @@ def scratch_of_unpacked(op: Conv2d | Linear) -> int:
 def unpacked_work(op: Conv2d | Linear) -> float:
     """Estimates the instructions of the same."""
     out_c, steps, words = len(op.bias.constant), 2 * eight_steps(op), window_words(op)
-    fives = -(-op.y.type.elements // (out_c * PIXELS))
-    groups = -(-fives // fives_together(op))
-    sums = fives * (36.0 + 3 * -(-steps // 8) + 13.0 * steps) + groups * (77.0 + 7.8 * eight_steps(op))
+    groups, fours = groups_of_pixels(op)
+    unpacked = -(-(groups - fours) // fives_together(op)) + -(-fours // fives_together(op))
+    rounds = -(-steps // 8)
+    sums = groups * (36.0 + 3 * rounds + 13.0 * steps) - fours * (3.0 + rounds + 2.0 * steps)
+    sums += unpacked * (77.0 + 7.8 * eight_steps(op))
     copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
-    return fives * (380.0 + 7.0 * words) + out_c * sums + copied_windows(op) * copy
+    return groups * (380.0 + 7.0 * words) + out_c * sums + copied_windows(op) * copy
 
 
 def sums_have_28_bits(op: Layer) -> Verdict:
