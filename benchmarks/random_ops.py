@@ -52,6 +52,7 @@ from pillion.ops import (
     Softmax,
     TopPlaces,
     TopValues,
+    Transpose,
     WindowStatistic,
 )
 from pillion.ops.embedding_bag import table_of_4_bits
@@ -67,7 +68,7 @@ LAYERS = (Conv2d, DepthwiseConv2d, Linear)
 KINDS_16 = (*LAYERS, Clamp, MaxPool2d, AvgPool2d, Mean, Quantize)
 WIDENED = (
     *(ArgMax, ArgMin, TopValues, TopPlaces, ReduceMax, ReduceMin, ReduceSum, Div, ResizeBilinear, Lut),
-    *(Softmax, BatchMatmul, Dequantize, Requantize, WindowStatistic),
+    *(Softmax, BatchMatmul, Dequantize, Requantize, Transpose, WindowStatistic),
 )
 """Kinds that are drawn in 8 bits, and widened as they are."""
 NUMBER = constant_value("b", np.array([99], np.int8), PerTensor(0.01))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Convolution of 16-bit inputs by weights that are bytes; see fives.h. A step is 15 instructions for 20 products. */
-#define STEP "ldr r11, [r12], #4\n" "sxtb16 lr, r11\n" HALF_STEP("lr") "sxtb16 lr, r11, ror #8\n" HALF_STEP("lr")
+#define STEP(half) "ldr r11, [r12], #4\n" "sxtb16 lr, r11\n" half("lr") "sxtb16 lr, r11, ror #8\n" half("lr")
 #define STEP_BYTES 56
 #define STEP_WORDS 1
 #include "fives.h"

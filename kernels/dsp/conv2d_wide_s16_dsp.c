@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Convolution of 16-bit inputs by weights that have 16 bits in flash, too; see fives.h. A step is 13 instructions for 20 products. */
-#define STEP "ldrd r11, lr, [r12], #8\n" HALF_STEP("r11") HALF_STEP("lr")
+#define STEP(half) "ldrd r11, lr, [r12], #8\n" half("r11") half("lr")
 #define STEP_BYTES 48
 #define STEP_WORDS 2
 #include "fives.h"

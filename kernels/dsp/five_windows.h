@@ -15,13 +15,13 @@ typedef pillion_conv2d_s16_dsp_params params;
 enum { PIXELS = 5 };
 #define UNROLLED 8 /* steps to a round */
 
-#define HALF_STEP(weights)                  \
+#define HALF_STEP_OF_FOUR(weights)          \
     "ldmia.n r0!, {r1, r2, r3, r4, r5}\n"  \
     "smlad r6, r1, " weights ", r6\n"      \
     "smlad r7, r2, " weights ", r7\n"      \
     "smlad r8, r3, " weights ", r8\n"      \
-    "smlad r9, r4, " weights ", r9\n"      \
-    "smlad r10, r5, " weights ", r10\n"
+    "smlad r9, r4, " weights ", r9\n"
+#define HALF_STEP(weights) HALF_STEP_OF_FOUR(weights) "smlad r10, r5, " weights ", r10\n"
 
 /* Five windows: where each begins, and the bytes between two of its rows. */
 typedef struct {
@@ -132,6 +132,13 @@ static void lay_out(const params *p, const window *w, int32_t *blocks, int32_t *
         }
     }
     interleave(&five, blocks, words, p->kernel_h);
+}
+
+/* The pixels at the end that are computed as fours: where the last five would have less than five pixels, as many fives are fours instead, if there
+ * are that many. */
+static inline int32_t pixels_in_fours(int32_t total) {
+    const int32_t groups = (total + PIXELS - 1) / PIXELS, missing = groups * PIXELS - total;
+    return missing <= groups ? missing * (PIXELS - 1) : 0;
 }
 
 /* The windows of the next pixels, of which `left` are left, and where their results lie from the first one. After the last pixel it stands

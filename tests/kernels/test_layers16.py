@@ -108,6 +108,9 @@ def depthwise_3x3() -> Iterator[Op]:
         yield depthwise((1 + i % 2, h, w, channels), (3, 3), i, padding=BORDER)
         around = (i % 4, 2 - i % 2, 2 + i % 2, 1 + i % 3)
         yield depthwise((1, h, w + 4, channels), (3, 3), i, 1 + i // 3 % 2, padding=around, stride=(2, 2))
+    for h, w in ((1, 3), (3, 3), (3, 1), (3, 2), (2, 3)):
+        yield depthwise((1, h, w, 5), (3, 3), w, padding=BORDER)
+        yield depthwise((2, 2 * h, 2 * w, 5), (3, 3), w, padding=BORDER, stride=(2, 2))
     yield depthwise((1, 5, 7, 4), (3, 3), 1, 3, padding=BORDER)
     yield depthwise((1, 40, 41, 22), (3, 3), 1, padding=BORDER)
     yield depthwise((1, 150, 60, 2), (3, 3), 1, padding=BORDER)
@@ -124,6 +127,17 @@ def depthwise_of_any_window() -> Iterator[Op]:
             steps: dict[str, Any] = {"stride": (1 + j % 2, 1 + i % 3), "dilation": (1 + i % 2, 1 + j % 2)}
             size = (9 + i, 3 if kernel == (3, 3) else 11)
             yield depthwise((1 + j % 2, *size, channels), kernel, i + j, padding=around, **steps)
+
+
+def transposes() -> Iterator[Op]:
+    """To and from channels first: rows and columns around the units of the loops, batches, steps of more than 16 bits."""
+    for i, (h, w, c) in enumerate(product((2, 3), (2, 7, 8, 17), (2, 3, 8, 33))):
+        image = value("x", (1 + i % 2, h, w, c))
+        for order in ((0, 2, 3, 1), (0, 3, 1, 2)):
+            yield make_op(Transpose, image.like("y"), x=image, order=order)
+    long = value("x", (1, 3, 5000))
+    for order in ((2, 0, 1), (0, 2, 1)):
+        yield make_op(Transpose, long.like("y"), x=long, order=order)
 
 
 def matmuls() -> Iterator[Op]:
@@ -188,7 +202,8 @@ def check(target: rig.Target, ops: Sequence[Op]) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    "made", [pixels, windows, windows_3x3, vectors, depthwise_3x3, depthwise_of_any_window, matmuls]
+    "made",
+    [pixels, windows, windows_3x3, vectors, depthwise_3x3, depthwise_of_any_window, matmuls, transposes],
 )
 def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))
@@ -299,21 +314,19 @@ def test_pools() -> None:
 
 
 def test_copies() -> None:
-    """Transposes to and from channels first, slices with steps, pads; of rows around a vector, and of steps of more than 16 bits."""
+    """Axes in any order, slices with steps, pads; of rows around a vector."""
     ops: list[Op] = []
     for i, (h, w, c) in enumerate(product((1, 3), (2, 7, 8, 17), (1, 3, 8, 33))):
         image = value("x", (1 + i % 2, h, w, c))
         ops += [
             make_op(Transpose, image.like("y"), x=image, order=order)
-            for order in ((0, 2, 3, 1), (0, 3, 1, 2), (2, 1, 3, 0), (3, 2, 1, 0))
+            for order in ((2, 1, 3, 0), (3, 2, 1, 0))
         ]
         begin, step = (0, 0, w // 3, c // 2), (1, 1, 1 + i % 2, 1 + i % 3)
         sizes = zip(image.shape, begin, step, strict=True)
         part = image.like("y", shape=tuple(-(-(size - first) // by) for size, first, by in sizes))
         ops.append(make_op(Slice, part, x=image, begin=begin, step=step))
         ops.append(make_op(Pad, image.like("y"), x=image, before=(0, 1, 2, i % 3), after=(0, 0, 1, 1)))
-    long = value("x", (1, 3, 5000))
-    ops += [make_op(Transpose, long.like("y"), x=long, order=order) for order in ((2, 0, 1), (0, 2, 1))]
     check(M55, ops)
 
 

@@ -68,7 +68,7 @@ PLANE_BYTES = 8192
 
 
 def is_3x3(op: DepthwiseConv2d) -> Iterator[Verdict]:
-    """Checks whether a window is 3x3, at stride 1 or 2 both ways, and a row has the four outputs that are made together."""
+    """Checks whether a window is 3x3, at stride 1 or 2 both ways."""
     for field, wanted, allowed in (
         ("kernel", "3x3", ((3, 3),)),
         ("dilation", "1x1", ((1, 1),)),
@@ -76,7 +76,11 @@ def is_3x3(op: DepthwiseConv2d) -> Iterator[Verdict]:
     ):
         sizes = getattr(op, field)
         yield Verdict(field, sizes in allowed, wanted, "x".join(map(str, sizes)))
-    yield is_within("row", max(op.y.shape[1:3]), least=4)
+
+
+def row_of(least: int) -> Callable[[DepthwiseConv2d], Verdict]:
+    """Returns the condition that a row or a column has so many outputs."""
+    return lambda op: is_within("row", max(op.y.shape[1:3]), least=least)
 
 
 def is_turned(op: DepthwiseConv2d) -> bool:

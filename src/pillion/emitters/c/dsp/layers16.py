@@ -42,6 +42,7 @@ from pillion.emitters.c.layers16 import (
     plane_bytes,
     plane_params,
     rounds_by,
+    row_of,
     sums_have_32_bits,
     weight_rows,
 )
@@ -138,14 +139,31 @@ def row_sizes(op: Linear) -> Params:
     return {**dict.fromkeys(ones, 1), **sizes, "pad_top": 0, "pad_left": 0}
 
 
+def groups_of_pixels(op: Conv2d | Linear) -> tuple[int, int]:
+    """Returns the groups of five pixels, and how many of them are fours, as in kernels/dsp/five_windows.h."""
+    pixels = op.y.type.elements // len(op.bias.constant)
+    groups = -(-pixels // PIXELS)
+    missing = groups * PIXELS - pixels
+    return groups, missing if missing <= groups else 0
+
+
 def work(op: Conv2d | Linear, step: float = 15.0) -> float:
-    """Estimates the instructions of a convolution: five pixels and one channel at a time, from windows that are laid out,
-    or first copied row by row."""
+    """Estimates the instructions of a convolution: five or four pixels and one channel at a time, from windows that are laid
+    out, or first copied row by row."""
     out_c, steps, words = len(op.bias.constant), steps_of(op), window_words(op)
-    groups = -(-op.y.type.elements // (out_c * PIXELS))
-    sums = out_c * (28.0 + 3 * -(-steps // 8) + step * steps)
+    groups, fours = groups_of_pixels(op)
+    rounds = -(-steps // 8)
+    sums = groups * (28.0 + 3 * rounds + step * steps) - fours * (3.0 + rounds + 2.0 * steps)
     copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
-    return groups * (380.0 + 7.0 * words + sums) + copied_windows(op) * copy
+    layout = (190.0 if is_of_pixels(op) else 380.0) + 7.0 * words
+    return groups * layout + out_c * sums + copied_windows(op) * copy
+
+
+def is_of_pixels(op: Conv2d | Linear) -> bool:
+    """Whether windows are the pixels of an image, one after another."""
+    return isinstance(op, Linear) or (
+        op.kernel == (1, 1) and op.stride == (1, 1) and op.x.shape[:3] == op.y.shape[:3]
+    )
 
 
 def further_flash(op: Conv2d) -> int:
@@ -204,14 +222,13 @@ def few_rows(op: Linear) -> Verdict:
 
 
 def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
-    """Returns the sizes of a convolution by planes, whose rows have what fours of outputs read."""
-    return plane_params(op, lambda width: 2 * (-(-width // 4) * 4 * op.stride[1] + 2), 1)
+    """Returns the sizes of a convolution by planes, whose rows have what pairs of outputs read."""
+    return plane_params(op, lambda width: 2 * (-(-width // 2) * 2 * op.stride[1] + 2), 1)
 
 
 def scratch_of_planes(op: DepthwiseConv2d) -> int:
-    """Returns the scratch bytes of a plane, and four outputs for each row of them."""
-    sizes = plane_of(op)
-    return 8 * sizes["band"] + plane_bytes(op, sizes, 1)
+    """Returns the scratch bytes of a plane."""
+    return plane_bytes(op, plane_of(op), 1)
 
 
 def depthwise_params(op: DepthwiseConv2d) -> Params:
@@ -273,11 +290,13 @@ def scratch_of_unpacked(op: Conv2d | Linear) -> int:
 def unpacked_work(op: Conv2d | Linear) -> float:
     """Estimates the instructions of the same."""
     out_c, steps, words = len(op.bias.constant), 2 * eight_steps(op), window_words(op)
-    fives = -(-op.y.type.elements // (out_c * PIXELS))
-    groups = -(-fives // fives_together(op))
-    sums = fives * (36.0 + 3 * -(-steps // 8) + 13.0 * steps) + groups * (77.0 + 7.8 * eight_steps(op))
+    groups, fours = groups_of_pixels(op)
+    unpacked = -(-(groups - fours) // fives_together(op)) + -(-fours // fives_together(op))
+    rounds = -(-steps // 8)
+    sums = groups * (36.0 + 3 * rounds + 13.0 * steps) - fours * (3.0 + rounds + 2.0 * steps)
+    sums += unpacked * (77.0 + 7.8 * eight_steps(op))
     copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
-    return fives * (380.0 + 7.0 * words) + out_c * sums + copied_windows(op) * copy
+    return groups * (380.0 + 7.0 * words) + out_c * sums + copied_windows(op) * copy
 
 
 def sums_have_28_bits(op: Layer) -> Verdict:
@@ -416,9 +435,9 @@ KERNELS: tuple[Kernel, ...] = (
         DepthwiseConv2d,
         "depthwise_3x3_s16",
         depthwise_params,
-        requires=(short_circuit(IN_32_BITS, is_3x3),),
+        requires=(short_circuit(IN_32_BITS, is_3x3, row_of(3)),),
         name="depthwise_3x3_16",
-        call_cost=CallCost(100.0, channel=154.0),
+        call_cost=CallCost(280.0, channel=52.0),
         scratch_bytes=scratch_of_planes,
         in_place=lambda op: in_place(op, plane_of(op)["band"]),
     ),

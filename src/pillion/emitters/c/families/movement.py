@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pillion.emitters.c.kernel import A_CALL, Call, CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_X, all_of, short_circuit
+from pillion.emitters.c.kernel_conditions import INT8_X, all_of, has_dtypes, short_circuit
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, Calls, Library
 from pillion.emitters.c.strides import as_int32_array, contiguous_steps, merge_contiguous_axes
 from pillion.emitters.c.walk import WalkRows, rows_of
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import Shape, Value
+from pillion.ir.types import DType, Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 
@@ -197,6 +197,13 @@ KERNELS: tuple[Kernel, ...] = (
         Reshape, calls=lambda op, arithmetic: (), in_place=lambda op: () if op.x.is_constant else (op.x,)
     ),
     DSP.kernel(Transpose, "transpose_s8", transpose_params, requires=(INT8_X, two_axes)),
+    DSP.kernel(
+        Transpose,
+        "transpose_s16",
+        transpose_params,
+        requires=(has_dtypes("x", DType.INT16), two_axes),
+        name="transpose_16",
+    ),
     HOST.kernel(
         Transpose,
         "interleave_s8",

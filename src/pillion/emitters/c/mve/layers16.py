@@ -26,6 +26,7 @@ from pillion.emitters.c.layers16 import (
     plane_bytes,
     plane_params,
     rounds_by,
+    row_of,
     sums_have_32_bits,
     weight_rows,
 )
@@ -170,6 +171,7 @@ def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
 def depthwise_verdicts(op: DepthwiseConv2d) -> Iterator[Verdict]:
     """Checks the conditions of pillion_depthwise_3x3_s16_mve: offsets of gathered columns have 16 bits."""
     yield from is_3x3(op)
+    yield row_of(4)(op)
     reach = 7 * op.stride[0] * 2 * plane_of(op)["x_column"]
     yield is_within("columns", reach, most=2**16 - 1, unit="bytes apart")
 
