@@ -335,7 +335,10 @@ def test_memory_is_a_bound_of_the_choice() -> None:
     assert bound.after >= 68
 
 
-@pytest.mark.parametrize(("count", "judges"), [(1, "the 1 that calibrated"), (40, "10 samples that did not")])
+@pytest.mark.parametrize(
+    ("count", "judges"),
+    [(1, "the 1 that calibrated"), (40, "32 samples in 4 parts"), (64, "16 samples that did not")],
+)
 def test_samples_that_judge_are_named(count: int, judges: str) -> None:
     net, samples = built("attention")
     torch.manual_seed(5)
@@ -352,3 +355,28 @@ def test_values_beyond_those_that_calibrated_are_not_clipped() -> None:
     x = 1.6 * samples[0]
     exact = net(x).detach().numpy()
     assert np.abs(np.asarray(program.run(x.numpy())) - exact).max() < 2e-2 * np.abs(exact).max()
+
+
+def test_a_clamp_on_both_sides_is_the_range_of_its_result() -> None:
+    """It needs no room for other samples, and no step of its own behind the rounding; ReLU has no upper bound."""
+    torch.manual_seed(0)
+    layers = [
+        nn.Conv2d(4, 8, 1),
+        nn.ReLU6(),
+        nn.Conv2d(8, 8, 1),
+        nn.ReLU(),
+        nn.Conv2d(8, 4, 1),
+        nn.Hardtanh(),
+    ]
+    net = nn.Sequential(*layers).eval()
+    samples = [3 * torch.randn(1, 4, 5, 7) for _ in range(8)]
+    options: Any = {"target": "cortex-m33", "calibrate": samples, "precision": "int16", "progress": False}
+    program = pillion.compile(net, samples[0], **options)
+    clamped, positive, signed = (op for op in program.graph.ops if isinstance(op, Conv2d))
+    assert (clamped.low, clamped.high) == (0, 32767)
+    assert clamped.y.scale == pytest.approx(6 / 32767)
+    assert positive.y.scale * 32767 > 1.5 * float(net[:4](samples[0]).detach().max())
+    assert (signed.low, signed.high) == (-32767, 32767)
+    far = 4 * samples[0]
+    error = np.abs(np.asarray(program.run(far.numpy())) - net(far).detach().numpy()).max()
+    assert error < 0.02

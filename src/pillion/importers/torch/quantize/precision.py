@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from math import inf
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torchao.quantization.pt2e import FixedQParamsFakeQuantize, FixedQParamsObse
 from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import CLAMPS, constant_nodes, constant_of, fake_result, module_of
+from pillion.importers.torch.fx_nodes import CLAMPS, aten, constant_nodes, constant_of, fake_result, module_of
 from pillion.importers.torch.loop_nodes import CARRIED, LOOP_ARGUMENT
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
@@ -68,9 +69,11 @@ _keep_range: Any = FixedQParamsFakeQuantize
 class SymmetricObserver(ObserverBase):
     """The symmetric int16 range that contains another observer's, with room for other samples."""
 
-    def __init__(self, coarse: Any, fixed: PerTensor | None = None) -> None:
+    def __init__(self, coarse: Any, fixed: PerTensor | None = None, most: float = inf) -> None:
         super().__init__(torch.int16)
         self.fixed = fixed
+        self.most = most
+        """The largest magnitude that the tensor can have, whatever the samples are."""
         self.coarse = coarse
         self.qscheme = torch.per_tensor_symmetric
         self.quant_min, self.quant_max = DType.INT16.bounds
@@ -90,7 +93,8 @@ class SymmetricObserver(ObserverBase):
         )  # it ends one step behind the last level, as [0, 1) does
         low, high = ((bound - zero_point.double()) * scale.double() for bound in (least, most + is_fixed))
         step = torch.maximum(low / self.quant_min, high / (self.quant_max + is_fixed)).to(scale.dtype)
-        return step * (1 if is_fixed else ROOM), torch.zeros_like(zero_point)
+        step = step if is_fixed else (ROOM * step).clamp(max=self.most / self.quant_max)
+        return step, torch.zeros_like(zero_point)
 
     def trained(self) -> Any:
         """Returns fake quantization for training: its range follows the tensor, unless the scale is fixed."""
@@ -123,6 +127,14 @@ class Computation:
     def makes_shares(self) -> bool:
         """Whether it is a softmax, which fixes the scale of its result."""
         return any(_kind(node) == Softmax.kind for node in self.calls)
+
+    @property
+    def most(self) -> float:
+        """The largest magnitude of the result if a clamp has two bounds; infinity otherwise."""
+        last = self.result.all_input_nodes[0]
+        is_clamp = last.target is aten.clamp.default
+        bounds = [abs(one) for one in last.args[1:3] if isinstance(one, int | float)] if is_clamp else []
+        return (max(bounds) or inf) if len(bounds) == 2 else inf
 
     @property
     def may_mix(self) -> bool:
@@ -256,11 +268,13 @@ class Widening:
         self.coarse = {
             observer: str(calls[0].target) for observer, calls in calls_of_observers(prepared).items()
         }
+        self.computations: Sequence[Computation] = ()
         self.observers: dict[Node, Any] = {}
 
     def run(self, computations: Sequence[Computation]) -> None:
         """Widens tensors and the operands and results that must have their width, and the ranges of weights whose biases
         or sums would not fit 32 bits in these steps."""
+        self.computations = computations
         self.observers = {c.result: observer_of(self.prepared, c.result) for c in computations}
         self.shares = {self.observers[c.result] for c in computations if c.makes_shares}
         is_chosen = {result: observer in self.chosen for result, observer in self.observers.items()}
@@ -303,7 +317,8 @@ class Widening:
         if coarse not in self.fine:
             name = f"{self.coarse[coarse]}_in_16_bits"
             fixed = OUTPUT_16 if coarse in self.shares else None
-            fine = SymmetricObserver(coarse, fixed)
+            most = [c.most for c in self.computations if self.observers[c.result] is coarse]
+            fine = SymmetricObserver(coarse, fixed, max(most, default=inf))
             trains = isinstance(self.prepared.get_submodule(self.coarse[coarse]), FakeQuantizeBase)
             self.prepared.add_submodule(name, fine.trained() if trains else fine)
             self.fine[coarse] = name
