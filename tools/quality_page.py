@@ -129,7 +129,7 @@ MISSED: dict[str, str] = {
     "doorbell, trained": NEARLY,
     "digits stack, trained": "its weights are unbalanced on purpose: what 8 bits lose in them, no tensor of 16 bits brings back",
     "objects, trained": ALL_NEEDED,
-    "persons, trained": ALL_NEEDED,
+    "persons, trained": f"{ALL_NEEDED}; 34.3 dB were promised, and other cuts of the three photographs have 33.1",
 }
 """Why recorded networks miss the goal of 16 bits."""
 
