@@ -369,16 +369,23 @@ def test_flash_is_one_figure_everywhere() -> None:
     assert facts.precision == (program.four_bits.text,)
 
 
-def test_flash_is_known_of_programs_whose_tensors_exceed_the_emulated_board() -> None:
-    def code(side: int) -> int | None:
+def test_flash_is_known_of_programs_whose_tensors_exceed_the_emulated_board(tmp_path: Path) -> None:
+    def clamped(side: int) -> Program:
         x = value("x", (side, side), 0.1)
         op = make_op(Clamp, value("y", (), 0.1), x=x, low=0)
-        return compile_graph(Graph("clamped", (x,), (op,), (op.y,)), find_target("cortex-m33")).flash.code
+        return compile_graph(Graph("clamped", (x,), (op,), (op.y,)), find_target("cortex-m33"))
 
-    small, large = code(20), code(2100)
+    small, large = clamped(20).flash.code, clamped(2100).flash.code
     assert small is not None
     assert large is not None
     assert 0 <= large - small < 32
+    for side in (20, 2100):  # what is missing is no small program
+        folder = clamped(side).save(tmp_path / str(side))
+        (kernel,) = (folder / "model" / "kernels").glob("*.c")
+        kernel.write_text("")
+        with pytest.raises(PillionError, match="failed") as refused:
+            costs_of(folder, flash=True)
+        assert "undefined reference" in refused.value.here
 
 
 def test_without_the_compiler_constants_count_and_this_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,12 @@ def _temporary_cache_folder(path: Path) -> tempfile.TemporaryDirectory[str]:
         ) from error
 
 
+def is_overflow(complaint: str) -> bool:
+    """Whether a linker complains of nothing but parts that are larger than memories."""
+    return "overflowed by" in complaint and "undefined reference" not in complaint
+
+
 def _compiler_error_help(complaint: str) -> str:
-    if "overflowed by" in complaint:
+    if is_overflow(complaint):
         return "the model is too large for a memory of this board: choose another board, or a smaller model"
     return "the file has been changed, or the compiler is one that Pillion does not know"

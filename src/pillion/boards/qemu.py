@@ -10,12 +10,12 @@ import json
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pillion.boards.board import OPTIMIZE_FLAGS, Board
-from pillion.boards.build import Compiler, Sources, compile_objects, link_objects
+from pillion.boards.build import Compiler, Sources, compile_objects, is_overflow, link_objects
 from pillion.boards.faults import fault_error
 from pillion.boards.firmware import C_FLAGS, Firmware, read_firmware
 from pillion.boards.toolchain import QEMU, arm_compiler
@@ -46,11 +46,17 @@ def build_firmware(
 ) -> Path:
     """Returns the linked firmware, an ELF file, built or cached. If its `files` are given, others in the
     folder are ignored. One that need not fit the board's memories has sizes, but may not run."""
-    return link_firmware(read_firmware(firmware, files), board, must_fit=must_fit)
+    parts = read_firmware(firmware, files)
+    try:
+        return link_firmware(parts, board)
+    except PillionError as error:
+        if must_fit or not is_overflow(error.here):
+            raise
+    return link_firmware(parts, board, further_flags=("-Wl,--noinhibit-exec,--no-check-sections",))
 
 
 def link_firmware(
-    parts: Firmware, board: Board, instead: Sources | None = None, *, must_fit: bool = True
+    parts: Firmware, board: Board, instead: Sources | None = None, further_flags: Sequence[str] = ()
 ) -> Path:
     """Returns the linked parts of a firmware; `instead` replaces the harness's main program."""
     speed = OPTIMIZE_FLAGS[board.optimize]
@@ -66,8 +72,7 @@ def link_firmware(
         *(object_file for sources in parts.inference for object_file in compile_objects(compiler, sources)),
     ]
     flags = (*board.cflags, "-nostdlib", "-Wl,--gc-sections", "-T", board.linker_script, "-L.", "-lgcc")
-    flags = flags if must_fit else (*flags, "-Wl,--noinhibit-exec,--no-check-sections")
-    linker = Compiler(compiler.command, flags)
+    linker = Compiler(compiler.command, (*flags, *further_flags))
     return link_objects(
         linker, objects, parts.harness.folder, (board.linker_script, "sections.ld"), f"{board.name}.elf"
     )
