@@ -62,7 +62,7 @@ class FlashSearch:
             self.judging, self.calibrating = samples, samples
         else:
             tensors = sum(v.type.size_bytes for op in graph.ops for v in op.results)
-            samples = samples[: min(MOST, max(FEW, MOST_BYTES // tensors))]
+            samples = samples[: min(MOST, max(FEW, MOST_BYTES // max(tensors, 1)))]
             self.judging = samples[HELD_BACK - 1 :: HELD_BACK] or samples
             others = [s for number, s in enumerate(samples, start=1) if number % HELD_BACK]
             self.calibrating = others if len(samples) >= HELD_BACK else samples
