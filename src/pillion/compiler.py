@@ -45,6 +45,7 @@ from pillion.compile_options import (
     Stream,
     Streamed,
 )
+from pillion.emitters.c.int8_operands import read_int8_operands
 from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
@@ -448,6 +449,7 @@ def place_ops(
     core = core_cycles(chip.core, graph.arithmetic)
     graph = order_branches(graph)
     if chip.npu is None:
+        graph = read_int8_operands(graph, chip.isa)
         return Placement(graph, all_on_cpu(graph, core, npu_target_example()))
     graph = passes.apply(RECOVERED.function, graph, watch)
     before = tuple(step.function for step in npu_steps(chip.npu))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Layers and pools with 16-bit operands and results, both with the zero point 0. */
+ * Layers and pools with 16-bit operands and results, both with the zero point 0; 8-bit operands have their own. */
 #ifndef PILLION_LAYERS16_H
 #define PILLION_LAYERS16_H
 
@@ -18,7 +18,18 @@ typedef struct {
 } pillion_conv2d_s16_params;
 void pillion_conv2d_s16(const pillion_conv2d_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same for each channel on its own. */
+/* The same with 8-bit operands. */
+typedef struct {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups, in_zp, low, high;
+    const int8_t *weights;     /* [out_c][kernel_h][kernel_w][in_c / groups] */
+    const int32_t *bias;       /* [out_c] */
+    const int32_t *multiplier; /* [out_c]: 15 bits */
+    const int32_t *right;      /* [out_c]: 1 to 46 */
+} pillion_conv2d_s8_s16_params;
+void pillion_conv2d_s8_s16(const pillion_conv2d_s8_s16_params *p, const int8_t *x, int16_t *y, void *scratch);
+
+/* The same for each channel on its own, with 16-bit operands. */
 typedef struct {
     int32_t batch, in_h, in_w, out_h, out_w, channels;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;

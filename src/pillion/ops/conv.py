@@ -21,7 +21,7 @@ from pillion.ops.example_values import (
     ZERO_POINTS,
     conv_bias,
     conv_weights,
-    in_16_bits,
+    in_16_bit_forms,
     make_op,
     value,
     with_4_bits,
@@ -139,7 +139,10 @@ class Convolution(ScaledOp):
         return {"padding": crop_tile_padding(self.padding, axis, missing)}
 
     def infer(self) -> TensorType:
-        return TensorType(self.output_shape, self.x.dtype)
+        return TensorType(self.output_shape, result_dtype(self))
+
+    def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
+        return widens(self)
 
     def check(self) -> None:
         require_rank(self, self.x, 4)
@@ -153,7 +156,7 @@ class Convolution(ScaledOp):
                 f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape)
             )
         if self.x.dtype in (DType.INT8, DType.INT16):
-            self.check_integers()
+            check_layer(self, self.weights_of_4_bits)
 
     def check_geometry(self) -> None:
         """Raises if windows or weights do not fit the image."""
@@ -161,15 +164,6 @@ class Convolution(ScaledOp):
             raise self.refuse(
                 "the window fits into the padded image", f"image {self.x.shape[1:3]}, kernel {self.kernel}"
             )
-
-    def check_integers(self) -> None:
-        """Raises if types are wrong or an accumulator could exceed int32."""
-        require_weights(self, self.weights_of_4_bits)
-        require_bias(self)
-        if self.x.dtype is DType.INT16:
-            require_symmetric(self, self.x, self.y)
-        elif self.weights.is_constant and self.bias.is_constant:
-            check_accumulator(self, self.x, self.weights_per_output, self.bias.constant)
 
     @property
     def weights_per_output(self) -> Array:
@@ -195,8 +189,18 @@ class Convolution(ScaledOp):
 
 def requantized(op: Weighted, sums: NDArray[np.int64]) -> Array:
     """Returns the result of a layer: its accumulators in steps of the result, with the zero point, clamped."""
-    scale = numerics.requantize_to_16_bits if op.x.dtype is DType.INT16 else numerics.requantize
+    scale = numerics.requantize_to_16_bits if op.y.dtype is DType.INT16 else numerics.requantize
     return np.clip(scale(sums, *op.multipliers) + op.y.zero_point, op.low, op.high).astype(op.y.dtype.numpy)
+
+
+def widens(op: Weighted) -> bool:
+    """Whether a layer makes 16-bit results from 8-bit operands."""
+    return op.x.dtype is DType.INT8 and op.y.dtype is DType.INT16
+
+
+def result_dtype(op: Weighted) -> DType:
+    """Returns the type of a layer's result."""
+    return DType.INT16 if widens(op) else op.x.dtype
 
 
 def require_symmetric(op: Op, *values: Value) -> None:
@@ -207,12 +211,23 @@ def require_symmetric(op: Op, *values: Value) -> None:
             raise op.refuse("16-bit operands and results of layers have the zero point 0", tensor.zero_point)
 
 
+def check_layer(op: Weighted, of_4_bits: bool = True) -> None:
+    """Raises if the types of an integer layer are wrong or an accumulator could exceed its bits."""
+    require_weights(op, of_4_bits)
+    require_bias(op)
+    require_symmetric(op, *(v for v in (op.x, op.y) if v.dtype is DType.INT16))
+    if op.x.dtype is DType.INT8 and op.weights.is_constant and op.bias.is_constant:
+        check_accumulator(op, op.x, op.weights_per_output, op.bias.constant)
+
+
 def require_weights(op: Weighted, of_4_bits: bool = True) -> None:
     """Raises unless a layer's weights are int8, or constants of 4 bits where the layer takes them."""
     if op.weights.dtype is not DType.INT4 or not of_4_bits:
         require_dtype(op, op.weights, DType.INT8)
     elif not op.weights.is_constant:
         raise op.refuse("weights of 4 bits are constants", repr(op.weights))
+    elif widens(op):
+        raise op.refuse("layers with weights of 4 bits read and make tensors of one width", repr(op.y))
 
 
 def require_bias(op: Weighted) -> None:
@@ -417,6 +432,4 @@ def _example_convolutions(
     bounds = ({}, {"low": y.zero_point}, {"low": min(max(-100, y.zero_point), 100), "high": 120})[number % 3]
     options = {name: option for name, option in options.items() if name != "kernel"}
     yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
-    x, y = in_16_bits(x), in_16_bits(y)
-    bounds = {"low": 0 if number % 3 == 1 else -(2**15), "high": 2**15 - 1}
-    yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
+    yield from in_16_bit_forms(cls, x, y, weights, 0 if number % 3 == 1 else -(2**15), number, **options)

@@ -46,7 +46,7 @@ def in_16_bits(v: Value) -> Value:
 
 def with_4_bits(layers: Iterable[Any], of: DType = DType.INT8) -> Iterator[Op]:
     """Yields the layers with operands of a type with weights of 4 bits of the same range, some of which are -8."""
-    for number, op in enumerate(op for op in layers if op.x.dtype is of):
+    for number, op in enumerate(op for op in layers if op.x.dtype is op.y.dtype is of):
         lowest = -8 if number % 4 == 3 else -7
         data = np.where(op.weights.constant < -110, lowest, np.round(op.weights.constant / 18))
         quant = PerChannel(tuple((18 * op.weights.channel_scales).tolist()), 0)
@@ -81,6 +81,19 @@ def conv_bias(x: Value, weights: Value, count: int, seed: int) -> Value:
     data = np.random.default_rng(seed + 1).integers(-2000, 2000, count).astype(np.int32)
     scales = tuple(float(s) * x.scale for s in weights.channel_scales)
     return constant_value("bias", data, PerChannel(scales, 0))
+
+
+def in_16_bit_forms(
+    cls: type[Op], x: Value, y: Value, weights: Value, low: int, number: int, **options: Any
+) -> Iterator[Op]:
+    """Yields a layer with 16-bit results of the same range: from 8-bit operands, and from 16-bit ones."""
+    bounds = {"low": low, "high": 2**15 - 1}
+    out = len(weights.channel_scales)
+    finest = 2.001 * x.scale * max(weights.channel_scales)
+    for operand, step in ((x, max(y.scale / 256, finest)), (in_16_bits(x), y.scale / 256)):
+        bias = conv_bias(operand, weights, out, number)
+        result = Value(y.name, TensorType(y.shape, DType.INT16, PerTensor(step)))
+        yield make_op(cls, result, x=operand, weights=weights, bias=bias, **options, **bounds)
 
 
 def make_op(cls: type[Op], y: Value, **fields: Any) -> Op:

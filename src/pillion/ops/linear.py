@@ -16,18 +16,17 @@ from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_rank
 from pillion.ir.types import Array, DType, TensorType, Value
 from pillion.ops.conv import (
-    check_accumulator,
+    check_layer,
     largest_accumulators,
     requantized,
-    require_bias,
-    require_symmetric,
-    require_weights,
+    result_dtype,
+    widens,
 )
 from pillion.ops.example_values import (
     ZERO_POINTS,
     conv_bias,
     conv_weights,
-    in_16_bits,
+    in_16_bit_forms,
     make_op,
     value,
     with_4_bits,
@@ -108,7 +107,10 @@ class Linear(ScaledOp, Unary):
         return float((sums * self.ratios).max(initial=0))
 
     def infer(self) -> TensorType:
-        return TensorType((*self.x.shape[:-1], self.out_features), self.x.dtype)
+        return TensorType((*self.x.shape[:-1], self.out_features), result_dtype(self))
+
+    def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
+        return widens(self)
 
     def check(self) -> None:
         require_rank(self, self.weights, 2)
@@ -119,12 +121,7 @@ class Linear(ScaledOp, Unary):
         if self.bias.shape != (self.out_features,):
             raise self.refuse(f"one bias for each of {self.out_features} features", list(self.bias.shape))
         if self.x.dtype in (DType.INT8, DType.INT16):
-            require_weights(self)
-            require_bias(self)
-            if self.x.dtype is DType.INT16:
-                require_symmetric(self, self.x, self.y)
-            elif self.weights.is_constant and self.bias.is_constant:
-                check_accumulator(self, self.x, self.weights.constant, self.bias.constant)
+            check_layer(self)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         if self.x.dtype is DType.INT8 and self.weights.is_constant and self.bias.is_constant:
@@ -157,5 +154,4 @@ class Linear(ScaledOp, Unary):
             y = value("y", (), (2.0**-1, 0.37)[number % 2], ZERO_POINTS[(number + 2) % 4])
             bounds = {"low": y.zero_point} if number == 3 else {}
             yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)
-            x, y, bounds = in_16_bits(x), in_16_bits(y), {"low": -(2**15), "high": 2**15 - 1}
-            yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)
+            yield from in_16_bit_forms(cls, x, y, weights, -(2**15), number)

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers with 16-bit operands as the vector kernels see them: sums of 32 bits, each rounded by one multiplication."""
+"""Layers with 16-bit results as the vector kernels see them: sums of 32 bits, each rounded by one multiplication."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, OutputChannels
-from pillion.emitters.c.kernel_conditions import Check, is_within, short_circuit
-from pillion.emitters.c.portable.layers16 import LAYER_16
+from pillion.emitters.c.kernel_conditions import Check, fixed_point, is_within, short_circuit
+from pillion.emitters.c.portable.layers16 import LAYER_8_16, LAYER_16
 from pillion.ir import numerics
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sums
+from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sums, widens
 from pillion.ops.linear import Linear
 
 Layer = Convolution | Linear
@@ -49,13 +50,19 @@ IN_32_BITS: Check[Layer] = short_circuit(*LAYER_16, sums_have_32_bits, rounds_by
 """A layer has constant weights, sums of 32 bits, and ratios that a rounding multiplication of 32 bits takes exactly."""
 
 
+WIDENS: Check[Layer] = short_circuit(fixed_point, *LAYER_8_16, rounds_by(16, MOST_RIGHT))
+"""The same with 8-bit operands, whose sums always have 32 bits."""
+
+
 def channels_16(op: Layer) -> OutputChannels:
-    """Returns the channels of a layer; a sum times its multiplier over 2^31, rounded half up, is the result."""
+    """Returns the channels of a layer; a sum times its multiplier over 2^31, rounded half up, is the result. The zero point
+    of 8-bit operands is folded into the bias."""
     multipliers, rights = numerics.to_15_bits(*op.multipliers)
     factors = np.where(multipliers > 0, multipliers << np.clip(MOST_RIGHT - rights, 0, 15), 0)
     bias = np.asarray(op.bias.constant, np.int32)
-    no_shifts = np.zeros_like(bias)
-    return OutputChannels(weight_rows(op), bias, factors.astype(np.int32), no_shifts, 0, 0, op.low, op.high)
+    numbers = factors.astype(np.int32), np.zeros_like(bias), op.x.zero_point, 0, op.low, op.high
+    channels = OutputChannels(weight_rows(op), bias, *numbers)
+    return replace(channels, bias=channels.folded_bias, in_zp=0) if widens(op) else channels
 
 
 def has_one_filter(op: DepthwiseConv2d) -> Verdict:

@@ -38,7 +38,10 @@ from pillion.ops.softmax16 import exponentials, reciprocals
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.ops.unary_functions import Function
 
-LAYER_16 = (INT16_XY, has_dtypes("weights", DType.INT8), check_constants("weights bias"))
+_CONSTANT_BYTES = has_dtypes("weights", DType.INT8), check_constants("weights bias")
+LAYER_16 = INT16_XY, *_CONSTANT_BYTES
+LAYER_8_16 = has_dtypes("x", DType.INT8), has_dtypes("y", DType.INT16), *_CONSTANT_BYTES
+"""The operand of a layer is int8, its result int16; weights and bias are constant."""
 
 
 def rounding_params(op: Any) -> Params:
@@ -191,6 +194,10 @@ KERNELS: tuple[Kernel, ...] = (
         linear_in_double,
         requires=(*LAYER_16, in_arithmetic(Arithmetic.TFLITE)),
         name="linear_tflite_16",
+    ),
+    *(
+        PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=(*LAYER_8_16, fixed_point), name=f"{op.kind}_8_16")
+        for op, params in ((Conv2d, conv_params), (DepthwiseConv2d, conv_params), (Linear, linear_params))
     ),
     kernel_16(TransposeConv2d, "transpose_conv2d_s16", transposed_params, requires=LAYER_16),
     *(kernel_16(op, "add_s16", requires=(*PAIR_16, in_litert_form), in_place="a b") for op in (Add, Sub)),
