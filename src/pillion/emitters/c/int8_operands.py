@@ -6,31 +6,62 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_lists import KERNELS_OF
+from pillion.ir import numerics
 from pillion.ir.graph import Graph
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite
-from pillion.ir.types import DType
+from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant_value
 from pillion.ir.verdict import all_ok
-from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Reshape, Slice, Transpose
+
+LAYERS = Conv2d, DepthwiseConv2d, Linear
+MOVES = Reshape, Slice, Transpose
+LEAST_RIGHT, MOST_BITS = 16, 7
+"""The least right shift of a multiplier that kernels of 16-bit layers take, and the bits that a widened operand has left."""
 
 
 def read_int8_operands(graph: Graph, isa: Isa) -> Graph:
-    """Lets layers with 16-bit results read int8 operands as they are, where they would be widened without a change of
-    scale and the instruction set has kernels for that. Results stay the same."""
+    """Lets layers with 16-bit results read int8 operands as they are, where these would be widened without a change of scale
+    and the instruction set has kernels for that. What is moved is widened afterwards. Results stay the same."""
 
     def reads_int8(op: Any, at: RewriteSweep) -> Replacement:
-        before = at.producers.get(op.x) if isinstance(op, (Conv2d, DepthwiseConv2d, Linear)) else None
+        before = at.producers.get(op.x) if isinstance(op, (*MOVES, *LAYERS)) else None
         if not isinstance(before, Requantize) or not _keeps_numbers(before):
             return None
+        if isinstance(op, MOVES):
+            moved = before.x.like(at.names.fresh(f"{op.name}_8"), shape=op.y.shape)
+            return [replace(op, x=before.x, y=moved), replace(before, x=moved, y=op.y)]
         joined = replace(op, x=before.x)
         kernels = (k for k in KERNELS_OF[isa] if k.op is type(op))
-        return [joined] if any(all_ok(k.check(joined, graph.arithmetic)) for k in kernels) else None
+        if any(all_ok(k.check(joined, graph.arithmetic)) for k in kernels):
+            return [joined]
+        return _with_finer_operand(op, before, at)
 
-    return rewrite(graph, reads_int8) if isa is not Isa.PORTABLE else graph
+    return rewrite(graph, reads_int8)
 
 
 def _keeps_numbers(op: Requantize) -> bool:
     """Whether every number of an int8 tensor becomes a 16-bit number of the same meaning."""
     types = (op.x.dtype, op.y.dtype)
     return types == (DType.INT8, DType.INT16) and op.x.scale == op.y.scale and op.y.zero_point == 0
+
+
+def _with_finer_operand(op: Any, before: Requantize, at: RewriteSweep) -> Replacement:
+    """Makes the steps of a widened operand finer, by a power of two and with the bias, where the ratio of scales is too large
+    for the kernels of 16-bit layers. Results stay the same."""
+    mantissas, shifts = op.multipliers
+    rights = numerics.to_15_bits(mantissas, shifts)[1][mantissas > 0]
+    bits = LEAST_RIGHT - int(rights.min()) if rights.size else 0
+    if not 0 < bits <= MOST_BITS or not op.bias.is_constant or op.given:
+        return None
+    bias = op.bias.constant.astype(np.int64) << bits
+    if np.abs(bias).max(initial=0) > numerics.INT32_MAX:
+        return None
+    steps = PerChannel(tuple((op.bias.channel_scales / 2**bits).tolist()), 0)
+    finer = replace(op.x.type, quant=PerTensor(op.x.scale / 2**bits))
+    x = Value(at.names.fresh(f"{op.x.name}_finer"), finer)
+    shifted = constant_value(at.names.fresh(f"{op.bias.name}_finer"), bias.astype(np.int32), steps)
+    return [replace(before, y=x), replace(op, x=x, bias=shifted)]

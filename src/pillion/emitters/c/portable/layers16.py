@@ -98,6 +98,12 @@ def kernel_16(op: type[Any], *routine: Any, requires: tuple[Any, ...], **more: A
     return PORTABLE.kernel(op, *routine, requires=requires, name=f"{op.kind}_16", **more)
 
 
+def kernel_8_16(op: type[Any], params: Any) -> Kernel:
+    """Returns the portable kernel of a layer with 8-bit operands and 16-bit results."""
+    conditions = (*LAYER_8_16, fixed_point)
+    return PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=conditions, name=f"{op.kind}_8_16")
+
+
 def softmax_params(op: Softmax) -> Params:
     """Returns the parameters of a softmax."""
     sizes = {"rows": math.prod(op.x.shape[:-1]), "count": op.x.shape[-1]}
@@ -195,10 +201,9 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(*LAYER_16, in_arithmetic(Arithmetic.TFLITE)),
         name="linear_tflite_16",
     ),
-    *(
-        PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=(*LAYER_8_16, fixed_point), name=f"{op.kind}_8_16")
-        for op, params in ((Conv2d, conv_params), (DepthwiseConv2d, conv_params), (Linear, linear_params))
-    ),
+    kernel_8_16(Conv2d, conv_params),
+    kernel_8_16(DepthwiseConv2d, conv_params),
+    kernel_8_16(Linear, linear_params),
     kernel_16(TransposeConv2d, "transpose_conv2d_s16", transposed_params, requires=LAYER_16),
     *(kernel_16(op, "add_s16", requires=(*PAIR_16, in_litert_form), in_place="a b") for op in (Add, Sub)),
     kernel_16(Mul, "mul_s16", requires=(*PAIR_16, in_litert_form), in_place="a b"),

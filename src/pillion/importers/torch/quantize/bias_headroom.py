@@ -12,6 +12,7 @@ from torchao.quantization.pt2e import MinMaxObserver, PerChannelMinMaxObserver
 
 from pillion.importers.torch.fx_nodes import CLAMPS, calls, constant_of, single_user
 from pillion.importers.torch.observers import observer_of
+from pillion.importers.torch.quantize.int16_observers import SymmetricObserver, WidenedObserver
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.ir.types import DType
 
@@ -21,28 +22,33 @@ LARGEST = 2.0**30
 MOST_SUM = 0.98 * 2.0**31
 """Largest sum of 16-bit products and bias, with room for the rounding of weights."""
 
+FINEST_STEP = 2.001
+"""The least step of a result in steps of a sum, if the operand had 8 bits: a kernel's factor is below 1/2."""
+
 LEAST_RATIO = 1.01 * 2.0**-17
 """Least ratio of scales that one multiplication rounds."""
 
 
 def add_bias_headroom(prepared: GraphModule) -> None:
-    """Widens the range of weights until the bias fits; matters for nearly zero channels."""
+    """Widens the range of weights until the bias fits; matters for nearly zero channels. 16-bit results of 8-bit operands get
+    steps of two of a sum at least."""
     for node in calls(prepared.graph):
         rule = RULES.get(node.target)
-        if rule is not None and rule.weight is not None and len(node.args) > rule.weight + 1:
-            bias = constant_of(node.args[rule.weight + 1])
-            observers = [observer_of(prepared, node.args[i]) for i in (0, rule.weight)]
-            if bias is not None and isinstance(observers[1], (PerChannelMinMaxObserver, MinMaxObserver)):
-                _widen_weight_range(observers[1], observers[0], bias)
-                if getattr(observers[0], "dtype", None) is torch.int16:
-                    held: Any = node.args[rule.weight]
-                    _fit_16_bit_kernels(
-                        observers[1],
-                        observers[0],
-                        _observer_behind(prepared, node),
-                        bias,
-                        constant_of(held.args[0]),
-                    )
+        if rule is None or rule.weight is None or len(node.args) <= rule.weight:
+            continue
+        bias = constant_of(node.args[rule.weight + 1]) if len(node.args) > rule.weight + 1 else None
+        x, weights = (observer_of(prepared, node.args[i]) for i in (0, rule.weight))
+        if not isinstance(weights, (PerChannelMinMaxObserver, MinMaxObserver)):
+            continue
+        y = _observer_behind(prepared, node)
+        if bias is not None:
+            _widen_weight_range(weights, x, bias)
+            if getattr(x, "dtype", None) is torch.int16:
+                held: Any = node.args[rule.weight]
+                _fit_16_bit_kernels(weights, x, y, bias, constant_of(held.args[0]))
+        if isinstance(x, WidenedObserver) and isinstance(y, SymmetricObserver):
+            step = x.calculate_qparams()[0] * weights.calculate_qparams()[0].max()
+            y.least_step = max(y.least_step, FINEST_STEP * float(step))
 
 
 def _observer_behind(prepared: GraphModule, layer: Node) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e import FixedQParamsFakeQuantize, FixedQParamsObserver, ObserverBase
+from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
 from pillion.errors import PillionError
@@ -21,22 +21,17 @@ from pillion.importers.torch.fx_nodes import CLAMPS, aten, constant_nodes, const
 from pillion.importers.torch.loop_nodes import CARRIED, LOOP_ARGUMENT
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
+from pillion.importers.torch.quantize.int16_observers import SymmetricObserver, WidenedObserver
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC
 from pillion.importers.torch.quantize.int16_sums import NORMS, accepts_int16
-from pillion.importers.torch.quantize.int16_tensors import ROOM
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS
 from pillion.importers.torch.rows.quantization import RULES, function_of, rule_of
 from pillion.importers.torch.scalar_function import operators_in
-from pillion.importers.torch.train.trained_ranges import (
-    SMALLEST_SCALE,
-    NanTolerantFakeQuantize,
-    SharedBatchRangeObserver,
-)
-from pillion.ir.types import DType, PerTensor
-from pillion.ops import ALL_OPS, Function, Gather, Softmax
+from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d, Function, Gather, Linear, Softmax
 from pillion.ops.softmax16 import OUTPUT_16
 
 OPS = {op.kind: op for op in ALL_OPS}
+LAYERS = frozenset([Conv2d.kind, DepthwiseConv2d.kind, Linear.kind])
 JUMPS = frozenset(
     [
         "ceil",
@@ -62,53 +57,6 @@ JUMPS = frozenset(
 )
 """Operators that jump: lines between the entries of a table would round off the steps."""
 
-_follow_range: Any = NanTolerantFakeQuantize
-_keep_range: Any = FixedQParamsFakeQuantize
-
-
-class SymmetricObserver(ObserverBase):
-    """The symmetric int16 range that contains another observer's, with room for other samples."""
-
-    def __init__(self, coarse: Any, fixed: PerTensor | None = None, most: float = inf) -> None:
-        super().__init__(torch.int16)
-        self.fixed = fixed
-        self.most = most
-        """The largest magnitude that the tensor can have, whatever the samples are."""
-        self.coarse = coarse
-        self.qscheme = torch.per_tensor_symmetric
-        self.quant_min, self.quant_max = DType.INT16.bounds
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Returns the tensor unchanged; the other observer has seen it."""
-        return x
-
-    def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
-        """Returns scale and zero point."""
-        scale, zero_point = self.coarse.calculate_qparams()
-        if self.fixed is not None:
-            return torch.full_like(scale, self.fixed.scale), torch.zeros_like(zero_point)
-        least, most = DType.INT8.bounds
-        is_fixed = not hasattr(
-            self.coarse, "min_val"
-        )  # it ends one step behind the last level, as [0, 1) does
-        low, high = ((bound - zero_point.double()) * scale.double() for bound in (least, most + is_fixed))
-        step = torch.maximum(low / self.quant_min, high / (self.quant_max + is_fixed)).to(scale.dtype)
-        step = step if is_fixed else (ROOM * step).clamp(max=self.most / self.quant_max)
-        return step, torch.zeros_like(zero_point)
-
-    def trained(self) -> Any:
-        """Returns fake quantization for training: its range follows the tensor, unless the scale is fixed."""
-        levels: dict[str, Any] = {
-            "dtype": self.dtype,
-            "qscheme": self.qscheme,
-            "quant_min": self.quant_min,
-            "quant_max": self.quant_max,
-        }
-        if self.fixed is None and hasattr(self.coarse, "min_val"):
-            return _follow_range(SharedBatchRangeObserver, eps=SMALLEST_SCALE, **levels)
-        scale = self.calculate_qparams()[0] if self.fixed is None else self.fixed.scale
-        return _keep_range(FixedQParamsObserver.with_args(scale=float(scale), zero_point=0, **levels))
-
 
 @dataclass(frozen=True)
 class Computation:
@@ -122,6 +70,11 @@ class Computation:
     def has_form(self) -> bool:
         """Whether the compiler has a 16-bit form of all calls."""
         return all(map(_has_form, self.calls))
+
+    @property
+    def layer(self) -> Node | None:
+        """The convolution or linear layer that it is, if any: its result may have 16 bits and its operand 8."""
+        return next((node for node in self.calls if _kind(node) in LAYERS), None)
 
     @property
     def makes_shares(self) -> bool:
@@ -308,9 +261,17 @@ class Widening:
         for operand in computation.operands:
             if is_chosen.get(operand, False) != wide:
                 observer = self.observers[operand]
-                name = self.fine_module(observer) if wide else self.coarse[observer]
+                name = self._module_between(computation, observer) if wide else self.coarse[observer]
                 readers = [node for node in (*computation.calls, result) if operand in node.all_input_nodes]
                 self.insert_before(readers[0], operand, name, readers)
+
+    def _module_between(self, computation: Computation, operand: Any) -> str:
+        """Returns the name of the 16-bit observer of an int8 operand. Layers read its numbers as they are."""
+        if computation.layer is None:
+            return self.fine_module(operand)
+        name = f"{self.coarse[operand]}_widened"
+        self.prepared.add_submodule(name, WidenedObserver(operand))
+        return name
 
     def fine_module(self, coarse: Any) -> str:
         """Returns the name of the 16-bit observer that belongs to an int8 one."""

@@ -27,8 +27,8 @@ FORMS = 8
 
 class WidthCosts:
     """A model of costs: a computation and the conversions of its result take a time that depends on its form alone. It
-    computes in 16 bits if a tensor that it reads or makes has them. Forms of plans that were lowered take what they
-    took there; others what they take in 8 or 16 bits, and the mean time of conversions."""
+    computes in 16 bits if a tensor that it reads has them, or makes, unless it is a layer. Forms of plans that were
+    lowered take what they took there; others what they take in 8 or 16 bits, and the mean time of conversions."""
 
     def __init__(
         self, prepared: GraphModule, computations: Sequence[Computation], tensors: Sequence[str]
@@ -45,6 +45,11 @@ class WidthCosts:
             for computation, made, read in zip(computations, self.results, operands, strict=True)
         ]
         self.made = [column.get(name) for name in self.results]
+        is_layer = [computation.layer is not None for computation in computations]
+        self.deciding = [
+            sorted({column[name] for name in read if name in column}) if layer and around else around
+            for layer, around, read in zip(is_layer, self.around, operands, strict=True)
+        ]
         self.elements = [elements_of(c.result) for c in computations]
         number = {c.result: i for i, c in enumerate(computations)}
         self.readers: list[list[int]] = [[] for _ in computations]  # those that read one width
@@ -63,7 +68,8 @@ class WidthCosts:
         """Returns the forms of a computation in some plans."""
         made = self.made[i]
         is_chosen = np.zeros(len(plans), bool) if made is None else plans[:, made]
-        is_wide, *read = (plans[:, self.around[j]].any(axis=1) for j in (i, *self.readers[i]))
+        is_wide = plans[:, self.deciding[i]].any(axis=1)
+        read = [plans[:, self.around[j]].any(axis=1) for j in self.readers[i]]
         is_widened = ~is_chosen & np.any([np.zeros(len(plans), bool), *read], axis=0)
         return IS_WIDE * is_wide + IS_CHOSEN * is_chosen + IS_WIDENED * is_widened
 
@@ -84,9 +90,12 @@ class WidthCosts:
         wide = np.array([self.times[i][int(self.forms(i, everything)[0])] for i in range(len(self.times))])
         forms = np.arange(FORMS)
         is_wide, is_chosen, is_widened = ((forms & flag) > 0 for flag in (IS_WIDE, IS_CHOSEN, IS_WIDENED))
-        plain = np.where(is_wide, wide[:, None], narrow[:, None])
-        converted = np.outer(self.elements, (is_wide & ~is_chosen) + 1.0 * is_widened)
         known = np.array([[times.get(form, np.nan) for form in range(FORMS)] for times in self.times])
+        plain = np.where(is_wide, wide[:, None], narrow[:, None])
+        seen = ~np.isnan(known[:, IS_CHOSEN])
+        ratio = known[seen, IS_CHOSEN].sum() / max(wide[seen].sum(), 1.0) if seen.any() else 1.0
+        plain[:, ~is_wide & is_chosen] = np.maximum(ratio * wide, narrow)[:, None]  # layers that read 8 bits
+        converted = np.outer(self.elements, (is_wide & ~is_chosen) + 1.0 * is_widened)
         counts = (converted > 0) & ~np.isnan(known)
         of_element = np.maximum(known - plain, 0)[counts].sum() / max(converted[counts].sum(), 1.0)
         return np.where(np.isnan(known), plain + of_element * converted, known)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The observers of tensors that get 16 bits: their ranges follow from those of 8 bits."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchao.quantization.pt2e import FixedQParamsFakeQuantize, FixedQParamsObserver, ObserverBase
+
+from pillion.importers.torch.quantize.int16_tensors import ROOM
+from pillion.importers.torch.train.trained_ranges import (
+    SMALLEST_SCALE,
+    NanTolerantFakeQuantize,
+    SharedBatchRangeObserver,
+)
+from pillion.ir.types import DType, PerTensor
+
+_follow_range: Any = NanTolerantFakeQuantize
+_keep_range: Any = FixedQParamsFakeQuantize
+
+
+class SymmetricObserver(ObserverBase):
+    """The symmetric int16 range that contains another observer's, with room for other samples."""
+
+    def __init__(self, coarse: Any, fixed: PerTensor | None = None, most: float = inf) -> None:
+        super().__init__(torch.int16)
+        self.fixed = fixed
+        self.most = most
+        """The largest magnitude that the tensor can have, whatever the samples are."""
+        self.least_step = 0.0
+        """The finest steps that it may have."""
+        self.coarse = coarse
+        self.qscheme = torch.per_tensor_symmetric
+        self.quant_min, self.quant_max = DType.INT16.bounds
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the tensor unchanged; the other observer has seen it."""
+        return x
+
+    def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
+        """Returns scale and zero point."""
+        scale, zero_point = self.coarse.calculate_qparams()
+        if self.fixed is not None:
+            return torch.full_like(scale, self.fixed.scale), torch.zeros_like(zero_point)
+        least, most = DType.INT8.bounds
+        is_fixed = not hasattr(
+            self.coarse, "min_val"
+        )  # it ends one step behind the last level, as [0, 1) does
+        low, high = ((bound - zero_point.double()) * scale.double() for bound in (least, most + is_fixed))
+        step = torch.maximum(low / self.quant_min, high / (self.quant_max + is_fixed)).to(scale.dtype)
+        step = step if is_fixed else (ROOM * step).clamp(max=self.most / self.quant_max)
+        return step.clamp(min=self.least_step), torch.zeros_like(zero_point)
+
+    def trained(self) -> Any:
+        """Returns fake quantization for training: its range follows the tensor, unless the scale is fixed."""
+        levels: dict[str, Any] = {
+            "dtype": self.dtype,
+            "qscheme": self.qscheme,
+            "quant_min": self.quant_min,
+            "quant_max": self.quant_max,
+        }
+        if self.fixed is None and hasattr(self.coarse, "min_val"):
+            return _follow_range(SharedBatchRangeObserver, eps=SMALLEST_SCALE, **levels)
+        scale = self.calculate_qparams()[0] if self.fixed is None else self.fixed.scale
+        return _keep_range(FixedQParamsObserver.with_args(scale=float(scale), zero_point=0, **levels))
+
+
+class WidenedObserver(ObserverBase):
+    """The int16 range that holds the numbers of an int8 tensor as they are, without its zero point."""
+
+    def __init__(self, coarse: Any) -> None:
+        super().__init__(torch.int16)
+        self.coarse = coarse
+        self.qscheme = torch.per_tensor_symmetric
+        self.quant_min, self.quant_max = DType.INT16.bounds
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the tensor unchanged."""
+        return x
+
+    def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
+        """Returns scale and zero point."""
+        scale, zero_point = self.coarse.calculate_qparams()
+        return scale, torch.zeros_like(zero_point)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers that make 16 bits from 8: what cores read as it is, and what they widen, gives the same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.int8_operands import read_int8_operands
+from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.ir.graph import Graph
+from pillion.ir.numerics import to_15_bits
+from pillion.ir.op import Op
+from pillion.ir.types import DType, PerTensor, TensorType, Value
+from pillion.ir.verify import verify_graph
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Transpose
+from pillion.ops.conv import widens
+from pillion.ops.example_values import make_op, random_like
+
+LAYERS = [op for kind in (Conv2d, DepthwiseConv2d, Linear) for op in kind.examples() if widens(op)]
+
+
+def widened(layer: Op, step: float = 1.0) -> Graph:
+    """The layer behind a conversion of its operand to 16 bits, in steps that are some of the operand's."""
+    (x,) = layer.activations
+    wide = Value("wide", TensorType(x.shape, DType.INT16, PerTensor(step * x.scale)))
+    conversion = Requantize(x=x, y=wide, to=DType.INT16)
+    return verify_graph(Graph("g", (x,), (conversion, layer.substitute({x: wide})), layer.results))
+
+
+def same_bytes(before: Graph, after: Graph) -> bool:
+    verify_graph(after)
+    sample = random_like(before.inputs[0])
+    return before.reference(sample)[0].tobytes() == after.reference(sample)[0].tobytes()
+
+
+def with_finer_results(layer: Any) -> Any:
+    """The layer with a result of steps so fine that some of its ratios of scales are far above one half."""
+    quant = PerTensor(layer.y.scale / 16)
+    return replace(layer, y=layer.y.like(layer.y.name, quant=quant))
+
+
+def kernel_of(graph: Graph, isa: Isa) -> str:
+    return choose_kernels(graph, isa)[-1].kernel.name
+
+
+@pytest.mark.parametrize("isa", [Isa.DSP, Isa.MVE, Isa.PORTABLE])
+@pytest.mark.parametrize("layer", LAYERS, ids=range(len(LAYERS)))
+def test_the_same_bytes(layer: Op, isa: Isa) -> None:
+    for one in (layer, with_finer_results(layer)):
+        before = widened(one)
+        after = read_int8_operands(before, isa)
+        assert same_bytes(before, after)
+        if isa is Isa.PORTABLE:
+            assert [op.kind for op in after.ops] == [layer.kind]
+        if isa is Isa.DSP:
+            assert [op.kind for op in after.ops] == ["requantize", layer.kind]
+
+
+@pytest.mark.parametrize("layer", LAYERS[:3], ids=range(3))
+def test_large_ratios_keep_the_kernel(layer: Any) -> None:
+    finer = with_finer_results(layer)
+    assert to_15_bits(*layer.multipliers)[1].min() >= 16 > to_15_bits(*finer.multipliers)[1].min()
+    usual, after = (read_int8_operands(widened(one), Isa.DSP) for one in (layer, finer))
+    assert to_15_bits(*after.ops[-1].multipliers)[1].min() == 16  # type: ignore[attr-defined]
+    assert kernel_of(after, Isa.DSP) == kernel_of(usual, Isa.DSP) != f"{layer.kind}_16"
+
+
+def test_other_steps_stay_conversions() -> None:
+    before = widened(LAYERS[0], step=1 / 128)
+    assert read_int8_operands(before, Isa.PORTABLE) is before
+
+
+def test_moves_come_before() -> None:
+    layer = next(op for op in LAYERS if isinstance(op, Conv2d))
+    (x,) = layer.activations
+    image = x.like("image", shape=tuple(x.shape[axis] for axis in (0, 3, 1, 2)))
+    wide = Value("wide", TensorType(image.shape, DType.INT16, PerTensor(x.scale)))
+    conversion = Requantize(x=image, y=wide, to=DType.INT16)
+    moved = Value("moved", TensorType(x.shape, DType.INT16, PerTensor(x.scale)))
+    move = make_op(Transpose, moved, x=wide, order=(0, 2, 3, 1))
+    (moved,) = move.results
+    graph = verify_graph(Graph("g", (image,), (conversion, move, replace(layer, x=moved)), layer.results))
+    for isa, kinds in (
+        (Isa.PORTABLE, ["transpose", "conv2d"]),
+        (Isa.DSP, ["transpose", "requantize", "conv2d"]),
+    ):
+        after = read_int8_operands(graph, isa)
+        assert [op.kind for op in after.ops] == kinds
+        assert after.ops[0].results[0].dtype is DType.INT8
+        assert same_bytes(graph, after)
+
+
+def test_bias_that_does_not_fit_stays() -> None:
+    layer = with_finer_results(LAYERS[0])
+    bias = layer.bias
+    large = replace(layer, bias=replace(bias, data=np.full(bias.shape, 2**30, np.int32)))
+    before = widened(large)
+    assert read_int8_operands(before, Isa.DSP) is before
