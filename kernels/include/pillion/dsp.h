@@ -355,6 +355,14 @@ void pillion_transpose_s8_dsp(const pillion_transpose_s8_dsp_params *p, const in
 typedef pillion_transpose_s8_dsp_params pillion_transpose_s16_dsp_params;
 void pillion_transpose_s16_dsp(const pillion_transpose_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* Conversions between 8 and 16 bits: (x * multiplier / 2^16 + constant) >> 15, where bytes are the upper halves of halfwords. */
+typedef struct {
+    int32_t count, multiplier, constant;
+} pillion_requantize_s16_s8_dsp_params;
+void pillion_requantize_s16_s8_dsp(const pillion_requantize_s16_s8_dsp_params *p, const int16_t *x, int8_t *y, void *scratch);
+typedef pillion_requantize_s16_s8_dsp_params pillion_requantize_s8_s16_dsp_params;
+void pillion_requantize_s8_s16_dsp(const pillion_requantize_s8_s16_dsp_params *p, const int8_t *x, int16_t *y, void *scratch);
+
 /* Sums in 16 bits, as pillion_wide_add; from row to row operands move on by so many elements. a is the wider operand. Operands are
  * shifted to the left, so that what is left of a sum is in its upper word, which may be shifted to the right. y may be an operand of the same element type. */
 typedef struct {

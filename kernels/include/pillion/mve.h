@@ -484,6 +484,17 @@ void pillion_log_mel_mve(const pillion_log_mel_mve_params *p, const int16_t *x, 
 typedef pillion_stft_params pillion_stft_mve_params;
 void pillion_stft_mve(const pillion_stft_mve_params *p, const int16_t *x, void *y, void *scratch);
 
+/* Conversions between 8 and 16 bits: twice the number, without the zero point and shifted to the left, times the multiplier over 2^32,
+ * rounded half up. */
+typedef struct {
+    int32_t count, multiplier, out_zp;
+} pillion_requantize_s16_s8_mve_params;
+void pillion_requantize_s16_s8_mve(const pillion_requantize_s16_s8_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
+typedef struct {
+    int32_t count, in_zp, left, multiplier;
+} pillion_requantize_s8_s16_mve_params;
+void pillion_requantize_s8_s16_mve(const pillion_requantize_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+
 /* Sums in 16 bits, as pillion_wide_add; rows as in add_s8. a is the wider operand. Both multipliers and the offset are in halves, the
  * lower ones signed; a sum has at most 48 bits. y may be an operand of the same element type. */
 typedef struct {

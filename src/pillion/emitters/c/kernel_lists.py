@@ -13,6 +13,7 @@ FAMILIES = {
     "families": (
         *(
             "elementwise",
+            "conversions",
             "sums_and_products",
             "compare_select",
             "div",
