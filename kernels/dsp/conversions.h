@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Conversions between 8 and 16 bits: (x * multiplier / 2^16 + constant) >> 15, saturated, where x is a halfword of a pair. The compiler has
- * tried all numbers (emitters/c/families/conversions.py). */
+ * tried all numbers (emitters/c/families/conversions.py).
+ * Registers: %[m] and %[c] multiplier and constant, %[x] and %[y] the tensors, which move on; the others are named by their use. */
 #ifndef PILLION_DSP_CONVERSIONS_H
 #define PILLION_DSP_CONVERSIONS_H
 
 #include "pillion/dsp.h"
 
 #if PILLION_HAS_DSP
-#include <string.h>
+#define CONVERT(half, bits, level, pair)                       \
+    "smlaw" half " " level ", %[m], " pair ", %[c]\n"          \
+    "ssat " level ", #" bits ", " level ", asr #15\n"
 
-#define PILLION_CONVERT(name, half, bits)                                                                        \
-    static inline int32_t name(uint32_t pair, int32_t multiplier, int32_t constant) {                            \
-        int32_t level;                                                                                           \
-        __asm("smlaw" half " %0, %1, %2, %3\n"                                                                   \
-              "ssat %0, #" bits ", %0, asr #15\n"                                                                \
-              : "=r"(level)                                                                                      \
-              : "r"(multiplier), "r"(pair), "r"(constant));                                                      \
-        return level;                                                                                            \
-    }
-
-PILLION_CONVERT(pillion_lower_to_8, "b", "8")
-PILLION_CONVERT(pillion_upper_to_8, "t", "8")
-PILLION_CONVERT(pillion_lower_to_16, "b", "16")
-PILLION_CONVERT(pillion_upper_to_16, "t", "16")
+/* One number, in the lower half of a word. */
+#define CONVERT_ONE(bits, level) \
+    __asm(CONVERT("b", bits, "%[level]", "%[level]") : [level] "+r"(level) : [m] "r"(p->multiplier), [c] "r"(p->constant))
 #endif
 
 #endif

@@ -1,21 +1,26 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Eight elements are 28 instructions. */
 #include "conversions.h"
 
 #if PILLION_HAS_DSP
+#define TWO                                                                            \
+    "ldr %[two], [%[x]], #4\n" CONVERT("b", "8", "%[level]", "%[two]")                 \
+    "strb %[level], [%[y]], #1\n" CONVERT("t", "8", "%[level]", "%[two]")              \
+    "strb %[level], [%[y]], #1\n"
 
 void pillion_requantize_s16_s8_dsp(const pillion_requantize_s16_s8_dsp_params *p, const int16_t *x, int8_t *y, void *scratch) {
-    const int32_t multiplier = p->multiplier, constant = p->constant;
+    int32_t left = p->count, two, level;
     (void)scratch;
-    for (int32_t left = p->count; left >= 8; left -= 8, x += 8, y += 8) {
-        uint32_t pairs[4];
-        memcpy(pairs, x, sizeof(pairs));
-        for (int32_t i = 0; i < 4; i++) {
-            y[2 * i] = (int8_t)pillion_lower_to_8(pairs[i], multiplier, constant);
-            y[2 * i + 1] = (int8_t)pillion_upper_to_8(pairs[i], multiplier, constant);
-        }
+    for (; left >= 8; left -= 8) {
+        __asm volatile(TWO TWO TWO TWO
+                       : [x] "+&r"(x), [y] "+&r"(y), [two] "=&r"(two), [level] "=&r"(level)
+                       : [m] "r"(p->multiplier), [c] "r"(p->constant)
+                       : "memory");
     }
-    for (int32_t left = p->count & 7; left > 0; left--) {
-        *y++ = (int8_t)pillion_lower_to_8((uint16_t)*x++, multiplier, constant);
+    for (; left > 0; left--) {
+        level = *x++;
+        CONVERT_ONE("8", level);
+        *y++ = (int8_t)level;
     }
 }
 #endif

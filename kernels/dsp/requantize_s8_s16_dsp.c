@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A byte is the upper half of a halfword: those with even numbers are shifted there, those with odd ones are there. */
+ * A byte is the upper half of a halfword: those with even numbers are shifted there, those with odd ones are there. Four elements are 16
+ * instructions. */
 #include "conversions.h"
 
 #if PILLION_HAS_DSP
-#define UPPER_HALVES 0xff00ff00u
+#define FOUR                                                                                               \
+    "ldr %[odd], [%[x]], #4\n"                                                                             \
+    "and %[even], %[mask], %[odd], lsl #8\n"                                                               \
+    "and %[odd], %[odd], %[mask]\n" CONVERT("b", "16", "%[first]", "%[even]") CONVERT("b", "16", "%[level]", "%[odd]") \
+    "pkhbt %[first], %[first], %[level], lsl #16\n"                                                        \
+    "str %[first], [%[y]], #4\n" CONVERT("t", "16", "%[first]", "%[even]") CONVERT("t", "16", "%[level]", "%[odd]") \
+    "pkhbt %[first], %[first], %[level], lsl #16\n"                                                        \
+    "str %[first], [%[y]], #4\n"
 
 void pillion_requantize_s8_s16_dsp(const pillion_requantize_s8_s16_dsp_params *p, const int8_t *x, int16_t *y, void *scratch) {
-    const int32_t multiplier = p->multiplier, constant = p->constant;
+    int32_t left = p->count, even, odd, first, level;
     (void)scratch;
-    for (int32_t left = p->count; left >= 4; left -= 4, x += 4, y += 4) {
-        uint32_t bytes;
-        memcpy(&bytes, x, sizeof(bytes));
-        const uint32_t even = bytes << 8 & UPPER_HALVES, odd = bytes & UPPER_HALVES;
-        y[0] = (int16_t)pillion_lower_to_16(even, multiplier, constant);
-        y[1] = (int16_t)pillion_lower_to_16(odd, multiplier, constant);
-        y[2] = (int16_t)pillion_upper_to_16(even, multiplier, constant);
-        y[3] = (int16_t)pillion_upper_to_16(odd, multiplier, constant);
+    for (; left >= 8; left -= 8) {
+        __asm volatile(FOUR FOUR
+                       : [x] "+&r"(x), [y] "+&r"(y), [even] "=&r"(even), [odd] "=&r"(odd), [first] "=&r"(first), [level] "=&r"(level)
+                       : [m] "r"(p->multiplier), [c] "r"(p->constant), [mask] "r"(0xff00ff00u)
+                       : "memory");
     }
-    for (int32_t left = p->count & 3; left > 0; left--) {
-        *y++ = (int16_t)pillion_lower_to_16((uint32_t)*x++ << 8, multiplier, constant);
+    for (; left > 0; left--) {
+        level = (int32_t)((uint32_t)*x++ << 8);
+        CONVERT_ONE("16", level);
+        *y++ = (int16_t)level;
     }
 }
 #endif

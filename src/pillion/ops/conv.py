@@ -21,10 +21,11 @@ from pillion.ops.example_values import (
     ZERO_POINTS,
     conv_bias,
     conv_weights,
-    in_16_bit_forms,
+    in_16_bits,
     make_op,
     value,
     with_4_bits,
+    with_16_bit_results,
 )
 
 Weighted = TypeVar("Weighted", bound=Any)
@@ -344,7 +345,8 @@ class Conv2d(Convolution):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         made = list(cls._examples())
-        return chain(made, with_4_bits(made), with_4_bits(made, DType.INT16))
+        wide = with_4_bits(made, DType.INT16)
+        return chain(made, with_4_bits(made), wide, with_16_bit_results(made))
 
     @classmethod
     def _examples(cls) -> Iterator[Op]:
@@ -401,6 +403,11 @@ class DepthwiseConv2d(Convolution):
 
     @classmethod
     def examples(cls) -> Iterator[Op]:
+        made = list(cls._examples())
+        return chain(made, with_16_bit_results(made))
+
+    @classmethod
+    def _examples(cls) -> Iterator[Op]:
         for number, (shape, out, options) in enumerate(CONV_CASES):
             multiplier = 3 if number == 3 else out if shape[3] == 1 else 1
             weights = conv_weights(
@@ -432,4 +439,6 @@ def _example_convolutions(
     bounds = ({}, {"low": y.zero_point}, {"low": min(max(-100, y.zero_point), 100), "high": 120})[number % 3]
     options = {name: option for name, option in options.items() if name != "kernel"}
     yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)
-    yield from in_16_bit_forms(cls, x, y, weights, 0 if number % 3 == 1 else -(2**15), number, **options)
+    x, y = in_16_bits(x), in_16_bits(y)
+    bounds = {"low": 0 if number % 3 == 1 else -(2**15), "high": 2**15 - 1}
+    yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **options, **bounds)

@@ -54,6 +54,17 @@ def with_4_bits(layers: Iterable[Any], of: DType = DType.INT8) -> Iterator[Op]:
         yield replace(op, weights=weights, bias=conv_bias(op.x, weights, len(data), number))
 
 
+def with_16_bit_results(layers: Iterable[Any]) -> Iterator[Op]:
+    """Yields the layers of 8 bits with results of 16, in steps of two of a sum at least."""
+    for op in layers:
+        if op.x.dtype is op.y.dtype is DType.INT8:
+            finest = 2.001 * op.x.scale * max(op.weights.channel_scales)
+            quant = PerTensor(max(op.y.scale / 256, finest))
+            low, high = DType.INT16.bounds
+            y = op.y.like("y", dtype=DType.INT16, quant=quant)
+            yield replace(op, y=y, low=0 if op.low == op.y.zero_point else low, high=high)
+
+
 def float_value(name: str, shape: Shape) -> Value:
     """Returns a float32 value."""
     return Value(name, TensorType(shape, DType.FLOAT32))
@@ -81,19 +92,6 @@ def conv_bias(x: Value, weights: Value, count: int, seed: int) -> Value:
     data = np.random.default_rng(seed + 1).integers(-2000, 2000, count).astype(np.int32)
     scales = tuple(float(s) * x.scale for s in weights.channel_scales)
     return constant_value("bias", data, PerChannel(scales, 0))
-
-
-def in_16_bit_forms(
-    cls: type[Op], x: Value, y: Value, weights: Value, low: int, number: int, **options: Any
-) -> Iterator[Op]:
-    """Yields a layer with 16-bit results of the same range: from 8-bit operands, and from 16-bit ones."""
-    bounds = {"low": low, "high": 2**15 - 1}
-    out = len(weights.channel_scales)
-    finest = 2.001 * x.scale * max(weights.channel_scales)
-    for operand, step in ((x, max(y.scale / 256, finest)), (in_16_bits(x), y.scale / 256)):
-        bias = conv_bias(operand, weights, out, number)
-        result = Value(y.name, TensorType(y.shape, DType.INT16, PerTensor(step)))
-        yield make_op(cls, result, x=operand, weights=weights, bias=bias, **options, **bounds)
 
 
 def make_op(cls: type[Op], y: Value, **fields: Any) -> Op:

@@ -26,10 +26,11 @@ from pillion.ops.example_values import (
     ZERO_POINTS,
     conv_bias,
     conv_weights,
-    in_16_bit_forms,
+    in_16_bits,
     make_op,
     value,
     with_4_bits,
+    with_16_bit_results,
 )
 from pillion.ops.rowwise import Unary
 
@@ -143,7 +144,8 @@ class Linear(ScaledOp, Unary):
     @classmethod
     def examples(cls) -> Iterator[Op]:
         made = list(cls._examples())
-        return chain(made, with_4_bits(made), with_4_bits(made, DType.INT16))
+        wide = with_4_bits(made, DType.INT16)
+        return chain(made, with_4_bits(made), wide, with_16_bit_results(made))
 
     @classmethod
     def _examples(cls) -> Iterator[Op]:
@@ -154,4 +156,5 @@ class Linear(ScaledOp, Unary):
             y = value("y", (), (2.0**-1, 0.37)[number % 2], ZERO_POINTS[(number + 2) % 4])
             bounds = {"low": y.zero_point} if number == 3 else {}
             yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)
-            yield from in_16_bit_forms(cls, x, y, weights, -(2**15), number)
+            x, y, bounds = in_16_bits(x), in_16_bits(y), {"low": -(2**15), "high": 2**15 - 1}
+            yield make_op(cls, y, x=x, weights=weights, bias=conv_bias(x, weights, out, number), **bounds)
