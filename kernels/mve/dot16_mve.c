@@ -10,25 +10,19 @@ typedef int16_t pillion_mve_result;
 #include "dot_columns.h"
 #include "round16.h"
 
-DOT_LOOP(LOAD_FACTORS, PIECE_OF("vldrb.s16", "#8", "vmladava.s16"), LOAD_STATE ROUND_AND_STORE)
+DOT_LOOP(LOAD_FACTORS, PIECE_OF("vldrb.s16", "#8", "vmladava.s16"), LOAD_STATE ROUND_AND_STORE("r0"))
 
 void pillion_mve_dot16_any(pillion_mve_pairs *s) {
     any_chunks(s);
 }
 
-static pillion_mve_dot_task of_halfwords(const pillion_mve_dot_task *d) {
-    pillion_mve_dot_task channels = *d;
-    channels.out_c = d->out_c / 2;
-    return channels;
-}
-
 void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
-    const pillion_mve_dot_task channels = of_halfwords(d);
+    const pillion_mve_dot_task channels = pillion_mve_halfwords(d);
     products(&channels, x, (int16_t *)(void *)y);
 }
 
 void pillion_mve_dot16_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count) {
-    const pillion_mve_dot_task channels = of_halfwords(d);
+    const pillion_mve_dot_task channels = pillion_mve_halfwords(d);
     groups(&channels, x, (int16_t *)(void *)y, 0, count);
 }
 

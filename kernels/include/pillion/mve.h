@@ -84,7 +84,13 @@ typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_mve_params
 void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p, const int16_t *x, int16_t *y,
                                    void *scratch);
 
-/* The same with weights of four bits. Constants as of pillion_mve_dot16_4. */
+/* The same of 8-bit inputs, whose zero point is in the biases. Constants as of pillion_mve_dot_s8_s16. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s8_s16_mve_params;
+void pillion_conv2d_1x1_s8_s16_mve(const pillion_conv2d_1x1_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s8_s16_mve_params;
+void pillion_conv2d_im2col_s8_s16_mve(const pillion_conv2d_im2col_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+
+/* The same of 16-bit inputs with weights of four bits. Constants as of pillion_mve_dot16_4. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_s4_mve_params;
 void pillion_conv2d_1x1_s16_s4_mve(const pillion_conv2d_1x1_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_s4_mve_params;

@@ -50,6 +50,11 @@ def vector_count(bytes_: int) -> int:
     return -(-bytes_ // 16)
 
 
+def vector_inputs(op: Convolution | Linear) -> int:
+    """Returns the inputs of a layer that a vector holds."""
+    return 16 // op.x.dtype.size_bytes
+
+
 def as_words(array: Packed) -> Int32Array:
     """Views bytes as 32-bit words in memory order."""
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
