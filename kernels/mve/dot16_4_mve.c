@@ -25,8 +25,7 @@ void pillion_mve_dot16_4_any(pillion_mve_pairs *s) {
 }
 
 void pillion_mve_dot16_4(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
-    const pillion_mve_dot_task channels = pillion_mve_halfwords(d);
-    products(&channels, x, (int16_t *)(void *)y);
+    products(d, x, y);
 }
 
 #endif

@@ -17,13 +17,11 @@ void pillion_mve_dot16_any(pillion_mve_pairs *s) {
 }
 
 void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
-    const pillion_mve_dot_task channels = pillion_mve_halfwords(d);
-    products(&channels, x, (int16_t *)(void *)y);
+    products(d, x, y);
 }
 
 void pillion_mve_dot16_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count) {
-    const pillion_mve_dot_task channels = pillion_mve_halfwords(d);
-    groups(&channels, x, (int16_t *)(void *)y, 0, count);
+    groups(d, x, y, 0, count);
 }
 
 #endif

@@ -3,8 +3,6 @@
 #ifndef PILLION_MVE_ROUND16_H
 #define PILLION_MVE_ROUND16_H
 
-#include "dot.h"
-
 #define LOAD_FACTORS "vldrw.u32 q6, [r5, #-32]\n" "vldrw.u32 q7, [r5, #-16]\n"
 
 #define ROUND_AND_STORE(y)             \
@@ -25,12 +23,5 @@
     "add " y ", r10\n"                 \
     "vstrh.16 q5, [" y "]\n"           \
     "add " y ", r10\n"
-
-/* A task whose channels are counted in bytes, as one of halfwords. */
-static inline pillion_mve_dot_task pillion_mve_halfwords(const pillion_mve_dot_task *d) {
-    pillion_mve_dot_task channels = *d;
-    channels.out_c = d->out_c / 2;
-    return channels;
-}
 
 #endif

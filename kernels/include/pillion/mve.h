@@ -85,10 +85,21 @@ void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p
                                    void *scratch);
 
 /* The same of 8-bit inputs, whose zero point is in the biases. Constants as of pillion_mve_dot_s8_s16. */
-typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s8_s16_mve_params;
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s8_s16_mve_params, pillion_conv2d_1x1_k16_s8_s16_mve_params,
+    pillion_conv2d_1x1_k32_s8_s16_mve_params, pillion_conv2d_1x1_k48_s8_s16_mve_params, pillion_conv2d_1x1_k64_s8_s16_mve_params;
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s8_s16_mve_params, pillion_conv2d_im2col_k16_s8_s16_mve_params,
+    pillion_conv2d_im2col_k32_s8_s16_mve_params, pillion_conv2d_im2col_k48_s8_s16_mve_params, pillion_conv2d_im2col_k64_s8_s16_mve_params;
 void pillion_conv2d_1x1_s8_s16_mve(const pillion_conv2d_1x1_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
-typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s8_s16_mve_params;
+void pillion_conv2d_1x1_k32_s8_s16_mve(const pillion_conv2d_1x1_k32_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_1x1_k48_s8_s16_mve(const pillion_conv2d_1x1_k48_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_1x1_k64_s8_s16_mve(const pillion_conv2d_1x1_k64_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 void pillion_conv2d_im2col_s8_s16_mve(const pillion_conv2d_im2col_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_im2col_k32_s8_s16_mve(const pillion_conv2d_im2col_k32_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_im2col_k48_s8_s16_mve(const pillion_conv2d_im2col_k48_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_im2col_k64_s8_s16_mve(const pillion_conv2d_im2col_k64_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+/* out_c is even, and otherwise as k16 above. Constants as of pillion_mve_dot_16_s8_s16. */
+void pillion_conv2d_1x1_k16_s8_s16_mve(const pillion_conv2d_1x1_k16_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_im2col_k16_s8_s16_mve(const pillion_conv2d_im2col_k16_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
 /* The same of 16-bit inputs with weights of four bits. Constants as of pillion_mve_dot16_4. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_s4_mve_params;

@@ -3,43 +3,101 @@
 
 from __future__ import annotations
 
-from pillion.emitters.c.kernel import Kernel
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pillion.emitters.c.accumulators import Int32Array
+from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
-from pillion.emitters.c.layers16 import WIDENS
+from pillion.emitters.c.layers16 import WIDENS, channels_16
 from pillion.emitters.c.mve import pack
 from pillion.emitters.c.mve.layers16 import (
     IM2COL,
     POINTWISE,
     im2col_params,
+    is_rectified,
     pointwise_params,
     rows_params,
 )
+from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.linear import Linear
 
-DOT = "dot_s8_s16"
-ROWS = MVE.routine("conv2d_1x1_s8_s16", "pointwise", DOT)
+DOT, DOT_FEW = ("dot_s8_s16",), ("dot_s8_s16", "dot_few_s8_s16")
+
+
+def pack_few(op: Conv2d) -> Int32Array:
+    """Packs biases, factors and weights into the stream of pillion_mve_dot_16_s8_s16 (kernels/mve/dot.h)."""
+    g = pack.group_channels(channels_16(op), (0, 1))
+    return np.concatenate([g.bias[..., None], g.multipliers[..., None], g.weights.view(np.int32)], axis=2).ravel()
+
+
+def few_params(sizes: Callable[[Conv2d], dict[str, int]], op: Conv2d) -> Params:
+    """Returns the parameters of a convolution with at most 16 inputs."""
+    return {**sizes(op), "signs": is_rectified(op), "constants": pack_few(op)}
+
+
+def dot_kernels(
+    kind: str, shared: str, windows: Any, params: Callable[[Conv2d], Params], **more: Any
+) -> Iterator[Kernel]:
+    """Yields the kernels of a kind of windows with unrolled loops for 2, 3 and 4 chunks of 16 inputs, and for any."""
+    few = MVE.routine(f"{kind}_few_s8_s16", shared, *DOT_FEW)
+
+    def has_chunks(pieces: int, op: Conv2d) -> Verdict:
+        return pack.check_input_chunks(pieces, op.weights_per_output.shape[1])
+
+    for pieces in (2, 3, 4):
+        key = f"{kind}_k{16 * pieces}"
+        yield MVE.kernel(
+            Conv2d,
+            replace(few, name=f"pillion_{key}_s8_s16_mve"),
+            params,
+            requires=(short_circuit(WIDENS, windows, partial(has_chunks, pieces)),),
+            name=f"{key}_8_16",
+            **more,
+        )
+    yield MVE.kernel(
+        Conv2d,
+        MVE.routine(f"{kind}_s8_s16", shared, *DOT),
+        params,
+        requires=(short_circuit(WIDENS, windows),),
+        name=f"{kind}_8_16",
+        **more,
+    )
+
 
 KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
         Conv2d,
-        ROWS,
-        pointwise_params,
-        requires=(short_circuit(WIDENS, pack.pixels_are_windows),),
-        name="conv2d_1x1_8_16",
+        MVE.routine("conv2d_1x1_k16_s8_s16", "pointwise", "dot_16_s8_s16"),
+        partial(few_params, pack.pointwise_sizes),
+        requires=(short_circuit(WIDENS, pack.pixels_are_windows, pack.few_channels),),
+        name="conv2d_1x1_k16_8_16",
         **POINTWISE,
     ),
+    *dot_kernels("conv2d_1x1", "pointwise", pack.pixels_are_windows, pointwise_params, **POINTWISE),
     MVE.kernel(
         Conv2d,
-        MVE.routine("conv2d_im2col_s8_s16", "im2col", DOT),
-        im2col_params,
-        requires=(short_circuit(WIDENS, pack.is_ungrouped),),
-        name="conv2d_im2col_8_16",
-        work=pack.im2col_work,
+        MVE.routine("conv2d_im2col_k16_s8_s16", "im2col", "dot_16_s8_s16"),
+        partial(few_params, pack.im2col_sizes),
+        requires=(short_circuit(WIDENS, pack.is_ungrouped, pack.small_windows),),
+        name="conv2d_im2col_k16_8_16",
         **IM2COL,
     ),
+    *dot_kernels(
+        "conv2d_im2col", "im2col", pack.is_ungrouped, im2col_params, work=pack.im2col_work, **IM2COL
+    ),
     MVE.kernel(
-        Linear, ROWS, rows_params, requires=(WIDENS,), name="linear_rows_8_16", **POINTWISE
+        Linear,
+        MVE.routine("conv2d_1x1_s8_s16", "pointwise", *DOT),
+        rows_params,
+        requires=(WIDENS,),
+        name="linear_rows_8_16",
+        **POINTWISE,
     ),
 )
