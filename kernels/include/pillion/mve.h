@@ -123,7 +123,11 @@ typedef struct {
 } pillion_conv2d_3x3_s8_mve_params;
 void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same at stride 1 along rows; out_c is a multiple of 4, out_w >= 4; y is aligned to 4. Constants, for each group of four
+/* The same with 16-bit results without a zero point. Constants as of pillion_mve_dot_s8_s16, with weights in this order. */
+typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s8_s16_mve_params;
+void pillion_conv2d_3x3_s8_s16_mve(const pillion_conv2d_3x3_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+
+/* With 8-bit results, at stride 1 along rows; out_c is a multiple of 4, out_w >= 4; y is aligned to 4. Constants, for each group of four
  * channels, in the order 0 2 1 3: bias[4], multiplier[4], shift[4]; weights of the first two, [row][plane][column][channel][16];
  * weights of the others. */
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_mve_params;
@@ -134,6 +138,9 @@ void pillion_conv2d_3x3_fours_s8_mve(const pillion_conv2d_3x3_fours_s8_mve_param
  * stride 2 columns 0 2 1. */
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s16_mve_params;
 void pillion_conv2d_3x3_s16_mve(const pillion_conv2d_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+/* The same of 8-bit inputs, over planes of 16 channels. */
+typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_s16_mve_params;
+void pillion_conv2d_3x3_fours_s8_s16_mve(const pillion_conv2d_3x3_fours_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
 /* All three with weights of four bits, two vectors of weights in one (kernels/mve/unpack.h). Scratch: the weights of the channels that are
  * computed together behind the planes, at stride 2 their other constants, too. */

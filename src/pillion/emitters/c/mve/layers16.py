@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Int32Array
+from pillion.emitters.c.accumulators import Int32Array, OutputChannels
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import LAYER_16_4, fixed_point, is_within, short_circuit
 from pillion.emitters.c.kernel_library import MVE
@@ -50,8 +50,13 @@ DOT, DOT_4, UNPACKED = ("dot16",), ("dot16_4",), ("dot16_unpacked", "dot16")
 def pack_dot(op: Layer) -> Int32Array:
     """Packs weights, biases and factors into the stream of pillion_mve_dot16 or pillion_mve_dot_s8_s16
     (kernels/mve/dot.h)."""
+    return pack_channels(op, channels_16(op))
+
+
+def pack_channels(op: Layer, channels: OutputChannels) -> Int32Array:
+    """Packs the channels of a layer into the same stream."""
     unit = pack.vector_inputs(op)
-    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), unit, overlap=True)
+    g = pack.group_channels(channels, (*EVEN, *ODD), unit, overlap=True)
     return pack.join_groups(g.multipliers, *pack.halves_of(g, pack.stored_form(op), unit))
 
 

@@ -11,16 +11,20 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int32Array
-from pillion.emitters.c.kernel import Kernel, Params
+from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import WIDENS, channels_16
-from pillion.emitters.c.mve import pack
+from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.layers16 import (
     IM2COL,
+    PLANES,
     POINTWISE,
+    conv_3x3_params,
     im2col_params,
     is_rectified,
+    pack_channels,
+    plane_work,
     pointwise_params,
     rows_params,
 )
@@ -40,6 +44,14 @@ def pack_few(op: Conv2d) -> Int32Array:
 def few_params(sizes: Callable[[Conv2d], dict[str, int]], op: Conv2d) -> Params:
     """Returns the parameters of a convolution with at most 16 inputs."""
     return {**sizes(op), "signs": is_rectified(op), "constants": pack_few(op)}
+
+
+def pairs_3x3_params(op: Conv2d) -> Params:
+    """Returns the parameters of a 3x3 convolution over planes by pairs of pixels."""
+    channels = channels_16(op)
+    weights = pack_3x3.weights_by_planes(op, channels.weights).reshape(op.out_channels, -1)
+    constants = pack_channels(op, replace(channels, weights=weights))
+    return {**pack_3x3.plane_params(op), "signs": is_rectified(op), "constants": constants}
 
 
 def dot_kernels(
@@ -81,6 +93,26 @@ KERNELS: tuple[Kernel, ...] = (
         **POINTWISE,
     ),
     *dot_kernels("conv2d_1x1", "pointwise", pack.pixels_are_windows, pointwise_params, **POINTWISE),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_fours_s8_s16", "planes"),
+        conv_3x3_params,
+        requires=(short_circuit(WIDENS, *PLANES),),
+        name="conv2d_3x3_fours_8_16",
+        scratch_bytes=pack_3x3.scratch_bytes,
+        call_cost=CallCost(650.0, channel=24.0, reread=0.06),
+        work=plane_work,
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_s8_s16", "planes"),
+        pairs_3x3_params,
+        requires=(short_circuit(WIDENS, pack_3x3.plane_verdicts, pack_3x3.has_pairs),),
+        name="conv2d_3x3_8_16",
+        scratch_bytes=pack_3x3.scratch_bytes,
+        call_cost=CallCost(550.0, reread=0.125),
+        work=pack_3x3.work,
+    ),
     MVE.kernel(
         Conv2d,
         MVE.routine("conv2d_im2col_k16_s8_s16", "im2col", "dot_16_s8_s16"),
