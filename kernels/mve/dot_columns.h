@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Dot products of 2 pixels x 8 channels at a time; see dot.h for what is computed, dot_asm.h for how. This is what is
- * around the loops: pixels and channels whose number is odd. Who includes this defines the type pillion_mve_result,
- * GROUP_WORDS (the constants of a group, by its chunks) and HEAD_WORDS (those before its sums). Channels are counted in
- * bytes of y. */
+ * around the loops: pixels and channels whose number is odd. Who includes this defines EIGHT (the bytes of eight
+ * results), GROUP_WORDS (the constants of a group, by its chunks) and HEAD_WORDS (those before its sums). Channels are counted in bytes of y. */
+#include "bytes.h"
 #include "dot_asm.h"
-
-enum { BYTES = sizeof(pillion_mve_result), EIGHT = 8 * BYTES };
 
 /* Some columns of all rows, for `groups` groups of channels from `channel` on. One column alone is done twice. */
 static __attribute__((noinline)) void columns(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y,
@@ -78,7 +76,7 @@ static void groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, in
 /* Eight channels are written even where there are fewer: the surplus is overwritten by the next pixel, and the last
  * pixels go through a buffer. */
 static void narrow(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
-    pillion_mve_result last[8 * 8];
+    int8_t last[8 * EIGHT] __attribute__((aligned(4)));
     pillion_mve_dot_task part = *d;
     part.rows = 1;
     for (int32_t row = 0; row < d->rows; row++, x += d->row_bytes, y += d->pixels * d->out_c) {
@@ -86,10 +84,8 @@ static void narrow(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
         part.pixels = direct;
         groups(&part, x, y, 0, 1);
         part.pixels = d->pixels - direct;
-        groups(&part, x + direct * d->pixel_bytes, (int8_t *)last, 0, 1);
-        for (int32_t i = 0; i < part.pixels * d->out_c / BYTES; i++) {
-            ((pillion_mve_result *)(void *)y)[direct * d->out_c / BYTES + i] = last[i];
-        }
+        groups(&part, x + direct * d->pixel_bytes, last, 0, 1);
+        pillion_mve_copy(y + direct * d->out_c, last, part.pixels * d->out_c);
     }
 }
 

@@ -3,7 +3,7 @@
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)
-typedef int16_t pillion_mve_result;
+#define EIGHT 16
 #define GROUP_WORDS(chunks) (16 + 32 * (chunks))
 #define HEAD_WORDS 8
 #define GROUP_Y_BYTES "16"
