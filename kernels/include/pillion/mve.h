@@ -263,6 +263,8 @@ typedef struct {
     const int32_t *constants; /* of eight outputs, even ones first: bias, int8 weights[chunks][8][8], factors */
 } pillion_linear_s16_mve_params;
 void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_linear_s16_mve_params pillion_linear_s8_s16_mve_params; /* of 8-bit inputs in pieces of 16 */
+void pillion_linear_s8_s16_mve(const pillion_linear_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 typedef pillion_linear_s16_mve_params pillion_linear_s16_s4_mve_params; /* weights of four bits: [chunks][4][8] (kernels/mve/dot.h) */
 void pillion_linear_s16_s4_mve(const pillion_linear_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 

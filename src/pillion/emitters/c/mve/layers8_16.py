@@ -16,6 +16,7 @@ from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import WIDENS, channels_16
 from pillion.emitters.c.mve import pack, pack_3x3
+from pillion.emitters.c.mve.conv import one_pixel
 from pillion.emitters.c.mve.layers16 import (
     IM2COL,
     PLANES,
@@ -23,11 +24,13 @@ from pillion.emitters.c.mve.layers16 import (
     conv_3x3_params,
     im2col_params,
     is_rectified,
+    linear_params,
     pack_channels,
     plane_work,
     pointwise_params,
     rows_params,
 )
+from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.linear import Linear
@@ -83,7 +86,32 @@ def dot_kernels(
     )
 
 
+LINEAR = MVE.routine("linear_s8_s16")
+
+
+def linear_work(op: Linear) -> float:
+    """Estimates the instructions of the fully connected kernel: of each vector, and of its groups of eight outputs."""
+    groups, rest = -(-op.out_features // 8), 40 if op.out_features % 8 else 0
+    return 60 + op.rows * (40 + groups * (26 + 17.2 * pack.vector_count(op.in_features)) + rest)
+
+
+def rows_work(op: Linear) -> float:
+    """Estimates the instructions of vectors as pixels, two at a time, for groups of eight outputs; some are computed again."""
+    pairs, is_odd, few = -(-op.rows // 2), op.rows % 2, op.out_features < 8
+    loops = 1 + (is_odd and (few or op.rows > pack.FEW_PIXELS))
+    groups, rest = -(-op.out_features // 8), 90 if op.out_features % 8 else 0
+    return 200 + rest + 100 * few * loops + groups * (37 * loops + pairs * (51 + 28 * pack.vector_count(op.in_features)))
+
+
 KERNELS: tuple[Kernel, ...] = (
+    MVE.kernel(
+        Conv2d,
+        LINEAR,
+        linear_params,
+        requires=(short_circuit(WIDENS, one_pixel),),
+        name="conv2d_pixel_8_16",
+        overread_bytes=OVERREAD_BYTES,
+    ),
     MVE.kernel(
         Conv2d,
         MVE.routine("conv2d_1x1_k16_s8_s16", "pointwise", "dot_16_s8_s16"),
@@ -130,6 +158,16 @@ KERNELS: tuple[Kernel, ...] = (
         rows_params,
         requires=(WIDENS,),
         name="linear_rows_8_16",
+        work=rows_work,
         **POINTWISE,
+    ),
+    MVE.kernel(
+        Linear,
+        LINEAR,
+        linear_params,
+        requires=(WIDENS,),
+        name="linear_8_16",
+        work=linear_work,
+        overread_bytes=OVERREAD_BYTES,
     ),
 )
