@@ -94,7 +94,14 @@ void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y
 void pillion_mve_dot16_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count);
 void pillion_mve_dot16_any(pillion_mve_pairs *s);
 
-/* The same with weights of four bits, two channels in a byte as above: int8 weights[chunks][2][8] of each half of the channels. */
+/* The same of 8-bit inputs in pieces of 16: int8 weights[chunks][4][16] of each half of the channels. */
+void pillion_mve_dot_s8_s16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+void pillion_mve_dot_s8_s16_any(pillion_mve_pairs *s);
+void pillion_mve_dot_s8_s16_2(pillion_mve_pairs *s);
+void pillion_mve_dot_s8_s16_3(pillion_mve_pairs *s);
+void pillion_mve_dot_s8_s16_4(pillion_mve_pairs *s);
+
+/* The same of 16-bit inputs with weights of four bits, two channels in a byte as above: int8 weights[chunks][2][8] of each half of the channels. */
 void pillion_mve_dot16_4(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot16_4_any(pillion_mve_pairs *s);
 
@@ -109,5 +116,9 @@ void pillion_mve_dot16_unpacked(const pillion_mve_dot_task *d, const int8_t *x, 
 void pillion_mve_dot_16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 /* The same with weights of four bits: int8 weights[16] of each two channels, the first in the low halves, then the numbers of both. */
 void pillion_mve_dot_16_4bit(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
+/* The same with 16-bit results and weights of bytes, out_c, which is in bytes, a multiple of 4. Constants, for each channel:
+ *     int32 bias, factor;  int8 weights[16]
+ */
+void pillion_mve_dot_16_s8_s16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 
 #endif

@@ -4,7 +4,7 @@
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)
-typedef int16_t pillion_mve_result;
+#define EIGHT 16
 #define GROUP_WORDS(chunks) (16 + 8 * (chunks))
 #define HEAD_WORDS 8
 #define GROUP_Y_BYTES "16"
@@ -18,16 +18,14 @@ typedef int16_t pillion_mve_result;
     "vldrb.u8 q1, [r3], #16\n"         \
     MULTIPLY_NIBBLES_BY("vldrb.s16", "#8", "s16", "q0", "q1")
 
-DOT_LOOP(LOAD_FACTORS, PIECE_OF_NIBBLES, LOAD_STATE ROUND_AND_STORE)
+DOT_LOOP(LOAD_FACTORS, PIECE_OF_NIBBLES, LOAD_STATE ROUND_AND_STORE("r0"))
 
 void pillion_mve_dot16_4_any(pillion_mve_pairs *s) {
     any_chunks(s);
 }
 
 void pillion_mve_dot16_4(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
-    pillion_mve_dot_task channels = *d;
-    channels.out_c = d->out_c / 2;
-    products(&channels, x, (int16_t *)(void *)y);
+    products(d, x, y);
 }
 
 #endif

@@ -3,33 +3,25 @@
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)
-typedef int16_t pillion_mve_result;
+#define EIGHT 16
 #define GROUP_WORDS(chunks) (16 + 16 * (chunks))
 #define HEAD_WORDS 8
 #define GROUP_Y_BYTES "16"
 #include "dot_columns.h"
 #include "round16.h"
 
-DOT_LOOP(LOAD_FACTORS, PIECE_OF("vldrb.s16", "#8", "vmladava.s16"), LOAD_STATE ROUND_AND_STORE)
+DOT_LOOP(LOAD_FACTORS, PIECE_OF("vldrb.s16", "#8", "vmladava.s16"), LOAD_STATE ROUND_AND_STORE("r0"))
 
 void pillion_mve_dot16_any(pillion_mve_pairs *s) {
     any_chunks(s);
 }
 
-static pillion_mve_dot_task of_halfwords(const pillion_mve_dot_task *d) {
-    pillion_mve_dot_task channels = *d;
-    channels.out_c = d->out_c / 2;
-    return channels;
-}
-
 void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
-    const pillion_mve_dot_task channels = of_halfwords(d);
-    products(&channels, x, (int16_t *)(void *)y);
+    products(d, x, y);
 }
 
 void pillion_mve_dot16_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count) {
-    const pillion_mve_dot_task channels = of_halfwords(d);
-    groups(&channels, x, (int16_t *)(void *)y, 0, count);
+    groups(d, x, y, 0, count);
 }
 
 #endif

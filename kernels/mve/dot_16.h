@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Dot products of at most 16 inputs: a lane is a pixel; see dot.h. Who includes this defines PAIR(a, b, fix), two channels to the lanes of `a`
- * and `b`.
+ * Dot products of at most 16 inputs: a lane is a pixel; see dot.h. Who includes this defines PAIR(a, b, rounding), two channels to the lanes of
+ * `a` and `b`.
  *
  * Four pixels stay in q0 to q3. A channel is one load of its 16 weights, four VMLADAV, and a requantization of the four
  * sums by scalars that one LDM has brought. Four channels, in the order 0 2 1 3, are narrowed into
- * bottom and top halves, which transposes them: each 32-bit lane is then four channels of a pixel, and one scattered
- * store through the addresses in q7 writes them. Needs at least four pixels, out_c a multiple of 4, y aligned to 4.
+ * bottom and top halves, which transposes them: each 32-bit lane is then four channels of a pixel, or two channels of 16 bits, and one
+ * scattered store through the addresses in q7 writes them. Needs at least four pixels, words of channels, y aligned to 4.
  * Registers: r0 r2 r4 r6 sums, r1 constants, r3 bias, r5 multiplier, r7 shift, r8 1, the number of the sign fix, r9
- * blocks of pixels left, r10 fours of channels, r11 the state, r12 zero point, lr fours left; q0-q3 pixels, q4
+ * blocks of pixels left, r10 words of channels, r11 the state, r12 zero point, lr words left; q0-q3 pixels, q4
  * weights, q5 q6 sums, q7 places in y. */
 #ifndef PILLION_MVE_DOT_16_H
 #define PILLION_MVE_DOT_16_H
 
 #include "dot.h"
 #include "pillion/assembly.h"
-
-#define FIX(q) "vqdmlah.s32 " q ", " q ", r8\n"
-#define NO_FIX(q) ""
 
 #define SUMS(q, weights)                        \
     "vmladav.s8 r0, q0, " weights "\n"          \
@@ -26,24 +23,40 @@
     "vmov " q "[2], " q "[0], r0, r4\n"         \
     "vmov " q "[3], " q "[1], r2, r6\n"
 #define LOAD_NUMBERS "ldm r1!, {r3, r5, r7}\n"
-#define REQUANTIZE_LANES(q, fix)                \
+#define REQUANTIZE_LANES(q, rounding)           \
     "vadd.i32 " q ", " q ", r3\n"               \
     "vqrdmulh.s32 " q ", " q ", r5\n"           \
-    fix(q)                                      \
+    rounding(q)                                 \
     "vrshl.s32 " q ", r7\n"
+
+/* A word of results of each pixel in q5. The last channel of four is made in q4, which has its weights until then. */
+#ifndef WORD
+#define EXACT(q) "vqdmlah.s32 " q ", " q ", r8\n"
+#define RECTIFIED(q) ""
+#define WORD(rounding)                          \
+    PAIR("q5", "q6", rounding)                  \
+    "vqmovnb.s32 q5, q5\n"                      \
+    "vqmovnt.s32 q5, q6\n"                      \
+    PAIR("q6", "q4", rounding)                  \
+    "vqmovnb.s32 q6, q6\n"                      \
+    "vqmovnt.s32 q6, q4\n"                      \
+    "vqadd.s16 q5, q5, r12\n"                   \
+    "vqadd.s16 q6, q6, r12\n"                   \
+    "vqmovnb.s16 q5, q5\n"                      \
+    "vqmovnt.s16 q5, q6\n"
+#endif
 
 typedef struct {
     const int8_t *x;
     const int32_t *constants;
     int32_t pixel_bytes;
-    int32_t one, blocks, quads, out_zp; /* r8 r9 r10 r12 */
+    int32_t one, blocks, words, out_zp; /* r8 r9 r10 r12 */
     int32_t next_block;
-    uint32_t y[4]; /* addresses, 4 less than those of the next four channels */
+    uint32_t y[4]; /* addresses, 4 less than those of the next word */
 } state;
-PILLION_FIELDS_AT(state, 0, x, constants, pixel_bytes, one, blocks, quads, out_zp, next_block, y);
+PILLION_FIELDS_AT(state, 0, x, constants, pixel_bytes, one, blocks, words, out_zp, next_block, y);
 
-/* The last channel of four is made in q4, which has its weights until then. */
-#define BLOCKS(name, fix)                                                                                         \
+#define BLOCKS(name, word)                                                                                        \
     static __attribute__((noinline)) void name(state *s) {                                                        \
         register state *r0 __asm__("r0") = s;                                                                     \
         __asm__ volatile(                                                                                         \
@@ -64,15 +77,7 @@ PILLION_FIELDS_AT(state, 0, x, constants, pixel_bytes, one, blocks, quads, out_z
             "add r0, r2\n"                                                                                        \
             "str r0, [r11]\n"                                                                                     \
             "dls lr, r10\n"                                                                                       \
-            "2:\n" PAIR("q5", "q6", fix)                                                          \
-            "vqmovnb.s32 q5, q5\n"                                                                                \
-            "vqmovnt.s32 q5, q6\n" PAIR("q6", "q4", fix)                                          \
-            "vqmovnb.s32 q6, q6\n"                                                                                \
-            "vqmovnt.s32 q6, q4\n"                                                                                \
-            "vqadd.s16 q5, q5, r12\n"                                                                             \
-            "vqadd.s16 q6, q6, r12\n"                                                                             \
-            "vqmovnb.s16 q5, q5\n"                                                                                \
-            "vqmovnt.s16 q5, q6\n"                                                                                \
+            "2:\n" word                                                                                           \
             "vstrw.32 q5, [q7, #4]!\n"                                                                            \
             "le lr, 2b\n"                                                                                         \
             "ldr r0, [r11, #28]\n"                                                                                \
@@ -86,8 +91,8 @@ PILLION_FIELDS_AT(state, 0, x, constants, pixel_bytes, one, blocks, quads, out_z
               "q5", "q6", "q7", "cc", "memory");                                                                  \
     }
 
-BLOCKS(blocks, FIX)
-BLOCKS(blocks_relu, NO_FIX)
+BLOCKS(blocks, WORD(EXACT))
+BLOCKS(blocks_relu, WORD(RECTIFIED))
 
 /* Some blocks of four pixels. */
 static void from(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t pixel, int32_t count) {

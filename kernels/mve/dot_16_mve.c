@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Dot products of at most 16 inputs; see dot_16.h. */
-#define CHANNEL(q, fix) LOAD_NUMBERS "vldrw.u32 q4, [r1], #16\n" SUMS(q, "q4") REQUANTIZE_LANES(q, fix)
-#define PAIR(a, b, fix) CHANNEL(a, fix) CHANNEL(b, fix)
+#define CHANNEL(q, rounding) LOAD_NUMBERS "vldrw.u32 q4, [r1], #16\n" SUMS(q, "q4") REQUANTIZE_LANES(q, rounding)
+#define PAIR(a, b, rounding) CHANNEL(a, rounding) CHANNEL(b, rounding)
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -3,7 +3,7 @@
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)
-typedef int8_t pillion_mve_result;
+#define EIGHT 8
 #define GROUP_WORDS(chunks) (18 + 16 * (chunks))
 #define HEAD_WORDS 10
 #include "nibbles.h"

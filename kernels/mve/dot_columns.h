@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Dot products of 2 pixels x 8 channels at a time; see dot.h for what is computed, dot_asm.h for how. This is what is
- * around the loops: pixels and channels whose number is odd. Who includes this defines the type pillion_mve_result,
- * GROUP_WORDS (the constants of a group, by its chunks) and HEAD_WORDS (those before its sums). */
+ * around the loops: pixels and channels whose number is odd. Who includes this defines EIGHT (the bytes of eight
+ * results), GROUP_WORDS (the constants of a group, by its chunks) and HEAD_WORDS (those before its sums). Channels are counted in bytes of y. */
+#include "bytes.h"
 #include "dot_asm.h"
 
 /* Some columns of all rows, for `groups` groups of channels from `channel` on. One column alone is done twice. */
-static __attribute__((noinline)) void columns(const pillion_mve_dot_task *d, const int8_t *x, pillion_mve_result *y,
+static __attribute__((noinline)) void columns(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y,
                                               int32_t channel, int32_t groups, int32_t column, int32_t count) {
-    const int32_t lone = count & 1, pixel = d->out_c * (int32_t)sizeof(*y);
+    const int32_t lone = count & 1, pixel = d->out_c;
     const int32_t group_words = GROUP_WORDS(d->chunks);
     pillion_mve_pairs s;
     s.first_x0 = s.x0 = x + column * d->pixel_bytes;
     s.first_x1 = s.x1 = lone ? s.x0 : s.x0 + d->pixel_bytes;
-    s.first_y = s.y = (int8_t *)(y + column * d->out_c + channel);
+    s.first_y = s.y = y + column * pixel + channel;
     s.signs = d->signs;
     s.y_step = lone ? 0 : pixel;
     s.first_row_end = s.row_end = s.y + count * s.y_step;
@@ -23,7 +24,7 @@ static __attribute__((noinline)) void columns(const pillion_mve_dot_task *d, con
     s.rows = s.rows_left = d->rows;
     s.groups_left = groups;
     s.group_bytes = group_words * 4;
-    s.constants = d->constants + (channel + 7) / 8 * group_words + HEAD_WORDS;
+    s.constants = d->constants + (channel + EIGHT - 1) / EIGHT * group_words + HEAD_WORDS;
     s.out_zp = d->out_zp;
     s.one = 1;
     s.loops = d->chunks;
@@ -34,13 +35,13 @@ enum { SHORT_ROW = 7 };
 
 /* An odd row that is short: pairs of the first half and the second, each a row of its own to the loop, so that the constants of a group are
  * loaded once. The pixel in the middle is done twice. */
-static __attribute__((noinline)) void halves(const pillion_mve_dot_task *d, const int8_t *x, pillion_mve_result *y,
+static __attribute__((noinline)) void halves(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y,
                                              int32_t channel, int32_t groups) {
-    const int32_t apart = d->pixels / 2, group_words = GROUP_WORDS(d->chunks), pixel = d->out_c * (int32_t)sizeof(*y);
+    const int32_t apart = d->pixels / 2, group_words = GROUP_WORDS(d->chunks), pixel = d->out_c;
     pillion_mve_pairs s;
     s.first_x0 = s.x0 = x;
     s.first_x1 = s.x1 = x + apart * d->pixel_bytes;
-    s.first_y = s.y = (int8_t *)(y + channel);
+    s.first_y = s.y = y + channel;
     s.signs = d->signs;
     s.y_step = apart * pixel;
     s.first_row_end = s.row_end = s.y + 2 * s.y_step;
@@ -51,7 +52,7 @@ static __attribute__((noinline)) void halves(const pillion_mve_dot_task *d, cons
     s.rows = s.rows_left = apart + 1;
     s.groups_left = groups;
     s.group_bytes = group_words * 4;
-    s.constants = d->constants + (channel + 7) / 8 * group_words + HEAD_WORDS;
+    s.constants = d->constants + (channel + EIGHT - 1) / EIGHT * group_words + HEAD_WORDS;
     s.out_zp = d->out_zp;
     s.one = 1;
     s.loops = d->chunks;
@@ -59,8 +60,8 @@ static __attribute__((noinline)) void halves(const pillion_mve_dot_task *d, cons
 }
 
 /* The pixels of an odd row in pairs: the last two again, or the only one twice. */
-static void groups(const pillion_mve_dot_task *d, const int8_t *x, pillion_mve_result *y, int32_t channel, int32_t count) {
-    if (d->rows == 1 && d->pixels & 1 && d->pixels > 1 && d->pixels <= SHORT_ROW && d->out_c >= 8) {
+static void groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t channel, int32_t count) {
+    if (d->rows == 1 && d->pixels & 1 && d->pixels > 1 && d->pixels <= SHORT_ROW && d->out_c >= EIGHT) {
         halves(d, x, y, channel, count);
         return;
     }
@@ -74,8 +75,8 @@ static void groups(const pillion_mve_dot_task *d, const int8_t *x, pillion_mve_r
 
 /* Eight channels are written even where there are fewer: the surplus is overwritten by the next pixel, and the last
  * pixels go through a buffer. */
-static void narrow(const pillion_mve_dot_task *d, const int8_t *x, pillion_mve_result *y) {
-    pillion_mve_result last[8 * 8];
+static void narrow(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
+    int8_t last[8 * EIGHT] __attribute__((aligned(4)));
     pillion_mve_dot_task part = *d;
     part.rows = 1;
     for (int32_t row = 0; row < d->rows; row++, x += d->row_bytes, y += d->pixels * d->out_c) {
@@ -84,19 +85,17 @@ static void narrow(const pillion_mve_dot_task *d, const int8_t *x, pillion_mve_r
         groups(&part, x, y, 0, 1);
         part.pixels = d->pixels - direct;
         groups(&part, x + direct * d->pixel_bytes, last, 0, 1);
-        for (int32_t i = 0; i < part.pixels * d->out_c; i++) {
-            y[direct * d->out_c + i] = last[i];
-        }
+        pillion_mve_copy(y + direct * d->out_c, last, part.pixels * d->out_c);
     }
 }
 
-static void products(const pillion_mve_dot_task *d, const int8_t *x, pillion_mve_result *y) {
-    if (d->out_c < 8) {
+static void products(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y) {
+    if (d->out_c < EIGHT) {
         narrow(d, x, y);
         return;
     }
-    groups(d, x, y, 0, d->out_c / 8);
-    if (d->out_c % 8) { /* the last eight channels, some of them again */
-        groups(d, x, y, d->out_c - 8, 1);
+    groups(d, x, y, 0, d->out_c / EIGHT);
+    if (d->out_c % EIGHT) { /* the last eight channels, some of them again */
+        groups(d, x, y, d->out_c - EIGHT, 1);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The loops of the dot products for 2, 3 and 4 pieces of 16 inputs, without a loop over pieces; see dot_asm.h. Who includes this defines
- * PRODUCTS(first, second), of a piece of both pixels with the weights of four channels.
+ * PRODUCTS(first, second), of a piece of both pixels with the weights of four channels, NUMBERS, which loads those of a group of channels,
+ * and RESULTS(y), which makes results of sums and stores them.
  * Registers: as dot_asm.h says, but r1 and r3 stay at their pixels, r7 is y, and r9 points to the part of the state that
  * comes back after the sums. Of 2 pieces, those of the inputs stay in q0 q1 q6 q7 for all eight channels. */
 
@@ -20,12 +21,12 @@
             "ldr r2, [r11, #8]\n"                                               \
             "ldr r5, [r11, #20]\n"                                              \
             "add r9, r11, #132\n"                                               \
-            "0:\n" LOAD_GROUP                                                   \
+            "0:\n" NUMBERS                                                      \
             "ldm r11, {r0, r1, r2, r3}\n"                                       \
             "mov r7, r0\n"                                                      \
             "1:\n" LOAD_BIAS first MOVE_SUMS("q4", "q5")                        \
             LOAD_BIAS again MOVE_SUMS("q0", "q1")                               \
-            LOAD_RESULTS constants REQUANTIZE STORE("r7")                       \
+            LOAD_RESULTS constants RESULTS("r7")                                \
             "add r1, r8\n"                                                      \
             "add r3, r8\n"                                                      \
             "cmp r7, r6\n"                                                      \
@@ -53,8 +54,8 @@
             "str r1, [r11, #56]\n"                                              \
             "ldr r0, [r11]\n"                                                   \
             "ldr r6, [r11, #96]\n"                                              \
-            "adds r0, #8\n"                                                     \
-            "adds r6, #8\n"                                                     \
+            "adds r0, #" GROUP_Y_BYTES "\n"                                     \
+            "adds r6, #" GROUP_Y_BYTES "\n"                                     \
             "str r0, [r11]\n"                                                   \
             "str r6, [r11, #96]\n"                                              \
             "str r6, [r9, #12]\n"                                               \

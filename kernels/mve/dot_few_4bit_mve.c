@@ -7,6 +7,8 @@
 #define SEPARATE_SUMS SEPARATE_PAIRS
 #include "dot_asm.h"
 #define PRODUCTS MULTIPLY_NIBBLES
+#define NUMBERS LOAD_GROUP
+#define RESULTS(y) REQUANTIZE STORE(y)
 #include "dot_few.h"
 
 void pillion_mve_dot_4bit_2(pillion_mve_pairs *s) {

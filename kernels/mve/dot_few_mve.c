@@ -5,6 +5,8 @@
 #if defined(__ARM_FEATURE_MVE)
 #include "dot_asm.h"
 #define PRODUCTS MULTIPLY
+#define NUMBERS LOAD_GROUP
+#define RESULTS(y) REQUANTIZE STORE(y)
 #include "dot_few.h"
 
 void pillion_mve_dot_2(pillion_mve_pairs *s) {

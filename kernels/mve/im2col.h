@@ -8,22 +8,8 @@
 
 void pillion_mve_im2col(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
                         pillion_mve_products dot, pillion_mve_loop loop);
-
-#if defined(__ARM_FEATURE_MVE)
-#include "halves.h"
-
-/* The same of 16-bit inputs and results; windows are made of bytes all the same. */
-static inline void pillion_mve_im2col_16(const pillion_conv2d_im2col_s8_mve_params *p, const int16_t *x, int16_t *y, int8_t *scratch,
-                                       pillion_mve_products dot, pillion_mve_loop loop) {
-    pillion_conv2d_im2col_s8_mve_params bytes = *p;
-    bytes.out_c = 2 * p->out_c;
-    bytes.low = INT8_MIN;
-    bytes.high = INT8_MAX;
-    pillion_mve_im2col(&bytes, (const int8_t *)x, (int8_t *)y, scratch, dot, loop);
-    if (p->signs == 0) {
-        pillion_mve_clamp_16(y, p->images * (p->end_top + p->pad_top) / p->stride_h * p->out_w * p->out_c, p->low, p->high);
-    }
-}
-#endif
+/* The same with 16-bit results, and inputs of any type: windows are made of bytes all the same, and `out_c` of the products is in bytes. */
+void pillion_mve_im2col_16(const pillion_conv2d_im2col_s8_mve_params *p, const void *x, int16_t *y, int8_t *scratch,
+                           pillion_mve_products dot, pillion_mve_loop loop);
 
 #endif

@@ -10,6 +10,7 @@
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
+#include "halves.h"
 
 typedef pillion_conv2d_im2col_s8_mve_params params;
 
@@ -85,6 +86,18 @@ void pillion_mve_im2col(const pillion_conv2d_im2col_s8_mve_params *p, const int8
         }
     }
     pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
+}
+
+void pillion_mve_im2col_16(const params *p, const void *x, int16_t *y, int8_t *scratch, pillion_mve_products dot,
+                          pillion_mve_loop loop) {
+    params bytes = *p;
+    bytes.out_c = 2 * p->out_c;
+    bytes.low = INT8_MIN;
+    bytes.high = INT8_MAX;
+    pillion_mve_im2col(&bytes, x, (int8_t *)y, scratch, dot, loop);
+    if (p->signs == 0) {
+        pillion_mve_clamp_16(y, p->images * (p->end_top + p->pad_top) / p->stride_h * p->out_w * p->out_c, p->low, p->high);
+    }
 }
 
 #endif

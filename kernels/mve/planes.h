@@ -12,6 +12,9 @@ typedef void (*pillion_mve_plane_rows)(const pillion_conv2d_3x3_s8_mve_params *p
 /* A whole convolution, some rows at a time. */
 void pillion_mve_planes(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
                         pillion_mve_plane_rows output_rows);
+/* The same with 16-bit results, and inputs of any type: planes are made of bytes all the same, and `out_c` of the rows is in bytes. */
+void pillion_mve_planes_16(const pillion_conv2d_3x3_s8_mve_params *p, const void *x, int16_t *y, int8_t *scratch,
+                           pillion_mve_plane_rows output_rows);
 
 /* What is behind the planes in scratch. */
 static inline int8_t *pillion_mve_behind_planes(const pillion_conv2d_3x3_s8_mve_params *p, int8_t *planes) {
@@ -25,9 +28,5 @@ void pillion_mve_3x3_eights(const pillion_conv2d_3x3_s8_mve_params *p, const int
                             int32_t groups, const int32_t *constants);
 void pillion_mve_3x3_twos(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *planes, int8_t *y, int32_t rows,
                           const int32_t *numbers, const void *weights);
-
-/* The same as pillion_mve_planes of 16 bits. */
-void pillion_mve_planes_16(const pillion_conv2d_3x3_s8_mve_params *p, const int16_t *x, int16_t *y, int8_t *scratch,
-                           pillion_mve_plane_rows output_rows);
 
 #endif

@@ -4,6 +4,7 @@
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
+#include "halves.h"
 
 /* A row of the image, channels 16 at a time: two planes side by side, then what is left. */
 static void split_row(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *to) {
@@ -50,6 +51,17 @@ void pillion_mve_planes(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t 
         }
     }
     pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
+}
+
+void pillion_mve_planes_16(const pillion_conv2d_3x3_s8_mve_params *p, const void *x, int16_t *y, int8_t *scratch, pillion_mve_plane_rows output_rows) {
+    pillion_conv2d_3x3_s8_mve_params bytes = *p;
+    bytes.out_c = 2 * p->out_c;
+    bytes.low = INT8_MIN;
+    bytes.high = INT8_MAX;
+    pillion_mve_planes(&bytes, x, (int8_t *)y, scratch, output_rows);
+    if (p->signs == 0) {
+        pillion_mve_clamp_16(y, p->images * p->out_h * p->out_w * p->out_c, p->low, p->high);
+    }
 }
 
 #endif

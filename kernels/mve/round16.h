@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The results of 16-bit dot products (dot_asm.h), of sums of even channels in q4 and q5, of odd ones in q0 and q1; the state is loaded. */
+ * The 16-bit results of dot products (dot_asm.h), of sums of even channels in q4 and q5, of odd ones in q0 and q1; the state is loaded. */
 #ifndef PILLION_MVE_ROUND16_H
 #define PILLION_MVE_ROUND16_H
 
 #define LOAD_FACTORS "vldrw.u32 q6, [r5, #-32]\n" "vldrw.u32 q7, [r5, #-16]\n"
 
-#define ROUND_AND_STORE                \
+#define ROUND_AND_STORE(y)             \
     "vqrdmulh.s32 q4, q4, q6\n"        \
     "vqrdmulh.s32 q5, q5, q6\n"        \
     "vqrdmulh.s32 q0, q0, q7\n"        \
@@ -19,9 +19,9 @@
     "vmax.s16 q4, q4, q0\n"            \
     "vmax.s16 q5, q5, q0\n"            \
     "7:\n"                             \
-    "vstrh.16 q4, [r0]\n"              \
-    "add r0, r10\n"                    \
-    "vstrh.16 q5, [r0]\n"              \
-    "add r0, r10\n"
+    "vstrh.16 q4, [" y "]\n"           \
+    "add " y ", r10\n"                 \
+    "vstrh.16 q5, [" y "]\n"           \
+    "add " y ", r10\n"
 
 #endif

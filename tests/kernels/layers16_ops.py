@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ import numpy as np
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear
-from pillion.ops.example_values import make_op
+from pillion.ops.example_values import make_op, value as int8_value
 
 WEIGHT_SCALE = 0.01
 EDGE = 2**31 - 1
@@ -65,3 +68,12 @@ def linear(rows: int, features: int, out: int, seed: int = 0, **fields: Any) -> 
     made = layer(Linear, (rows, features), (out, features), seed, **fields)
     assert isinstance(made, Linear)
     return made
+
+
+def with_8_bit_operands(layers: Iterable[Any]) -> Iterator[Any]:
+    """The layers with operands of bytes, whose zero points are at both ends and between; results have the same range."""
+    for op, zero in zip(layers, cycle((-128, 3, 127, 0)), strict=False):
+        x = int8_value("x", op.x.shape, op.x.scale, zero)
+        coarsest = max(op.weights.channel_scales) * x.scale
+        y = value("y", op.y.shape, max(op.y.scale / 256, 2.001 * coarsest))
+        yield replace(op, x=x, y=y)

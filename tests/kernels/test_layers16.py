@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 from kernels import rig
-from kernels.layers16_ops import EDGE, WEIGHT_SCALE, conv2d, depthwise, linear, value
+from kernels.layers16_ops import (
+    EDGE,
+    WEIGHT_SCALE,
+    conv2d,
+    depthwise,
+    linear,
+    value,
+    with_8_bit_operands,
+)
 from kernels.op_cases import (
     CMSIS_NN,
     Run,
@@ -207,6 +215,11 @@ def check(target: rig.Target, ops: Sequence[Op]) -> None:
 )
 def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))
+
+
+@pytest.mark.parametrize("made", [pixels, windows, windows_3x3, vectors])
+def test_layers_that_read_bytes(made: Any) -> None:
+    check(M55, list(with_8_bit_operands(made())))
 
 
 @pytest.mark.parametrize("target", TARGETS)

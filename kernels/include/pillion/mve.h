@@ -84,7 +84,24 @@ typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_mve_params
 void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p, const int16_t *x, int16_t *y,
                                    void *scratch);
 
-/* The same with weights of four bits. Constants as of pillion_mve_dot16_4. */
+/* The same of 8-bit inputs, whose zero point is in the biases. Constants as of pillion_mve_dot_s8_s16. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s8_s16_mve_params, pillion_conv2d_1x1_k16_s8_s16_mve_params,
+    pillion_conv2d_1x1_k32_s8_s16_mve_params, pillion_conv2d_1x1_k48_s8_s16_mve_params, pillion_conv2d_1x1_k64_s8_s16_mve_params;
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s8_s16_mve_params, pillion_conv2d_im2col_k16_s8_s16_mve_params,
+    pillion_conv2d_im2col_k32_s8_s16_mve_params, pillion_conv2d_im2col_k48_s8_s16_mve_params, pillion_conv2d_im2col_k64_s8_s16_mve_params;
+void pillion_conv2d_1x1_s8_s16_mve(const pillion_conv2d_1x1_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_1x1_k32_s8_s16_mve(const pillion_conv2d_1x1_k32_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_1x1_k48_s8_s16_mve(const pillion_conv2d_1x1_k48_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_1x1_k64_s8_s16_mve(const pillion_conv2d_1x1_k64_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_im2col_s8_s16_mve(const pillion_conv2d_im2col_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_im2col_k32_s8_s16_mve(const pillion_conv2d_im2col_k32_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_im2col_k48_s8_s16_mve(const pillion_conv2d_im2col_k48_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_im2col_k64_s8_s16_mve(const pillion_conv2d_im2col_k64_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+/* out_c is even, and otherwise as k16 above. Constants as of pillion_mve_dot_16_s8_s16. */
+void pillion_conv2d_1x1_k16_s8_s16_mve(const pillion_conv2d_1x1_k16_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_im2col_k16_s8_s16_mve(const pillion_conv2d_im2col_k16_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+
+/* The same of 16-bit inputs with weights of four bits. Constants as of pillion_mve_dot16_4. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_s4_mve_params;
 void pillion_conv2d_1x1_s16_s4_mve(const pillion_conv2d_1x1_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_s4_mve_params;
@@ -106,7 +123,11 @@ typedef struct {
 } pillion_conv2d_3x3_s8_mve_params;
 void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same at stride 1 along rows; out_c is a multiple of 4, out_w >= 4; y is aligned to 4. Constants, for each group of four
+/* The same with 16-bit results without a zero point. Constants as of pillion_mve_dot_s8_s16, with weights in this order. */
+typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s8_s16_mve_params;
+void pillion_conv2d_3x3_s8_s16_mve(const pillion_conv2d_3x3_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+
+/* With 8-bit results, at stride 1 along rows; out_c is a multiple of 4, out_w >= 4; y is aligned to 4. Constants, for each group of four
  * channels, in the order 0 2 1 3: bias[4], multiplier[4], shift[4]; weights of the first two, [row][plane][column][channel][16];
  * weights of the others. */
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_mve_params;
@@ -117,6 +138,9 @@ void pillion_conv2d_3x3_fours_s8_mve(const pillion_conv2d_3x3_fours_s8_mve_param
  * stride 2 columns 0 2 1. */
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s16_mve_params;
 void pillion_conv2d_3x3_s16_mve(const pillion_conv2d_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+/* The same of 8-bit inputs, over planes of 16 channels. */
+typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_s16_mve_params;
+void pillion_conv2d_3x3_fours_s8_s16_mve(const pillion_conv2d_3x3_fours_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
 /* All three with weights of four bits, two vectors of weights in one (kernels/mve/unpack.h). Scratch: the weights of the channels that are
  * computed together behind the planes, at stride 2 their other constants, too. */
@@ -239,6 +263,8 @@ typedef struct {
     const int32_t *constants; /* of eight outputs, even ones first: bias, int8 weights[chunks][8][8], factors */
 } pillion_linear_s16_mve_params;
 void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_linear_s16_mve_params pillion_linear_s8_s16_mve_params; /* of 8-bit inputs in pieces of 16 */
+void pillion_linear_s8_s16_mve(const pillion_linear_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 typedef pillion_linear_s16_mve_params pillion_linear_s16_s4_mve_params; /* weights of four bits: [chunks][4][8] (kernels/mve/dot.h) */
 void pillion_linear_s16_s4_mve(const pillion_linear_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 

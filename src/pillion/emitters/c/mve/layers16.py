@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Int32Array
+from pillion.emitters.c.accumulators import Int32Array, OutputChannels
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import LAYER_16_4, fixed_point, is_within, short_circuit
 from pillion.emitters.c.kernel_library import MVE
@@ -41,16 +41,23 @@ from pillion.ops.linear import Linear
 from pillion.ops.softmax import Softmax
 
 INPUTS = 8
-"""The inputs of a vector."""
+"""The 16-bit inputs of a vector."""
 MANY_PIXELS = 32
 """The pixels from which weights of one vector of inputs are unpacked, because sums of pairs cost more."""
 DOT, DOT_4, UNPACKED = ("dot16",), ("dot16_4",), ("dot16_unpacked", "dot16")
 
 
 def pack_dot(op: Layer) -> Int32Array:
-    """Packs weights, biases and factors into the stream of pillion_mve_dot16 (kernels/mve/dot.h)."""
-    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
-    return pack.join_groups(g.multipliers, *pack.halves_of(g, pack.stored_form(op), INPUTS))
+    """Packs weights, biases and factors into the stream of pillion_mve_dot16 or pillion_mve_dot_s8_s16
+    (kernels/mve/dot.h)."""
+    return pack_channels(op, channels_16(op))
+
+
+def pack_channels(op: Layer, channels: OutputChannels) -> Int32Array:
+    """Packs the channels of a layer into the same stream."""
+    unit = pack.vector_inputs(op)
+    g = pack.group_channels(channels, (*EVEN, *ODD), unit, overlap=True)
+    return pack.join_groups(g.multipliers, *pack.halves_of(g, pack.stored_form(op), unit))
 
 
 OF_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(16, MOST_RIGHT))
@@ -84,13 +91,14 @@ def unpacked_dot_params(op: Layer) -> Params:
 
 def pack_linear(op: Layer, is_full: bool = False) -> Int32Array:
     """Packs the same for one vector of inputs, with weights of which some are -8 if that `is_full`."""
-    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS)
+    unit = pack.vector_inputs(op)
+    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), unit)
     if op.weights.dtype is not DType.INT4:
-        return pack.join_groups(g.bias, pack.chunks_of(g.weights, INPUTS), g.multipliers)
+        return pack.join_groups(g.bias, pack.chunks_of(g.weights, unit), g.multipliers)
     weights, sums = (
         pack.full_bytes_of_pairs(g, weight_rows(op).shape[1]) if is_full else pack.bytes_of_pairs(g)
     )
-    return pack.join_groups(sums, pack.chunks_of(weights, INPUTS), g.multipliers)
+    return pack.join_groups(sums, pack.chunks_of(weights, unit), g.multipliers)
 
 
 def pointwise_params(op: Conv2d) -> Params:
@@ -105,7 +113,7 @@ def im2col_params(op: Conv2d) -> Params:
 
 def conv_3x3_params(op: Conv2d) -> Params:
     """Returns the parameters of a 3x3 convolution over planes: of each two channels biases, factors and weights."""
-    g = pack.group_channels(channels_16(op), (0, 1), INPUTS)
+    g = pack.group_channels(channels_16(op), (0, 1), pack.vector_inputs(op))
     taps = np.moveaxis(pack_3x3.weights_by_planes(op, g.weights), 1, -2)
     return {
         **pack_3x3.plane_params(op),
@@ -119,7 +127,7 @@ def linear_params(op: Layer) -> Params:
     out_features, in_features = channels_16(op).weights.shape
     sizes = {"in_features": in_features, "out_features": out_features}
     rows = op.rows if isinstance(op, Linear) else 1
-    return {"rows": rows, **sizes, "chunks": -(-in_features // INPUTS), "constants": pack_linear(op)}
+    return {"rows": rows, **sizes, "chunks": -(-in_features // pack.vector_inputs(op)), "constants": pack_linear(op)}
 
 
 def full_linear_params(op: Layer) -> Params:

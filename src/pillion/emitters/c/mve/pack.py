@@ -50,6 +50,11 @@ def vector_count(bytes_: int) -> int:
     return -(-bytes_ // 16)
 
 
+def vector_inputs(op: Convolution | Linear) -> int:
+    """Returns the inputs of a layer that a vector holds."""
+    return 16 // op.x.dtype.size_bytes
+
+
 def as_words(array: Packed) -> Int32Array:
     """Views bytes as 32-bit words in memory order."""
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
@@ -237,16 +242,25 @@ def pointwise_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     return (*pixels_are_windows(op), check_right_shifts(op))
 
 
+def word_of_channels(op: Convolution) -> Verdict:
+    """Checks whether the results of a pixel are whole words."""
+    unit = 4 // op.y.dtype.size_bytes
+    return Verdict("out_channels", op.out_channels % unit == 0, f"a multiple of {unit}", str(op.out_channels))
+
+
+def few_channels(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether pixels have at most 16 inputs, words of results, and neighbours with which they are computed."""
+    pixels = _merged_pixel_rows(op)[2]
+    return (
+        Verdict("in_channels", op.in_channels <= 16, "at most 16", str(op.in_channels)),
+        word_of_channels(op),
+        Verdict("pixels", pixels >= 4, "at least 4 in a row", str(pixels)),
+    )
+
+
 def pointwise_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_1x1_k16_s8_mve is exact."""
-    return (
-        *pointwise_verdicts(op),
-        Verdict("in_channels", op.in_channels <= 16, "at most 16", str(op.in_channels)),
-        Verdict("out_channels", op.out_channels % 4 == 0, "a multiple of 4", str(op.out_channels)),
-        Verdict(
-            "pixels", _merged_pixel_rows(op)[2] >= 4, "at least 4 in a row", str(_merged_pixel_rows(op)[2])
-        ),
-    )
+    return (*pointwise_verdicts(op), *few_channels(op))
 
 
 def check_input_chunks(pieces: int, window: int) -> Verdict:
@@ -333,15 +347,19 @@ def im2col_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     return (is_ungrouped(op), check_right_shifts(op))
 
 
-def im2col_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks the conditions of pillion_conv2d_im2col_k16_s8_mve; each block needs at least four pixels."""
+def small_windows(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether windows have at most 16 inputs and words of results; each block needs at least four pixels."""
     window, pixels = op.kernel[0] * op.kernel[1] * op.in_channels, op.y.shape[1] * op.y.shape[2]
     return (
-        *im2col_verdicts(op),
         Verdict("window", window <= 16, "at most 16 inputs", str(window)),
-        Verdict("out_channels", op.out_channels % 4 == 0, "a multiple of 4", str(op.out_channels)),
+        word_of_channels(op),
         Verdict("pixels", pixels >= 4, "at least 4", str(pixels)),
     )
+
+
+def im2col_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks the conditions of pillion_conv2d_im2col_k16_s8_mve."""
+    return (*im2col_verdicts(op), *small_windows(op))
 
 
 def im2col_params(op: Convolution) -> Params:

@@ -21,6 +21,7 @@ from pillion.emitters.c.mve.pack import (
     pixel_bytes,
     stored_form,
     vector_count,
+    vector_inputs,
     work_of_sums,
 )
 from pillion.ir.verdict import Verdict
@@ -30,14 +31,9 @@ SCRATCH_3X3_BYTES = 8192
 """The target size of the planes, which limits the output rows for each block."""
 
 
-def plane_channels(op: Convolution) -> int:
-    """Returns the channels of a plane, which is a vector wide."""
-    return 16 // op.x.dtype.size_bytes
-
-
 def plane_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks whether the windows are those of planes."""
-    unit = plane_channels(op)
+    unit = vector_inputs(op)
     return (
         kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
         kernel_has_sizes(op, "dilation", "1", (1, 1)),
@@ -55,11 +51,14 @@ def plane_verdicts(op: Convolution) -> tuple[Verdict, ...]:
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_3x3_s8_mve is exact."""
+    return (*plane_verdicts(op), *has_pairs(op), check_right_shifts(op))
+
+
+def has_pairs(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether the result has the channels and pixels that are computed together."""
     return (
-        *plane_verdicts(op),
         Verdict("out_channels", op.out_channels >= 8, "at least 8", str(op.out_channels)),
         Verdict("pixels", op.y.shape[2] >= 2, "at least 2 in a row", str(op.y.shape[2])),
-        check_right_shifts(op),
     )
 
 
@@ -105,7 +104,7 @@ def four_pixel_params(op: Convolution) -> Params:
 def weights_by_planes(op: Convolution, weights: Int8Array) -> Int8Array:
     """Returns the weights of each channel as [row][plane][column][channels of a plane], at stride 2 with the columns 0 2 1."""
     order = [0, 1, 2] if op.stride[1] == 1 else [0, 2, 1]
-    planes = weights.reshape(*weights.shape[:-1], 3, 3, -1, plane_channels(op)).swapaxes(-3, -2)
+    planes = weights.reshape(*weights.shape[:-1], 3, 3, -1, vector_inputs(op)).swapaxes(-3, -2)
     return planes[..., order, :]
 
 
