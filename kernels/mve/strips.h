@@ -37,9 +37,9 @@ typedef struct {
 typedef struct {
     const int8_t *strips;
     int8_t *y;
-    const int32_t *numbers;              /* bias, multiplier, shift */
     const int8_t *kernel;
-    int32_t out_zp;
+    int32_t level;                       /* of int8 results the zero point, of int16 ones the least */
+    const int32_t *numbers;              /* of this channel and of those after it; the outputs move it on */
 } pillion_mve_strip_channel;
 
 #if defined(__ARM_FEATURE_MVE)
@@ -50,12 +50,12 @@ PILLION_FIELDS_AT(pillion_mve_strip_build, 48, from, to, zp, single, columns);
 PILLION_AT(pillion_mve_strip_build, next_columns, 80);
 PILLION_FIELDS_AT(pillion_mve_strip_pass, 0, strip_skip, y_skip, blocks, y_block, strip, strip_end, y, kind, outputs);
 PILLION_BYTES(pillion_mve_strip_pass, 48);
-PILLION_FIELDS_AT(pillion_mve_strip_channel, 0, strips, y, numbers, kernel, out_zp);
+PILLION_FIELDS_AT(pillion_mve_strip_channel, 0, strips, y, kernel, level, numbers);
 #endif
 
-/* A whole convolution: of each channel the strips, then the outputs. */
-typedef void (*pillion_mve_strip_outputs)(const pillion_mve_strip_channel *channel, const pillion_mve_strip_pass *passes);
-void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
-                           pillion_mve_strip_outputs outputs);
+/* A whole convolution: of each channel the strips, then the outputs, of which each has `y_bytes`. */
+typedef void (*pillion_mve_strip_outputs)(pillion_mve_strip_channel *channel, const pillion_mve_strip_pass *passes);
+void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, void *y, int32_t y_bytes, int8_t *scratch,
+                        pillion_mve_strip_outputs outputs);
 
 #endif

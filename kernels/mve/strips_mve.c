@@ -105,24 +105,23 @@ PILLION_NAKED static void build_strips(PILLION_UNUSED const pillion_mve_strip_bu
         "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");
 }
 
-void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
-                           pillion_mve_strip_outputs outputs) {
+void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, void *y, int32_t y_bytes, int8_t *scratch,
+                        pillion_mve_strip_outputs outputs) {
     const pillion_mve_strip_build *const build = (const pillion_mve_strip_build *)(const void *)p->build;
     const pillion_mve_strip_pass *const passes = (const pillion_mve_strip_pass *)(const void *)p->passes;
     int8_t *out = y;
     pillion_mve_fill(scratch, p->in_zp, p->strip_bytes);
     for (int32_t n = 0; n < p->images; n++, x += p->image_bytes, out += p->output_bytes) {
-        pillion_mve_strip_channel c = {scratch, out, p->numbers, p->kernels + 1, p->out_zp};
+        pillion_mve_strip_channel c = {scratch, out, p->kernels + 1, y_bytes == 1 ? p->out_zp : p->low, p->numbers};
         const int8_t *in = x;
         for (int32_t left = p->channels; left > 0; left--, in++) {
             build_strips(build, in, scratch);
-            for (int32_t filters = p->filters; filters > 0; filters--, c.y++, c.numbers += 3, c.kernel += 12) {
+            for (int32_t filters = p->filters; filters > 0; filters--, c.y += y_bytes, c.kernel += 12) {
                 outputs(&c, passes);
             }
             __asm__ volatile("" : : : "q4", "q5", "q6", "q7"); /* neither saves them: this function does, once */
         }
     }
-    pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
 }
 
 #endif

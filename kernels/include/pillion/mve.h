@@ -135,7 +135,6 @@ typedef struct {
     const int8_t *kernels;                     /* a zero; {3 columns of 3 weights and a zero} x outputs */
     const int32_t *numbers;                    /* {bias, multiplier, shift} x outputs */
     int32_t in_zp, out_zp, low, high;
-    int32_t relu;                              /* not 0 where results below out_zp become out_zp */
 } pillion_depthwise_3x3_s8_mve_params;
 void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
                                          void *scratch);
@@ -144,6 +143,13 @@ void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, 
 typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_mve_params;
 void pillion_depthwise_3x3_stride2_s8_mve(const pillion_depthwise_3x3_stride2_s8_mve_params *p, const int8_t *x,
                                             int8_t *y, void *scratch);
+
+/* The same to 16 bits; numbers are {bias, factor}: results are sum * factor / 2^31. y may not be x. */
+typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_s8_s16_mve_params;
+void pillion_depthwise_3x3_s8_s16_mve(const pillion_depthwise_3x3_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_s16_mve_params;
+void pillion_depthwise_3x3_stride2_s8_s16_mve(const pillion_depthwise_3x3_stride2_s8_s16_mve_params *p, const int8_t *x, int16_t *y,
+                                              void *scratch);
 
 /* Depthwise convolution by 5x5 at stride 1 or 2, one channel at a time. y may be x where there is one filter for each channel.
  * Scratch: 64 + plane_bytes, aligned to 4. */

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of
+from pillion.emitters.c.accumulators import Int8Array, Int32Array, channels_of
 from pillion.emitters.c.mve.pack import Params, check_right_shifts, kernel_has_sizes
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
@@ -73,18 +73,28 @@ class Strips:
 def strips_of(op: Convolution) -> Strips:
     """Returns the layout in strips; the longer side of the output lies along them."""
     (h, w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
-    rows = ConvAxis(h, out_h, op.padding[0], w * op.in_channels, out_w * op.out_channels)
-    columns = ConvAxis(w, out_w, op.padding[1], op.in_channels, op.out_channels)
+    x_pixel, y_pixel = (v.shape[3] * v.dtype.size_bytes for v in (op.x, op.y))
+    rows = ConvAxis(h, out_h, op.padding[0], w * x_pixel, out_w * y_pixel)
+    columns = ConvAxis(w, out_w, op.padding[1], x_pixel, y_pixel)
     transposed = out_h > out_w
     return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, op.stride[0])
 
 
 def verdicts(stride: int) -> Callable[[Convolution], tuple[Verdict, ...]]:
     """Returns the conditions under which the 3x3 kernel of a stride is exact."""
-    return lambda op: _strip_verdicts(op, stride)
+
+    def exact(op: Convolution) -> tuple[Verdict, ...]:
+        shape = shape_verdicts(op, stride)
+        if not all_ok(shape):
+            return shape
+        s = strips_of(op)
+        return *shape, check_right_shifts(op), small_sums(op, s.along.out_size // s.block)
+
+    return exact
 
 
-def _strip_verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
+def shape_verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
+    """Checks whether an image lies in strips, and whether offsets in two rows fit 16 bits."""
     shape = (
         kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
         kernel_has_sizes(op, "stride", str(stride), (stride, stride)),
@@ -111,8 +121,6 @@ def _strip_verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
             "image", long_enough, f"8 long, outputs {s.block} long", f"{op.x.shape[1:3]} to {op.y.shape[1:3]}"
         ),
         Verdict("row", reach <= UINT16_MAX, f"two rows within {UINT16_MAX} bytes", str(reach)),
-        check_right_shifts(op),
-        small_sums(op, s.along.out_size // s.block),
     )
 
 
@@ -126,18 +134,22 @@ def small_sums(op: Convolution, factor: int) -> Verdict:
 
 
 def params(op: Convolution) -> Params:
-    """Returns the parameters of the 3x3 kernels, for either stride."""
-    s, channels = strips_of(op), channels_of(op)
+    """Returns the parameters of the 3x3 kernels with int8 results, for either stride."""
+    weights = channels_of(op).with_folded_zero_point.weights
+    return {**layout_params(op, weights), "numbers": channel_numbers(op)}
+
+
+def layout_params(op: Convolution, weights: Int8Array) -> Params:
+    """Returns the parameters of 3x3 kernels but for the numbers of channels."""
+    s = strips_of(op)
     return {
-        "image_bytes": op.x.shape[1] * op.x.shape[2] * op.in_channels,
-        "output_bytes": op.y.shape[1] * op.y.shape[2] * op.out_channels,
+        "image_bytes": op.x.type.size_bytes // op.x.shape[0],
+        "output_bytes": op.y.type.size_bytes // op.y.shape[0],
         "filters": op.out_channels // op.in_channels,
         "strip_bytes": s.bytes,
-        "build": _strip_build_table(s, channels.in_zp),
+        "build": _strip_build_table(s, op.x.zero_point),
         "passes": np.concatenate(_pass_tables(s)),
-        "kernels": _pack_kernel_columns(channels, s.transposed),
-        "numbers": channel_numbers(op),
-        "relu": int(channels.is_rectified),
+        "kernels": _pack_kernel_columns(weights, s.transposed),
     }
 
 
@@ -169,9 +181,9 @@ def work(op: Convolution) -> float:
     )
 
 
-def _pack_kernel_columns(channels: OutputChannels, transposed: bool) -> NDArray[np.int8]:
+def _pack_kernel_columns(weights: Int8Array, transposed: bool) -> NDArray[np.int8]:
     """Returns a zero, then for each channel three columns of three weights and a zero."""
-    taps = channels.with_folded_zero_point.weights.reshape(-1, 3, 3)
+    taps = weights.reshape(-1, 3, 3)
     columns = taps if transposed else taps.swapaxes(1, 2)
     return np.pad(np.pad(columns, ((0, 0), (0, 0), (0, 1))).reshape(-1), (1, 0))
 
