@@ -45,32 +45,38 @@ static void load_rows(const pillion_depthwise_any_s8_mve_params *p, const int8_t
     }
 }
 
+/* The predicate of the first channels of 16, of less than all. */
+static uint32_t lanes_of(int32_t count, int32_t y_bytes) {
+    const int32_t even = y_bytes == 1 ? count : (count + 1) & ~1;
+    return ((1u << even) - 1) | ((1u << (count & ~1)) - 1) << 16;
+}
+
 /* All channels of some rows of outputs. */
-static void block(const pillion_depthwise_any_s8_mve_params *p, const int8_t *image, int8_t *y, int32_t top, int32_t rows,
-                  int8_t *scratch, pillion_mve_wide_outputs outputs) {
+static void block(const pillion_depthwise_any_s8_mve_params *p, const int8_t *image, int8_t *y, int32_t y_bytes, int32_t numbers,
+                  int32_t top, int32_t rows, int8_t *scratch, pillion_mve_wide_outputs outputs) {
     const int32_t *constants = p->constants;
-    for (int32_t c = 0; c < p->channels; c += 16, constants += 36 + 4 * p->tap_count) {
+    for (int32_t c = 0; c < p->channels; c += 16, constants += numbers + 4 * p->tap_count) {
         const int32_t left = p->channels - c;
-        pillion_mve_wide_state s = {p->taps, constants, scratch, p->tap_count >> 1, y + c, p->out_w, p->out_zp, p->window_step,
-                   p->channels, left < 16 ? (1 << left) - 1 : 0xFFFF, p->window_skip, rows,
+        pillion_mve_wide_state s = {p->taps, constants, scratch, p->tap_count >> 1, y + c * y_bytes, p->out_w,
+                   y_bytes == 1 ? p->out_zp : p->low, p->window_step, p->channels * y_bytes,
+                   left < 16 ? lanes_of(left, y_bytes) : UINT32_MAX, p->window_skip, rows,
                    p->low >= p->out_zp, p->plane_row_bytes};
         load_rows(p, image, c, top, (rows - 1) * p->stride_h + p->window_rows, scratch);
         outputs(&s);
     }
 }
 
-void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
-                      pillion_mve_wide_outputs outputs) {
+void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, void *y, int32_t y_bytes, int32_t numbers,
+                      int8_t *scratch, pillion_mve_wide_outputs outputs) {
     int8_t *out = y;
     pillion_mve_fill(scratch, p->in_zp, p->scratch_bytes);
     for (int32_t n = 0; n < p->images; n++, x += p->in_h * p->in_row_bytes) {
         for (int32_t oy = 0; oy < p->out_h; oy += p->block_rows) {
             const int32_t rows = p->out_h - oy < p->block_rows ? p->out_h - oy : p->block_rows;
-            block(p, x, out, oy * p->stride_h - p->pad_top, rows, scratch, outputs);
-            out += rows * p->out_w * p->channels;
+            block(p, x, out, y_bytes, numbers, oy * p->stride_h - p->pad_top, rows, scratch, outputs);
+            out += rows * p->out_w * p->channels * y_bytes;
         }
     }
-    pillion_mve_clamp(y, (int32_t)(out - y), p->low, p->high);
 }
 
 #endif

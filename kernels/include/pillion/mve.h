@@ -156,12 +156,16 @@ void pillion_depthwise_3x3_stride2_s8_s16_mve(const pillion_depthwise_3x3_stride
 typedef struct {
     int32_t images, image_bytes, output_bytes; /* of one image */
     int32_t channels, filters, plane_bytes;    /* input channels, filters for each */
-    const int32_t *layout;                     /* see kernels/mve/depthwise_5x5_s8_mve.c */
+    const int32_t *layout;                     /* see kernels/mve/depthwise_5x5.h */
     const int8_t *kernels;                     /* {25 weights and a zero} x outputs */
     const int32_t *numbers;                    /* {bias, multiplier, shift} x outputs */
     int32_t in_zp, out_zp, low, high;
 } pillion_depthwise_5x5_s8_mve_params;
 void pillion_depthwise_5x5_s8_mve(const pillion_depthwise_5x5_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same to 16 bits; numbers are {bias, factor}: results are sum * factor / 2^31. y may not be x. */
+typedef pillion_depthwise_5x5_s8_mve_params pillion_depthwise_5x5_s8_s16_mve_params;
+void pillion_depthwise_5x5_s8_s16_mve(const pillion_depthwise_5x5_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
 /* Depthwise convolution with any kernel, 16 outputs at a time. Reads up to 15 bytes beyond x. y may be x where block_rows = out_h and
  * filters = 1. Scratch: scratch_bytes. */
@@ -187,6 +191,13 @@ void pillion_depthwise_any_s8_mve(const pillion_depthwise_any_s8_mve_params *p, 
 typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_mve_params;
 void pillion_depthwise_3x3_wide_s8_mve(const pillion_depthwise_3x3_wide_s8_mve_params *p, const int8_t *x, int8_t *y,
                                        void *scratch);
+
+/* The same to 16 bits; results are sum * multiplier / 2^31, and constants have no shifts. y may not be x. */
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_any_s8_s16_mve_params;
+void pillion_depthwise_any_s8_s16_mve(const pillion_depthwise_any_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_s16_mve_params;
+void pillion_depthwise_3x3_wide_s8_s16_mve(const pillion_depthwise_3x3_wide_s8_s16_mve_params *p, const int8_t *x, int16_t *y,
+                                           void *scratch);
 
 /* Depthwise convolution by 3x3 of 16-bit inputs, one channel at a time; y may be x where there is one filter for each channel, and one band.
  * Scratch: the plane of a band of rows of outputs. */

@@ -13,7 +13,8 @@ from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import WIDENS, channels_16
-from pillion.emitters.c.mve import depthwise_strips
+from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips
+from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import DepthwiseConv2d
 
@@ -45,14 +46,58 @@ def in_strips(stride: int) -> Verdicts:
     return lambda op: depthwise_strips.shape_verdicts(op, stride)
 
 
-KERNELS: tuple[Kernel, ...] = tuple(
+def params_5x5(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of the 5x5 kernel."""
+    return {**depthwise_5x5.layout_params(op, channels_16(op).weights), "numbers": numbers_of(op)}
+
+
+def wide_params(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of the kernels of 16 channels at a time."""
+    constants = depthwise_planes.pack_wide(channels_16(op), has_shifts=False)
+    return {**depthwise_planes.layout_params(op), "constants": constants}
+
+
+def in_planes(op: DepthwiseConv2d) -> tuple[Verdict, ...]:
+    """Checks the conditions of sums over planes."""
+    return depthwise_planes.sums_verdicts(op, channels_16(op).weights)
+
+
+def in_planes_3x3(op: DepthwiseConv2d) -> tuple[Verdict, ...]:
+    """Checks the same for 3x3."""
+    return (*depthwise_planes.is_3x3(op), *in_planes(op))
+
+
+WIDE: dict[str, Any] = {
+    "scratch_bytes": depthwise_planes.scratch_bytes,
+    "overread_bytes": OVERREAD_BYTES,
+}
+
+KERNELS: tuple[Kernel, ...] = (
+    *(
+        depthwise(
+            name,
+            in_strips(stride),
+            strip_params,
+            "strips",
+            scratch_bytes=depthwise_strips.scratch_bytes,
+            work=depthwise_strips.work,
+        )
+        for name, stride in (("depthwise_3x3", 1), ("depthwise_3x3_stride2", 2))
+    ),
     depthwise(
-        name,
-        in_strips(stride),
-        strip_params,
-        "strips",
-        scratch_bytes=depthwise_strips.scratch_bytes,
-        work=depthwise_strips.work,
-    )
-    for name, stride in (("depthwise_3x3", 1), ("depthwise_3x3_stride2", 2))
+        "depthwise_5x5",
+        depthwise_5x5.shape_verdicts,
+        params_5x5,
+        scratch_bytes=depthwise_5x5.scratch_bytes,
+        work=depthwise_5x5.work,
+    ),
+    depthwise(
+        "depthwise_3x3_wide",
+        in_planes_3x3,
+        wide_params,
+        "wide",
+        work=depthwise_planes.work_3x3,
+        **WIDE,
+    ),
+    depthwise("depthwise_any", in_planes, wide_params, "wide", work=depthwise_planes.work, **WIDE),
 )

@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of
+from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels, channels_of
 from pillion.emitters.c.mve.pack import (
     Params,
     check_right_shifts,
@@ -32,28 +31,36 @@ rows of the plane, and columns copied into these."""
 
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_depthwise_any_s8_mve is exact: pairs of products fit 16 bits."""
-    taps = np.abs(_odd_taps(channels_of(op).with_folded_zero_point).astype(np.int64))
+    """Checks the conditions under which pillion_depthwise_any_s8_mve is exact."""
+    return (*sums_verdicts(op, channels_of(op).with_folded_zero_point.weights), check_right_shifts(op))
+
+
+def sums_verdicts(op: Convolution, weights: Int8Array) -> tuple[Verdict, ...]:
+    """Checks whether pairs of products fit 16 bits, and whether sums have any."""
+    taps = np.abs(_odd_taps(weights).astype(np.int64))
     pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
     return (
         Verdict("weights", pair <= 255, "magnitudes of two taps add up to at most 255", str(pair)),
         Verdict("columns", used_column_count(op) > 0, "windows reach the image", f"padding {op.padding[1]}"),
-        check_right_shifts(op),
+    )
+
+
+def is_3x3(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether a window is 3x3 without dilation."""
+    return (
+        kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
+        kernel_has_sizes(op, "dilation", "1", (1, 1)),
     )
 
 
 def verdicts_3x3(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_3x3_wide_s8_mve is exact."""
-    return (
-        kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
-        kernel_has_sizes(op, "dilation", "1", (1, 1)),
-        *verdicts(op),
-    )
+    return (*is_3x3(op), *verdicts(op))
 
 
-def _odd_taps(channels: OutputChannels) -> NDArray[np.int8]:
+def _odd_taps(weights: Int8Array) -> Int8Array:
     """Returns the weights, padded with a zero tap to an odd number."""
-    return np.pad(channels.weights, ((0, 0), (0, 1 - channels.weights.shape[1] % 2)))
+    return np.pad(weights, ((0, 0), (0, 1 - weights.shape[1] % 2)))
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,12 @@ def work(op: Convolution) -> float:
 
 
 def params(op: Convolution) -> Params:
-    """Returns the parameters of both kernels."""
+    """Returns the parameters of both kernels with int8 results."""
+    return {**layout_params(op), "constants": pack_wide(channels_of(op).with_folded_zero_point)}
+
+
+def layout_params(op: Convolution) -> Params:
+    """Returns the parameters of both kernels but for the constants."""
     plane = plane_of(op)
     rows, columns = (np.arange(k) * d for k, d in zip(op.kernel, op.dilation, strict=True))
     taps = (rows[:, None] * plane.row_bytes + columns * 16).reshape(-1)
@@ -128,12 +140,13 @@ def params(op: Convolution) -> Params:
         "scratch_bytes": plane.bytes,
         "tap_count": len(taps),
         "taps": taps.astype(np.int32),
-        "constants": _pack_wide(channels_of(op)),
     }
 
 
-def _pack_wide(channels: OutputChannels) -> Int32Array:
-    ready = channels.with_folded_zero_point
-    g = group_channels(replace(ready, weights=_odd_taps(ready)), range(16), unit=1)
+def pack_wide(ready: OutputChannels, has_shifts: bool = True) -> Int32Array:
+    """Packs channels with folded zero points in groups of 16."""
+    g = group_channels(replace(ready, weights=_odd_taps(ready.weights)), range(16), unit=1)
     bias, multipliers, shifts = (part[:, WIDE_ORDER] for part in (g.bias, g.multipliers, g.shifts))
-    return join_groups(bias, g.weights.swapaxes(1, 2), multipliers, shifts.astype(np.int8))
+    return join_groups(
+        bias, g.weights.swapaxes(1, 2), multipliers, *[shifts.astype(np.int8)] * has_shifts
+    )
