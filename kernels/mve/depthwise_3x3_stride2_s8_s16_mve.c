@@ -6,11 +6,13 @@
 #include "halves.h"
 #include "strips_stride2.h"
 
-STRIP_OUTPUTS(outputs, INT16_NUMBERS, LOAD_KERNEL, "", WINDOWS, NO_LONE_ROW, INT16_RESULTS)
+#define RESULTS INT16_RESULTS("q5", "q6", "vdup.16 q4, r8\n", "q4", "", "q7")
+STRIP_OUTPUTS_STRIDE2(outputs, INT16_NUMBERS, "", RESULTS)
 
 void pillion_depthwise_3x3_stride2_s8_s16_mve(const pillion_depthwise_3x3_stride2_s8_s16_mve_params *p, const int8_t *x, int16_t *y,
                                               void *scratch) {
-    pillion_mve_strips(p, x, y, 2, scratch, outputs);
+    const pillion_mve_strip_kind kind = {outputs, pillion_mve_strips_of_bytes, 1, 2};
+    pillion_mve_strips(p, x, y, scratch, &kind);
     pillion_mve_clamp_16(y, p->images * p->output_bytes >> 1, INT16_MIN, p->high);
 }
 

@@ -28,10 +28,16 @@
     UPPER_WINDOW("r0", "r2") UPPER_WINDOW("r4", "r6")   \
     "vmov " q "[2], " q "[0], r0, r4\n"                 \
     "vmov " q "[3], " q "[1], r2, r6\n"
-#define UPPER_ROW(results)               \
-    "dls lr, lr\n"                       \
-    "5:\n" ROUND(UPPER_WINDOWS, results) \
-    "le lr, 5b\n"
+/* Where the pass says so, a row of its own. */
+#define IS_LONE             \
+    "lsls r0, r0, #30\n"    \
+    "bmi 4f\n"
+#define LONE_ROW(results)                               \
+    "4:\n"                                              \
+    "dls lr, lr\n"                                      \
+    "5:\n" ROUND(UPPER_WINDOWS, "q5", "q6", results)    \
+    "le lr, 5b\n"                                       \
+    "b 3b\n"
 
 /* The lanes around a kernel are not loaded, and stay zero. */
 #define LOAD_KERNEL              \
@@ -45,5 +51,8 @@
     "vpstt\n"                    \
     "vldrbt.u8 q1, [r4, #-5]\n"  \
     "vldrbt.u8 q3, [r4, #-4]\n"
+
+#define STRIP_OUTPUTS_STRIDE1(name, numbers, results) \
+    STRIP_OUTPUTS(name, numbers, LOAD_KERNEL, IS_LONE, "", ROUND(WINDOWS, "q5", "q6", results), LONE_ROW(results))
 
 #endif

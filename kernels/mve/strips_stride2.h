@@ -15,13 +15,14 @@
     "vmov " q "[2], " q "[0], r0, r4\n"                  \
     "vmov " q "[3], " q "[1], r2, r6\n"
 
-#define NO_LONE_ROW(results) ""
-
 /* The lanes around the kernel are not loaded, and stay zero. */
 #define LOAD_KERNEL       \
     "movw r1, #0x0fff\n"  \
     "vmsr p0, r1\n"       \
     "vpst\n"              \
     "vldrbt.u8 q0, [r4]\n"
+
+#define STRIP_OUTPUTS_STRIDE2(name, numbers, load_factor, results) \
+    STRIP_OUTPUTS(name, numbers, LOAD_KERNEL load_factor, "", "", ROUND(WINDOWS, "q5", "q6", results), "")
 
 #endif

@@ -144,7 +144,12 @@ typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_mve
 void pillion_depthwise_3x3_stride2_s8_mve(const pillion_depthwise_3x3_stride2_s8_mve_params *p, const int8_t *x,
                                             int8_t *y, void *scratch);
 
-/* The same to 16 bits; numbers are {bias, factor}: results are sum * factor / 2^31. y may not be x. */
+/* The same to 16 bits, from 8 bits or from 16; numbers are {bias, factor}: results are sum * factor / 2^31. y may be x as above, of 16 bits. */
+typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_s16_mve_params;
+void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s16_mve_params;
+void pillion_depthwise_3x3_stride2_s16_mve(const pillion_depthwise_3x3_stride2_s16_mve_params *p, const int16_t *x, int16_t *y,
+                                           void *scratch);
 typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_s8_s16_mve_params;
 void pillion_depthwise_3x3_s8_s16_mve(const pillion_depthwise_3x3_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_s16_mve_params;
@@ -199,20 +204,7 @@ typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_s16_mv
 void pillion_depthwise_3x3_wide_s8_s16_mve(const pillion_depthwise_3x3_wide_s8_s16_mve_params *p, const int8_t *x, int16_t *y,
                                            void *scratch);
 
-/* Depthwise convolution by 3x3 of 16-bit inputs, one channel at a time; y may be x where there is one filter for each channel, and one band.
- * Scratch: the plane of a band of rows of outputs. */
-typedef struct {
-    int32_t batch, in_h, in_w, channels, filters, out_h, out_w;
-    int32_t stride, pad_top, pad_left, low, high;
-    int32_t x_row, x_column, y_row, y_column; /* steps, in elements; rows and columns may be exchanged */
-    int32_t band, pitch;    /* rows of outputs; bytes of a row of the plane */
-    const int8_t *kernels;  /* [outputs][9] */
-    const int32_t *numbers; /* [outputs] of bias, factor; results are sum * factor / 2^31 */
-} pillion_depthwise_3x3_s16_mve_params;
-void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y,
-                                   void *scratch);
-
-/* The same for any window, eight channels at a time, one filter for each. May read 14 bytes beyond x. */
+/* Depthwise convolution of 16-bit inputs with any window, eight channels at a time, one filter for each. May read 14 bytes beyond x. */
 typedef struct {
     int32_t batch, in_h, in_w, channels, out_h, out_w;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;

@@ -32,12 +32,15 @@ class ConvAxis:
 @dataclass(frozen=True)
 class Strips:
     """A channel in strips of four padded rows, two apart: each strip holds the windows of two output rows at
-    stride 1, of one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight."""
+    stride 1, of one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight; of
+    halfwords it is one row."""
 
     down: ConvAxis
     along: ConvAxis
     transposed: bool
     stride: int
+    item: int
+    """The bytes of an element."""
 
     @property
     def rows(self) -> int:
@@ -47,7 +50,12 @@ class Strips:
     @property
     def block(self) -> int:
         """The output columns of a block."""
-        return 4 * self.stride
+        return 4 * max(self.stride, self.item)
+
+    @property
+    def column(self) -> int:
+        """The bytes of a column of a strip."""
+        return 4 * self.item
 
     @property
     def count(self) -> int:
@@ -67,7 +75,7 @@ class Strips:
     @property
     def bytes(self) -> int:
         """The size of all strips of a channel."""
-        return self.count * self.columns * 4
+        return self.count * self.columns * self.column
 
 
 def strips_of(op: Convolution) -> Strips:
@@ -77,7 +85,8 @@ def strips_of(op: Convolution) -> Strips:
     rows = ConvAxis(h, out_h, op.padding[0], w * x_pixel, out_w * y_pixel)
     columns = ConvAxis(w, out_w, op.padding[1], x_pixel, y_pixel)
     transposed = out_h > out_w
-    return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, op.stride[0])
+    axes = (columns, rows) if transposed else (rows, columns)
+    return Strips(*axes, transposed, op.stride[0], op.x.dtype.size_bytes)
 
 
 def verdicts(stride: int) -> Callable[[Convolution], tuple[Verdict, ...]]:
@@ -206,10 +215,10 @@ def _strip_build_table(s: Strips, zp: int) -> Int32Array:
     second = s.image_columns - 8 * (blocks - 1)
     columns = [i * along.x_step for i in range(8)]
     words = [
-        *(2 * down.x_step, 4 * s.columns, s.count - 1, blocks),
-        *(second * along.x_step, 4 * second, 8 * along.x_step, 32),
+        *(2 * down.x_step, s.column * s.columns, s.count - 1, blocks),
+        *(second * along.x_step, s.column * second, 8 * along.x_step, 8 * s.column),
         *(0xFFFF * (0 <= row < down.in_size) for row in (top, top + 1, bottom, bottom + 1)),
-        *(top * down.x_step, 4 * along.before, zp, _single_strip_rows(s)),
+        *(top * down.x_step, s.column * along.before, zp, _single_strip_rows(s)),
     ]
     offsets = _pack_halfwords(columns + [c + down.x_step for c in columns])
     return np.concatenate([np.array(words, np.int32), offsets])
@@ -229,7 +238,7 @@ def _single_strip_rows(s: Strips) -> int:
 @dataclass(frozen=True)
 class StripRun:
     """Equal blocks of outputs: strips `first` to `end` (exclusive), `blocks` blocks from `column` on, each with
-    `rows` output rows and `block` output columns."""
+    `rows` output rows from `row` on and `block` output columns."""
 
     first: int
     end: int
@@ -237,6 +246,12 @@ class StripRun:
     blocks: int
     rows: int
     block: int
+    row: int = 0
+
+    def is_special(self, s: Strips) -> bool:
+        """Whether it has code or weights of its own: one row of bytes where others have two, or a lower row of
+        halfwords."""
+        return self.row > 0 or self.block > s.block
 
 
 LONE_BLOCK = 8
@@ -247,16 +262,19 @@ def _split_into_strip_runs(s: Strips) -> list[StripRun]:
     """Returns the runs of all strips, each followed by one for the remaining outputs at its end. A last strip with
     only one of two output rows has runs of its own."""
     full_strips = s.down.out_size // s.rows
-    parts = [(0, full_strips, s.rows, s.block)] * (full_strips > 0)
-    if s.count > full_strips:
-        parts.append((full_strips, s.count, 1, LONE_BLOCK if s.along.out_size >= LONE_BLOCK else s.block))
+    if s.item == 2:
+        parts = [(0, -(-(s.down.out_size - row) // s.rows), 1, s.block, row) for row in range(s.rows)]
+    else:
+        parts = [(0, full_strips, s.rows, s.block, 0)]
+        lone_block = LONE_BLOCK if s.along.out_size >= LONE_BLOCK else s.block
+        parts.append((full_strips, s.count, 1, lone_block, 0))
     runs = []
-    for first, end, rows, block in parts:
+    for first, end, rows, block, row in parts:
         blocks, rest = divmod(s.along.out_size, block)
-        runs.append(StripRun(first, end, 0, blocks, rows, block))
+        runs.append(StripRun(first, end, 0, blocks, rows, block, row))
         if rest:
-            runs.append(StripRun(first, end, s.along.out_size - block, 1, rows, block))
-    return runs
+            runs.append(StripRun(first, end, s.along.out_size - block, 1, rows, block, row))
+    return [run for run in runs if run.first < run.end]
 
 
 def _pass_tables(s: Strips) -> list[Int32Array]:
@@ -264,19 +282,22 @@ def _pass_tables(s: Strips) -> list[Int32Array]:
     return [_pass_table(s, run, last=run == runs[-1]) for run in runs]
 
 
+CARRIED_COLUMNS = 2
+"""The columns of halfwords that the first window of a row of blocks finds loaded."""
+
+
 def _pass_table(s: Strips, run: StripRun, last: bool) -> Int32Array:
     """Returns the table pillion_mve_strip_pass (kernels/mve/strips.h)."""
     down, along = s.down, s.along
-    start = 4 * s.stride * run.column
+    ends = (s.column * (strip * s.columns + s.stride * run.column) for strip in (run.first, run.end))
+    seen = s.stride * run.block * run.blocks + (s.item == 2) * CARRIED_COLUMNS
     words = [
-        4 * (s.columns - s.stride * run.block * run.blocks),
-        run.rows * down.y_step - run.block * run.blocks * along.y_step,
+        s.column * (s.columns - seen),
+        s.rows * down.y_step - run.block * run.blocks * along.y_step,
         *(run.blocks, run.block * along.y_step),
-        *(4 * run.first * s.columns + start, 4 * run.end * s.columns + start),
-        *(
-            s.rows * run.first * down.y_step + run.column * along.y_step,
-            int(last) + 2 * (run.block > s.block),
-        ),
+        *ends,
+        (s.rows * run.first + run.row) * down.y_step + run.column * along.y_step,
+        int(last) + 2 * run.is_special(s),
     ]
     return np.concatenate(
         [np.array(words, np.int32), _pack_halfwords(_lane_output_offsets(s, run.rows, run.block))]

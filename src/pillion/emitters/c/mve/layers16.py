@@ -163,26 +163,6 @@ def several_rows(op: Linear) -> Verdict:
     return Verdict("rows", op.rows > 1, "at least 2", str(op.rows))
 
 
-def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
-    """Returns the sizes of a convolution by planes, in which each row of the image has one row for each phase of its columns."""
-    return plane_params(op, lambda width: 2 * (width + 2), op.stride[0])
-
-
-def depthwise_verdicts(op: DepthwiseConv2d) -> Iterator[Verdict]:
-    """Checks the conditions of pillion_depthwise_3x3_s16_mve: offsets of gathered columns have 16 bits."""
-    yield from is_3x3(op)
-    yield row_of(4)(op)
-    reach = 7 * op.stride[0] * 2 * plane_of(op)["x_column"]
-    yield is_within("columns", reach, most=2**16 - 1, unit="bytes apart")
-
-
-def depthwise_params(op: DepthwiseConv2d) -> Params:
-    """Returns the parameters of the depthwise kernel."""
-    channels = channels_16(op)
-    numbers = np.stack([channels.bias, channels.multipliers], axis=1).astype(np.int32)
-    return {**plane_of(op), "kernels": kernels_3x3(op).reshape(-1), "numbers": numbers.reshape(-1)}
-
-
 def any_depthwise_params(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of the depthwise kernel for any window."""
     g = pack.group_channels(channels_16(op), range(INPUTS), 1)
@@ -358,16 +338,6 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_im2col_unpacked_16_4",
         scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
         call_cost=IM2COL["call_cost"],
-    ),
-    MVE.kernel(
-        DepthwiseConv2d,
-        "depthwise_3x3_s16",
-        depthwise_params,
-        requires=(short_circuit(IN_32_BITS, depthwise_verdicts),),
-        name="depthwise_3x3_16",
-        call_cost=CallCost(260.0, channel=107.0),
-        scratch_bytes=lambda op: plane_bytes(op, plane_of(op), op.stride[0]),
-        in_place=lambda op: in_place(op, plane_of(op)["band"]),
     ),
     MVE.kernel(
         DepthwiseConv2d,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium depthwise convolutions of 8-bit operands with 16-bit results."""
+"""The Helium depthwise convolutions with 16-bit results, from 8-bit operands and from 16-bit ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
-from pillion.emitters.c.layers16 import WIDENS, channels_16
+from pillion.emitters.c.layers16 import IN_32_BITS, WIDENS, channels_16
 from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips
+from pillion.emitters.c.mve.conv import has_one_filter, in_place_if
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import DepthwiseConv2d
@@ -33,12 +34,13 @@ def strip_params(op: DepthwiseConv2d) -> Params:
 
 
 def depthwise(
-    name: str, verdicts: Verdicts, params: Callable[[Any], Params], *also: str, **more: Any
+    name: str, widens: bool, verdicts: Verdicts, params: Callable[[Any], Params], *also: str, **more: Any
 ) -> Kernel:
-    """Returns the kernel of depthwise convolutions that widen, with further conditions."""
-    routine = MVE.routine(f"{name}_s8_s16", *also)
-    requires = (short_circuit(WIDENS, verdicts),)
-    return MVE.kernel(DepthwiseConv2d, routine, params, requires=requires, name=f"{name}_8_16", **more)
+    """Returns the kernel of depthwise convolutions from 8-bit operands if it `widens`, otherwise from 16-bit ones."""
+    types, suffix, known = ("s8_s16", "8_16", WIDENS) if widens else ("s16", "16", IN_32_BITS)
+    routine = MVE.routine(f"{name}_{types}", *also)
+    requires = (short_circuit(known, verdicts),)
+    return MVE.kernel(DepthwiseConv2d, routine, params, requires=requires, name=f"{name}_{suffix}", **more)
 
 
 def in_strips(stride: int) -> Verdicts:
@@ -72,20 +74,27 @@ WIDE: dict[str, Any] = {
     "overread_bytes": OVERREAD_BYTES,
 }
 
-KERNELS: tuple[Kernel, ...] = (
-    *(
-        depthwise(
+def strip_kernels(widens: bool, strips: str, **more: Any) -> Iterator[Kernel]:
+    """Yields the 3x3 kernels by strips of a type, for either stride."""
+    for name, stride in (("depthwise_3x3", 1), ("depthwise_3x3_stride2", 2)):
+        yield depthwise(
             name,
+            widens,
             in_strips(stride),
             strip_params,
-            "strips",
+            *("strips", strips),
             scratch_bytes=depthwise_strips.scratch_bytes,
             work=depthwise_strips.work,
+            **more,
         )
-        for name, stride in (("depthwise_3x3", 1), ("depthwise_3x3_stride2", 2))
-    ),
+
+
+KERNELS: tuple[Kernel, ...] = (
+    *strip_kernels(True, "strips_of_bytes"),
+    *strip_kernels(False, "strips_of_halfwords", in_place=in_place_if(has_one_filter)),
     depthwise(
         "depthwise_5x5",
+        True,
         depthwise_5x5.shape_verdicts,
         params_5x5,
         scratch_bytes=depthwise_5x5.scratch_bytes,
@@ -93,11 +102,12 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     depthwise(
         "depthwise_3x3_wide",
+        True,
         in_planes_3x3,
         wide_params,
         "wide",
         work=depthwise_planes.work_3x3,
         **WIDE,
     ),
-    depthwise("depthwise_any", in_planes, wide_params, "wide", work=depthwise_planes.work, **WIDE),
+    depthwise("depthwise_any", True, in_planes, wide_params, "wide", work=depthwise_planes.work, **WIDE),
 )
