@@ -24,23 +24,51 @@
     "vmov " q "[3], " q "[1], r2, r6\n"
 
 /* The lanes around a kernel are not loaded, and stay zero. */
-#define LOAD_KERNEL              \
+#define LOAD_PASS                \
     "ldr r4, [sp, #8]\n"         \
-    "lsls r0, r0, #30\n"         \
+    "lsls r2, r0, #30\n"         \
     "it mi\n"                    \
     "submi r4, #1\n"             \
     "vldrb.s16 q0, [r4]\n"       \
     "vldrb.s16 q3, [r4, #4]\n"   \
-    "movs r0, #0xff\n"           \
-    "vmsr p0, r0\n"              \
+    "movs r2, #0xff\n"           \
+    "vmsr p0, r2\n"              \
     "vpst\n"                     \
     "vldrbt.s16 q1, [r4, #8]\n"  \
     "vpnot\n"                    \
     "vpst\n"                     \
-    "vldrbt.s16 q2, [r4, #-4]\n"
+    "vldrbt.s16 q2, [r4, #-4]\n"  \
+    "lsls r2, r0, #29\n"         \
+    "bmi 4f\n"
+#define BEGIN_ROW "vldrh.u16 q4, [r1], #16\n"
+
+/* Where the pass says so, rounds of four outputs. */
+#define FOURS                             \
+    "4:\n"                                \
+    "mov r0, r11\n"                       \
+    "vldrh.u32 q7, [r0, #32]\n"           \
+    "5:\n"                                \
+    "dls lr, lr\n"                        \
+    BEGIN_ROW                             \
+    "6:\n"                                \
+    WINDOWS("q6")                         \
+    "vadd.i32 q6, q6, r3\n"               \
+    "vdup.32 q5, r8\n"                    \
+    "vqrdmulh.s32 q6, q6, r5\n"           \
+    "vmax.s32 q6, q6, q5\n"               \
+    "vqmovnb.s32 q6, q6\n"                \
+    "vstrh.32 q6, [r9, q7]\n"             \
+    "add r9, r10\n"                       \
+    "le lr, 6b\n"                         \
+    "ldm r11, {r0, r2, lr}\n"             \
+    "add r1, r0\n"                        \
+    "add r9, r2\n"                        \
+    "cmp r1, r12\n"                       \
+    "bne 5b\n"                            \
+    "b 3b\n"
 
 #define RESULTS INT16_RESULTS("q6", "q7", "vdup.16 q5, r8\n", "q5", "vldrh.u16 q5, [r11, #32]\n", "q5")
-STRIP_OUTPUTS(outputs, INT16_NUMBERS, "", LOAD_KERNEL, "vldrh.u16 q4, [r1], #16\n", ROUND(WINDOWS, "q6", "q7", RESULTS), "")
+STRIP_OUTPUTS(outputs, INT16_NUMBERS, "", LOAD_PASS, BEGIN_ROW, ROUND(WINDOWS, "q6", "q7", RESULTS), FOURS)
 
 void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
     const pillion_mve_strip_kind kind = {outputs, pillion_mve_strips_of_halfwords, 2, 2};

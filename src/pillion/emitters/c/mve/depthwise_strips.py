@@ -50,7 +50,10 @@ class Strips:
     @property
     def block(self) -> int:
         """The output columns of a block."""
-        return 4 * max(self.stride, self.item)
+        n = self.along.out_size
+        if self.item == 1 or self.stride == 2:
+            return 4 * max(self.stride, self.item)
+        return 4 if n < 8 or _halfword_row(n, 4) < _halfword_row(n, 8) else 8
 
     @property
     def column(self) -> int:
@@ -87,6 +90,24 @@ def strips_of(op: Convolution) -> Strips:
     transposed = out_h > out_w
     axes = (columns, rows) if transposed else (rows, columns)
     return Strips(*axes, transposed, op.stride[0], op.x.dtype.size_bytes)
+
+
+HALFWORD_BLOCKS = {4: 19, 8: 36}
+"""Instructions of blocks of so many outputs of halfwords at stride 1."""
+HALFWORD_RUN = 7
+"""Instructions of a run of such blocks in a strip."""
+
+
+def _halfword_row(outputs: int, block: int) -> int:
+    """Returns the instructions of a row of outputs by blocks, and by one more block at its end."""
+    blocks, rest = divmod(outputs, block)
+    last = HALFWORD_RUN + HALFWORD_BLOCKS[_last_block(rest, block)] if rest else 0
+    return HALFWORD_RUN + blocks * HALFWORD_BLOCKS[block] + last
+
+
+def _last_block(rest: int, block: int) -> int:
+    """Returns the size of the block of halfwords at the end of a row that has `rest` outputs left."""
+    return 4 if rest <= 4 else block
 
 
 def verdicts(stride: int) -> Callable[[Convolution], tuple[Verdict, ...]]:
@@ -248,10 +269,11 @@ class StripRun:
     block: int
     row: int = 0
 
-    def is_special(self, s: Strips) -> bool:
-        """Whether it has code or weights of its own: one row of bytes where others have two, or a lower row of
-        halfwords."""
-        return self.row > 0 or self.block > s.block
+    def kind(self, s: Strips) -> int:
+        """Returns the bits by which its code and its weights differ from others: one row of bytes where others have
+        two, or a lower row of halfwords; four halfwords where others have eight."""
+        is_single = self.row > 0 or (s.item == 1 and self.block > s.block)
+        return 2 * is_single + 4 * (s.item == 2 and self.block == 4)
 
 
 LONE_BLOCK = 8
@@ -273,7 +295,8 @@ def _split_into_strip_runs(s: Strips) -> list[StripRun]:
         blocks, rest = divmod(s.along.out_size, block)
         runs.append(StripRun(first, end, 0, blocks, rows, block, row))
         if rest:
-            runs.append(StripRun(first, end, s.along.out_size - block, 1, rows, block, row))
+            last = _last_block(rest, block) if s.item == 2 and s.stride == 1 else block
+            runs.append(StripRun(first, end, s.along.out_size - last, 1, rows, last, row))
     return [run for run in runs if run.first < run.end]
 
 
@@ -297,7 +320,7 @@ def _pass_table(s: Strips, run: StripRun, last: bool) -> Int32Array:
         *(run.blocks, run.block * along.y_step),
         *ends,
         (s.rows * run.first + run.row) * down.y_step + run.column * along.y_step,
-        int(last) + 2 * run.is_special(s),
+        int(last) + run.kind(s),
     ]
     return np.concatenate(
         [np.array(words, np.int32), _pack_halfwords(_lane_output_offsets(s, run.rows, run.block))]
@@ -308,6 +331,8 @@ def _lane_output_offsets(s: Strips, rows: int, block: int) -> list[int]:
     """Returns the offsets of a block's outputs in lane order: both halves of a block interleaved. The lower of two
     rows comes first; if it does not exist, it lies on the upper one."""
     half_block = block // 2
+    if s.item == 2 and block == 4:
+        return [c * s.along.y_step for c in range(4)] * 2
     if block == LONE_BLOCK:
         return [(c + half_block * half) * s.along.y_step for c in range(4) for half in (0, 1)]
     lower = s.down.y_step * (rows - 1)
