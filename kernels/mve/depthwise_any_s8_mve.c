@@ -18,7 +18,8 @@ WIDE_ANY(outputs, RESULTS)
 
 void pillion_depthwise_any_s8_mve(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, int8_t *y,
                                   void *scratch) {
-    pillion_mve_wide(p, x, y, 1, PILLION_INT8_NUMBERS, scratch, outputs);
+    const pillion_mve_wide_kind kind = {outputs, 1, 1, 36};
+    pillion_mve_wide(p, x, y, scratch, &kind);
     pillion_mve_clamp(y, p->images * p->out_h * p->out_w * p->channels, p->low, p->high);
 }
 

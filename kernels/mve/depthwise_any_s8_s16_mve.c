@@ -10,7 +10,8 @@
 WIDE_ANY(outputs, RESULTS)
 
 void pillion_depthwise_any_s8_s16_mve(const pillion_depthwise_any_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch) {
-    pillion_mve_wide(p, x, y, 2, PILLION_INT16_NUMBERS, scratch, outputs);
+    const pillion_mve_wide_kind kind = {outputs, 1, 2, 32};
+    pillion_mve_wide(p, x, y, scratch, &kind);
     pillion_mve_clamp_16(y, p->images * p->out_h * p->out_w * p->channels, INT16_MIN, p->high);
 }
 

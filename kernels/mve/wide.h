@@ -35,10 +35,15 @@ PILLION_FIELDS_AT(pillion_mve_wide_state, 0, taps, constants, x, pairs, y, pixel
 
 /* All outputs of a state. */
 typedef void (*pillion_mve_wide_outputs)(const pillion_mve_wide_state *s);
-/* A whole convolution; a result has `y_bytes`, and 16 channels have constants of so many words besides weights. */
-void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, void *y, int32_t y_bytes, int32_t numbers,
-                      int8_t *scratch, pillion_mve_wide_outputs outputs);
-enum { PILLION_INT8_NUMBERS = 36, PILLION_INT16_NUMBERS = 32 };
+
+/* A whole convolution, as many channels at a time as have 16 bytes in x. */
+typedef struct {
+    pillion_mve_wide_outputs outputs;
+    int32_t x_bytes, y_bytes;     /* of an element */
+    int32_t numbers;              /* words of constants of these channels besides weights */
+} pillion_mve_wide_kind;
+void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const void *x, void *y, int8_t *scratch,
+                      const pillion_mve_wide_kind *kind);
 
 /* The products of a tap: bottom halves of q0 times q1 to q2, top halves to q3. */
 #define WIDEN_AND_ADD                \
@@ -94,6 +99,26 @@ enum { PILLION_INT8_NUMBERS = 36, PILLION_INT16_NUMBERS = 32 };
     "adds r1, r6, #2\n"              \
     "vpst\n"                         \
     "vstrht.16 q6, [r1, q1]\n"       \
+    NEXT_PIXEL
+
+/* A tap of eight channels of 16 bits, to the sums of even channels in q4 and of odd ones in q5. */
+#define TAP_16(x, w)                 \
+    "vldrh.u16 q0, [" x "]\n"        \
+    "vldrb.s16 q1, [r5" w "\n"       \
+    "vmullb.s16 q2, q0, q1\n"        \
+    "vmullt.s16 q3, q0, q1\n"        \
+    "vadd.i32 q4, q4, q2\n"          \
+    "vadd.i32 q5, q5, q3\n"
+
+/* These sums times the factors from r5 on as 16 bits that are at least r8, to the channels at r6, as far as there are. */
+#define RESULTS_16(even, odd)        \
+    MULTIPLY("q4", even) MULTIPLY("q5", odd) \
+    "vqmovnb.s32 q4, q4\n"           \
+    "vqmovnt.s32 q4, q5\n"           \
+    "vdup.16 q0, r8\n"               \
+    "vmax.s16 q4, q4, q0\n"          \
+    "vpst\n"                         \
+    "vstrht.16 q4, [r6]\n"           \
     NEXT_PIXEL
 
 #endif

@@ -197,21 +197,17 @@ typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_mve_pa
 void pillion_depthwise_3x3_wide_s8_mve(const pillion_depthwise_3x3_wide_s8_mve_params *p, const int8_t *x, int8_t *y,
                                        void *scratch);
 
-/* The same to 16 bits; results are sum * multiplier / 2^31, and constants have no shifts. y may not be x. */
+/* The same from 16 bits to 16 bits, eight outputs at a time, whose numbers are those of even channels, then of odd ones; or from 8 bits to 16.
+ * Results are sum * multiplier / 2^31, and constants have no shifts. y may be x as above, of 16 bits. */
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_any_s16_mve_params;
+void pillion_depthwise_any_s16_mve(const pillion_depthwise_any_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s16_mve_params;
+void pillion_depthwise_3x3_wide_s16_mve(const pillion_depthwise_3x3_wide_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_any_s8_s16_mve_params;
 void pillion_depthwise_any_s8_s16_mve(const pillion_depthwise_any_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_s16_mve_params;
 void pillion_depthwise_3x3_wide_s8_s16_mve(const pillion_depthwise_3x3_wide_s8_s16_mve_params *p, const int8_t *x, int16_t *y,
                                            void *scratch);
-
-/* Depthwise convolution of 16-bit inputs with any window, eight channels at a time, one filter for each. May read 14 bytes beyond x. */
-typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
-    const int8_t *weights;  /* [channels / 8][kernel_h][kernel_w][8], filled up with zeros */
-    const int32_t *numbers; /* [channels / 8] of bias, factor of even channels, then of odd ones */
-} pillion_depthwise_any_s16_mve_params;
-void pillion_depthwise_any_s16_mve(const pillion_depthwise_any_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Fully connected. Reads up to 15 bytes beyond x. */
 typedef struct {

@@ -15,9 +15,9 @@ from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import IN_32_BITS, WIDENS, channels_16
 from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips
 from pillion.emitters.c.mve.conv import has_one_filter, in_place_if
-from pillion.emitters.c.mve.pack import OVERREAD_BYTES
+from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import DepthwiseConv2d
+from pillion.ops.conv import DepthwiseConv2d, widens
 
 Verdicts = Callable[[Any], Iterable[Verdict]]
 
@@ -34,10 +34,10 @@ def strip_params(op: DepthwiseConv2d) -> Params:
 
 
 def depthwise(
-    name: str, widens: bool, verdicts: Verdicts, params: Callable[[Any], Params], *also: str, **more: Any
+    name: str, is_widening: bool, verdicts: Verdicts, params: Callable[[Any], Params], *also: str, **more: Any
 ) -> Kernel:
-    """Returns the kernel of depthwise convolutions from 8-bit operands if it `widens`, otherwise from 16-bit ones."""
-    types, suffix, known = ("s8_s16", "8_16", WIDENS) if widens else ("s16", "16", IN_32_BITS)
+    """Returns the kernel of depthwise convolutions from 8-bit operands if it `is_widening`, otherwise from 16-bit ones."""
+    types, suffix, known = ("s8_s16", "8_16", WIDENS) if is_widening else ("s16", "16", IN_32_BITS)
     routine = MVE.routine(f"{name}_{types}", *also)
     requires = (short_circuit(known, verdicts),)
     return MVE.kernel(DepthwiseConv2d, routine, params, requires=requires, name=f"{name}_{suffix}", **more)
@@ -54,13 +54,16 @@ def params_5x5(op: DepthwiseConv2d) -> Params:
 
 
 def wide_params(op: DepthwiseConv2d) -> Params:
-    """Returns the parameters of the kernels of 16 channels at a time."""
-    constants = depthwise_planes.pack_wide(channels_16(op), has_shifts=False)
+    """Returns the parameters of the kernels over planes."""
+    order = depthwise_planes.WIDE_ORDER if widens(op) else (*EVEN, *ODD)
+    constants = depthwise_planes.pack_wide(channels_16(op), order, has_shifts=False)
     return {**depthwise_planes.layout_params(op), "constants": constants}
 
 
 def in_planes(op: DepthwiseConv2d) -> tuple[Verdict, ...]:
     """Checks the conditions of sums over planes."""
+    if not widens(op):
+        return (depthwise_planes.reaches_image(op),)
     return depthwise_planes.sums_verdicts(op, channels_16(op).weights)
 
 
@@ -69,22 +72,36 @@ def in_planes_3x3(op: DepthwiseConv2d) -> tuple[Verdict, ...]:
     return (*depthwise_planes.is_3x3(op), *in_planes(op))
 
 
-WIDE: dict[str, Any] = {
-    "scratch_bytes": depthwise_planes.scratch_bytes,
-    "overread_bytes": OVERREAD_BYTES,
-}
-
-def strip_kernels(widens: bool, strips: str, **more: Any) -> Iterator[Kernel]:
+def strip_kernels(is_widening: bool, strips: str, **more: Any) -> Iterator[Kernel]:
     """Yields the 3x3 kernels by strips of a type, for either stride."""
     for name, stride in (("depthwise_3x3", 1), ("depthwise_3x3_stride2", 2)):
         yield depthwise(
             name,
-            widens,
+            is_widening,
             in_strips(stride),
             strip_params,
             *("strips", strips),
             scratch_bytes=depthwise_strips.scratch_bytes,
             work=depthwise_strips.work,
+            **more,
+        )
+
+
+def plane_kernels(is_widening: bool, **more: Any) -> Iterator[Kernel]:
+    """Yields the kernels over planes of a type: of 3x3, then of any window."""
+    for name, verdicts, work in (
+        ("depthwise_3x3_wide", in_planes_3x3, depthwise_planes.work_3x3),
+        ("depthwise_any", in_planes, depthwise_planes.work),
+    ):
+        yield depthwise(
+            name,
+            is_widening,
+            verdicts,
+            wide_params,
+            "wide",
+            scratch_bytes=depthwise_planes.scratch_bytes,
+            overread_bytes=OVERREAD_BYTES,
+            work=work,
             **more,
         )
 
@@ -100,14 +117,6 @@ KERNELS: tuple[Kernel, ...] = (
         scratch_bytes=depthwise_5x5.scratch_bytes,
         work=depthwise_5x5.work,
     ),
-    depthwise(
-        "depthwise_3x3_wide",
-        True,
-        in_planes_3x3,
-        wide_params,
-        "wide",
-        work=depthwise_planes.work_3x3,
-        **WIDE,
-    ),
-    depthwise("depthwise_any", True, in_planes, wide_params, "wide", work=depthwise_planes.work, **WIDE),
+    *plane_kernels(True),
+    *plane_kernels(False, in_place=in_place_if(depthwise_planes.fits_in_place)),
 )

@@ -196,7 +196,9 @@ KERNELS: tuple[Kernel, ...] = (
         name="linear_tflite_16",
     ),
     *(
-        PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=(*LAYER_8_16, fixed_point), name=f"{op.kind}_8_16")
+        PORTABLE.kernel(
+            op, "conv2d_s8_s16", params, requires=(*LAYER_8_16, fixed_point), name=f"{op.kind}_8_16"
+        )
         for op, params in ((Conv2d, conv_params), (DepthwiseConv2d, conv_params), (Linear, linear_params))
     ),
     kernel_16(TransposeConv2d, "transpose_conv2d_s16", transposed_params, requires=LAYER_16),
