@@ -57,15 +57,16 @@ static uint32_t lanes_of(int32_t count, const pillion_mve_wide_kind *kind) {
 /* All channels of some rows of outputs. */
 static void block(const pillion_depthwise_any_s8_mve_params *p, const int8_t *image, int8_t *y, int32_t top, int32_t rows,
                   int8_t *scratch, const pillion_mve_wide_kind *kind) {
-    const int32_t unit = kind->x_bytes == 1 ? 16 : 8, y_bytes = kind->y_bytes;
-    const int32_t *constants = p->constants;
-    for (int32_t c = 0; c < p->channels; c += unit, constants += kind->numbers + (unit >> 2) * p->tap_count) {
-        const int32_t left = p->channels - c;
-        pillion_mve_wide_state s = {p->taps, constants, scratch, p->tap_count >> 1, y + c * y_bytes, p->out_w,
-                   y_bytes == 1 ? p->out_zp : p->low, p->window_step, p->channels * y_bytes,
-                   left < unit ? lanes_of(left, kind) : UINT32_MAX, p->window_skip, rows,
-                   p->low >= p->out_zp, p->plane_row_bytes};
-        load_rows(p, image, c, kind->x_bytes, top, (rows - 1) * p->stride_h + p->window_rows, scratch);
+    const int32_t x_bytes = kind->x_bytes, y_bytes = kind->y_bytes, unit = x_bytes == 1 ? 16 : 8;
+    const int32_t words = kind->numbers + (unit >> 2) * p->tap_count, plane_rows = (rows - 1) * p->stride_h + p->window_rows;
+    pillion_mve_wide_state s = {p->taps, p->constants, scratch, p->tap_count >> 1, y, p->out_w, y_bytes == 1 ? p->out_zp : p->low,
+               p->window_step, p->channels * y_bytes, UINT32_MAX, p->window_skip, rows, p->low >= p->out_zp, p->plane_row_bytes};
+    for (int32_t c = 0; c < p->channels; c += unit, s.constants += words, s.y += unit * y_bytes) {
+        if (p->channels - c < unit) {
+            s.lanes = lanes_of(p->channels - c, kind);
+        }
+        s.rows = rows;
+        load_rows(p, image, c, x_bytes, top, plane_rows, scratch);
         kind->outputs(&s);
     }
 }
