@@ -3,7 +3,7 @@
  *
  * A vector is two columns of a strip, and two of them are a window of 4x4 for two outputs side by side: the columns of the kernel lie
  * in q0 and q1 for the left one, in q2 and q3 for the right one, with zeros around. The upper rows of outputs have passes of their own, and so
- * have the lower ones, whose kernel stands one row further down. All strips of a channel are made before its outputs: y may be x.
+ * have the lower ones, whose vectors begin one row further down. All strips of a channel are made before its outputs: y may be x.
  * Registers: as strips_asm.h says; q4 q5 columns, q6 q7 sums. */
 #include "pillion/mve.h"
 
@@ -24,21 +24,18 @@
     "vmov " q "[3], " q "[1], r2, r6\n"
 
 /* The lanes around a kernel are not loaded, and stay zero. */
-#define LOAD_PASS                \
-    "ldr r4, [sp, #8]\n"         \
-    "lsls r2, r0, #30\n"         \
-    "it mi\n"                    \
-    "submi r4, #1\n"             \
+#define LOAD_KERNEL              \
     "vldrb.s16 q0, [r4]\n"       \
     "vldrb.s16 q3, [r4, #4]\n"   \
-    "movs r2, #0xff\n"           \
-    "vmsr p0, r2\n"              \
+    "movs r1, #0xff\n"           \
+    "vmsr p0, r1\n"              \
     "vpst\n"                     \
     "vldrbt.s16 q1, [r4, #8]\n"  \
     "vpnot\n"                    \
     "vpst\n"                     \
-    "vldrbt.s16 q2, [r4, #-4]\n"  \
-    "lsls r2, r0, #29\n"         \
+    "vldrbt.s16 q2, [r4, #-4]\n"
+#define IS_OF_FOURS              \
+    "lsls r0, r0, #30\n"         \
     "bmi 4f\n"
 #define BEGIN_ROW "vldrh.u16 q4, [r1], #16\n"
 
@@ -68,7 +65,7 @@
     "b 3b\n"
 
 #define RESULTS INT16_RESULTS("q6", "q7", "vdup.16 q5, r8\n", "q5", "vldrh.u16 q5, [r11, #32]\n", "q5")
-STRIP_OUTPUTS(outputs, INT16_NUMBERS, "", LOAD_PASS, BEGIN_ROW, ROUND(WINDOWS, "q6", "q7", RESULTS), FOURS)
+STRIP_OUTPUTS(outputs, INT16_NUMBERS, LOAD_KERNEL, IS_OF_FOURS, BEGIN_ROW, ROUND(WINDOWS, "q6", "q7", RESULTS), FOURS)
 
 void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
     const pillion_mve_strip_kind kind = {outputs, pillion_mve_strips_of_halfwords, 2, 2};

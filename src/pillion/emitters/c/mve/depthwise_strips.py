@@ -77,8 +77,8 @@ class Strips:
 
     @property
     def bytes(self) -> int:
-        """The size of all strips of a channel."""
-        return self.count * self.columns * self.column
+        """The size of all strips of a channel; lower rows of halfwords are read to one element beyond."""
+        return self.count * self.columns * self.column + (self.item == 2) * 4
 
 
 def strips_of(op: Convolution) -> Strips:
@@ -269,11 +269,10 @@ class StripRun:
     block: int
     row: int = 0
 
-    def kind(self, s: Strips) -> int:
-        """Returns the bits by which its code and its weights differ from others: one row of bytes where others have
-        two, or a lower row of halfwords; four halfwords where others have eight."""
-        is_single = self.row > 0 or (s.item == 1 and self.block > s.block)
-        return 2 * is_single + 4 * (s.item == 2 and self.block == 4)
+    def is_special(self, s: Strips) -> bool:
+        """Whether it has code of its own: one row of bytes where others have two, or four halfwords where others have
+        eight."""
+        return self.block == 4 if s.item == 2 else self.block > s.block
 
 
 LONE_BLOCK = 8
@@ -312,7 +311,10 @@ CARRIED_COLUMNS = 2
 def _pass_table(s: Strips, run: StripRun, last: bool) -> Int32Array:
     """Returns the table pillion_mve_strip_pass (kernels/mve/strips.h)."""
     down, along = s.down, s.along
-    ends = (s.column * (strip * s.columns + s.stride * run.column) for strip in (run.first, run.end))
+    ends = (
+        s.column * (strip * s.columns + s.stride * run.column) + s.item * run.row
+        for strip in (run.first, run.end)
+    )
     seen = s.stride * run.block * run.blocks + (s.item == 2) * CARRIED_COLUMNS
     words = [
         s.column * (s.columns - seen),
@@ -320,7 +322,7 @@ def _pass_table(s: Strips, run: StripRun, last: bool) -> Int32Array:
         *(run.blocks, run.block * along.y_step),
         *ends,
         (s.rows * run.first + run.row) * down.y_step + run.column * along.y_step,
-        int(last) + run.kind(s),
+        int(last) + 2 * run.is_special(s),
     ]
     return np.concatenate(
         [np.array(words, np.int32), _pack_halfwords(_lane_output_offsets(s, run.rows, run.block))]
