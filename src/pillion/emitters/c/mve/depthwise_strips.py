@@ -92,17 +92,12 @@ def strips_of(op: Convolution) -> Strips:
     return Strips(*axes, transposed, op.stride[0], op.x.dtype.size_bytes)
 
 
-HALFWORD_BLOCKS = {4: 19, 8: 36}
-"""Instructions of blocks of so many outputs of halfwords at stride 1."""
-HALFWORD_RUN = 7
-"""Instructions of a run of such blocks in a strip."""
-
-
-def _halfword_row(outputs: int, block: int) -> int:
-    """Returns the instructions of a row of outputs by blocks, and by one more block at its end."""
+def _halfword_row(outputs: int, block: int) -> float:
+    """Returns the instructions of a row of outputs of halfwords at stride 1 by blocks, and by one more at its end."""
+    *_, eight, run = STRIPS_WORK[2, 1]
+    costs = {4: FOUR, 8: eight}
     blocks, rest = divmod(outputs, block)
-    last = HALFWORD_RUN + HALFWORD_BLOCKS[_last_block(rest, block)] if rest else 0
-    return HALFWORD_RUN + blocks * HALFWORD_BLOCKS[block] + last
+    return run + blocks * costs[block] + (run + costs[_last_block(rest, block)] if rest else 0)
 
 
 def _last_block(rest: int, block: int) -> int:
@@ -188,22 +183,31 @@ def scratch_bytes(op: Convolution) -> int:
     return strips_of(op).bytes
 
 
-STRIPS_WORK = {1: (50.0, 28.7, 7.1, 29.1, 10.4), 2: (75.0, 24.2, 7.2, 36.2, 6.3)}
-"""Instructions by stride, fitted to counts in the emulator: for a channel, a block of columns, each further strip
-in it, a block of outputs, and each run of these."""
+STRIPS_WORK = {
+    (1, 1): (50.0, 28.7, 7.1, 29.1, 10.4),
+    (1, 2): (75.0, 24.2, 7.2, 36.2, 6.3),
+    (2, 1): (85.0, 40.0, 9.6, 36.0, 7.0),
+    (2, 2): (60.0, 36.0, 9.2, 38.0, 7.0),
+}
+"""Instructions by the bytes of an element and the stride, fitted to counts in the emulator: for a channel, a block of
+columns, each further strip in it, a block of eight outputs, and each run of these."""
+FOUR = 19.0
+"""Instructions of a block of four outputs of halfwords."""
 LONE_ROW = 6.3
-"""Additional instructions of a block that is one row of eight outputs."""
+"""Additional instructions of a block of bytes that is one row of eight outputs."""
 SINGLE_BLOCK = 13.0
-"""Instructions of a block of columns of a single strip without predication."""
+"""Instructions of a block of columns of a single strip of bytes without predication."""
 
 
 def work(op: Convolution) -> float:
     """Estimates the instructions of the 3x3 kernels."""
     s = strips_of(op)
-    channel, first, further, block, run = STRIPS_WORK[s.stride]
-    of_columns = SINGLE_BLOCK if _single_strip_rows(s) else first + further * (s.count - 1)
+    channel, first, further, eight, run = STRIPS_WORK[s.item, s.stride]
+    special = FOUR if s.item == 2 else eight + LONE_ROW
+    is_single = s.item == 1 and _single_strip_rows(s)
+    of_columns = SINGLE_BLOCK if is_single else first + further * (s.count - 1)
     outputs = sum(
-        (r.end - r.first) * (run + r.blocks * (block + LONE_ROW * (r.block > s.block)))
+        (r.end - r.first) * (run + r.blocks * (special if r.is_special(s) else eight))
         for r in _split_into_strip_runs(s)
     )
     return op.x.shape[0] * (
