@@ -1,59 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Depthwise convolution by a kernel of 3x3, stride 1, by strips (strips.h).
- *
- * A window of 4x4 makes four outputs: the kernel lies in q0 to q3 at its four places in the window, with zeros around
- * (lanes that a predicate keeps from being loaded), and four VMLADAV are 36 products each. Two windows are requantized
- * together; eight outputs are written by a scattering store with the offsets in q7. Where the last strip has one row of
- * outputs, four windows make two outputs each. All strips of a channel are made before its outputs: y may be x.
- * Registers: as strips_asm.h says. */
+ * Depthwise convolution by a kernel of 3x3, stride 1, by strips (strips_stride1.h). All strips of a channel are made before its
+ * outputs: y may be x. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
-#include "strips_asm.h"
+#include "bytes.h"
+#include "strips_stride1.h"
 
-#define WINDOWS(q)                       \
-    "vldrb.u8 q4, [r1], #8\n"            \
-    "vmladav.s8 r0, q0, q4\n"            \
-    "vmladav.s8 r2, q1, q4\n"            \
-    "vmladav.s8 r4, q2, q4\n"            \
-    "vmladav.s8 r6, q3, q4\n"            \
-    "vmov " q "[2], " q "[0], r0, r4\n"  \
-    "vmov " q "[3], " q "[1], r2, r6\n"
-
-/* The outputs of the upper row. */
-#define UPPER_WINDOW(even, odd)          \
-    "vldrb.u8 q4, [r1], #8\n"            \
-    "vmladav.s8 " even ", q2, q4\n"      \
-    "vmladav.s8 " odd ", q3, q4\n"
-#define UPPER_WINDOWS(q)                                \
-    UPPER_WINDOW("r0", "r2") UPPER_WINDOW("r4", "r6")   \
-    "vmov " q "[2], " q "[0], r0, r4\n"                 \
-    "vmov " q "[3], " q "[1], r2, r6\n"
-#define UPPER_ROW(fix)                   \
-    "dls lr, lr\n"                       \
-    "5:\n" ROUND(UPPER_WINDOWS, fix, SHIFTED) \
-    "le lr, 5b\n"
-
-/* The lanes around a kernel are not loaded, and stay zero. */
-#define LOAD_KERNEL              \
-    "movw r1, #0x0fff\n"         \
-    "vmsr p0, r1\n"              \
-    "vpstt\n"                    \
-    "vldrbt.u8 q0, [r4, #-1]\n"  \
-    "vldrbt.u8 q2, [r4]\n"       \
-    "movw r1, #0xfff0\n"         \
-    "vmsr p0, r1\n"              \
-    "vpstt\n"                    \
-    "vldrbt.u8 q1, [r4, #-5]\n"  \
-    "vldrbt.u8 q3, [r4, #-4]\n"
-
-/* The lanes of the lower row come first: where there is none, they go where those of the upper row go after them. */
-STRIP_OUTPUTS(outputs, LOAD_KERNEL, "", WINDOWS, UPPER_ROW, FIX, SHIFTED)
-STRIP_OUTPUTS(outputs_relu, LOAD_KERNEL, "", WINDOWS, UPPER_ROW, NO_FIX, SHIFTED)
+STRIP_OUTPUTS_STRIDE1(outputs, INT8_NUMBERS, INT8_RESULTS(FIX, SHIFTED))
+STRIP_OUTPUTS_STRIDE1(outputs_relu, INT8_NUMBERS, INT8_RESULTS(NO_FIX, SHIFTED))
 
 void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
                                          void *scratch) {
-    pillion_mve_strips(p, x, y, scratch, p->relu ? outputs_relu : outputs);
+    const pillion_mve_strip_kind kind = {p->low >= p->out_zp ? outputs_relu : outputs, pillion_mve_strips_of_bytes, 1, 1};
+    pillion_mve_strips(p, x, y, scratch, &kind);
+    pillion_mve_clamp(y, p->images * p->output_bytes, p->low, p->high);
 }
 
 #endif

@@ -1,49 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Depthwise convolution of 16-bit inputs, eight channels at a time, straight from the image. */
-#include "pillion/mve.h"
+ * Depthwise convolution of 16-bit inputs with any kernel, stride, dilation and padding, eight channels at a time; see wide.h. `taps` has the
+ * offset of each tap from the first pixel of a window. A round is two taps; then one tap is left and the results are
+ * made.
+ * Registers: r2 taps, r3 window, r4 rounds, r5 constants, r6 y, r7 pixels left, r8 least result, r9 and r10 steps of x and y, r11 the
+ * state; q4 q5 sums, q0 q1 inputs and weights, q2 q3 products. */
+#include "wide.h"
 
 #if defined(__ARM_FEATURE_MVE)
-#include <arm_mve.h>
-
 #include "halves.h"
-#include "pillion/window.h"
 
-typedef pillion_depthwise_any_s16_mve_params params;
-
-/* Adds the taps inside the image, `rows` by `columns`, to the sums of even and odd channels and stores the results, of which there are
- * `left` or eight. Numbers: bias, factor of even channels, then of odd ones. */
-static inline void eight(const params *p, const int16_t *x, const int8_t *w, int32_t rows, int32_t columns, const int32_t *numbers,
-                         int16_t *y, int32_t left) {
-    const int32_t step = p->dilation_w * p->channels, x_skip = p->dilation_h * p->in_w * p->channels - columns * step;
-    int32x4_t even = vldrwq_s32(numbers), odd = vldrwq_s32(numbers + 8);
-    for (; rows > 0; rows--, x += x_skip, w += (p->kernel_w - columns) * 8) {
-        for (int32_t kx = columns; kx > 0; kx--, x += step, w += 8) {
-            const int16x8_t inputs = vldrhq_s16(x), weights = vldrbq_s16(w);
-            even = vaddq_s32(even, vmullbq_int_s16(inputs, weights));
-            odd = vaddq_s32(odd, vmulltq_int_s16(inputs, weights));
-        }
-    }
-    const int16x8_t below = vqmovnbq_s32(vdupq_n_s16(0), vqrdmulhq_s32(even, vldrwq_s32(numbers + 4)));
-    vstrhq_p_s16(y, vqmovntq_s32(below, vqrdmulhq_s32(odd, vldrwq_s32(numbers + 12))), vctp16q((uint32_t)left));
+PILLION_NAKED static void outputs(PILLION_UNUSED const pillion_mve_wide_state *s) {
+    __asm__ volatile(
+        "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
+        "vpush {d8, d9, d10, d11}\n"
+        "mov r11, r0\n"
+        "ldr r0, [r11, #36]\n"
+        "vmsr p0, r0\n"
+        "add r0, r11, #8\n"
+        "ldm r0!, {r3, r4}\n"
+        "ldm r0, {r6, r7, r8, r9, r10}\n"
+        "1:\n"
+        "ldrd r2, r5, [r11]\n"
+        "vldrw.u32 q4, [r5], #16\n" /* bias */
+        "vldrw.u32 q5, [r5], #16\n"
+        "wls lr, r4, 3f\n"
+        "2:\n"
+        "ldrd r0, r1, [r2], #8\n"
+        "adds r0, r3\n"
+        "adds r1, r3\n" TAP_16("r0", "], #8") TAP_16("r1", "], #8")
+        "le lr, 2b\n"
+        "3:\n"
+        "ldr r0, [r2]\n"
+        "adds r0, r3\n" TAP_16("r0", "], #8") RESULTS_16("0", "16")
+        "subs r7, #1\n"
+        "bne 1b\n"
+        "ldrd r0, r1, [r11, #40]\n"
+        "ldr r7, [r11, #20]\n"
+        "adds r3, r0\n"
+        "subs r1, #1\n"
+        "str r1, [r11, #44]\n"
+        "bne 1b\n"
+        "vpop {d8, d9, d10, d11}\n"
+        "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");
 }
 
-void pillion_depthwise_any_s16_mve(const params *p, const int16_t *x, int16_t *y, void *scratch) {
-    (void)scratch;
-    const int32_t channels = p->channels, taps = p->kernel_h * p->kernel_w;
-    int16_t *out = y;
-    for (int32_t at = 0; at < p->batch * p->out_h * p->out_w; at++, out += channels) {
-        const int32_t top = at / p->out_w % p->out_h * p->stride_h - p->pad_top;
-        const int32_t left = at % p->out_w * p->stride_w - p->pad_left;
-        const pillion_range rows = pillion_taps_inside(top, p->dilation_h, p->kernel_h, p->in_h);
-        const pillion_range columns = pillion_taps_inside(left, p->dilation_w, p->kernel_w, p->in_w);
-        const int16_t *const from = x + at / p->out_w / p->out_h * (p->in_h * p->in_w * channels) +
-                                    ((top + rows.first * p->dilation_h) * p->in_w + left + columns.first * p->dilation_w) * channels;
-        const int8_t *w = p->weights + (rows.first * p->kernel_w + columns.first) * 8;
-        for (int32_t c = 0; c < channels; c += 8, w += taps * 8) {
-            eight(p, from + c, w, rows.last - rows.first, columns.last - columns.first, p->numbers + 2 * c, out + c, channels - c);
-        }
-    }
-    pillion_mve_clamp_16(y, (int32_t)(out - y), p->low, p->high);
+void pillion_depthwise_any_s16_mve(const pillion_depthwise_any_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
+    const pillion_mve_wide_kind kind = {outputs, 2, 2, 16};
+    pillion_mve_wide(p, x, y, scratch, &kind);
+    pillion_mve_clamp_16(y, p->images * p->out_h * p->out_w * p->channels, INT16_MIN, p->high);
 }
 
 #endif

@@ -1,78 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Depthwise convolution with any kernel, stride, dilation and padding, 16 channels at a time; see wide.h. `taps` has the
- * offset of each tap from the first pixel of a window. A round is two taps; then one tap is left and the results are
- * made.
- * Registers: r2 taps, r3 window, r4 rounds, r5 constants, r6 y, r7 pixels left, r8 zero point, r9 and r10 steps of x
- * and y, r11 the state, r12 1, the number of the sign fix; q4-q7 sums, q0 q1 inputs and weights, q2 q3 products. */
-#include "wide.h"
+ * Depthwise convolution with any kernel, stride, dilation and padding, 16 channels at a time (wide_any.h). */
+#include "wide_any.h"
 
 #if defined(__ARM_FEATURE_MVE)
+#include "bytes.h"
 
 /* Sums to 32-bit results; multipliers and shifts at these offsets of r5. */
 #define REQUANTIZE(q, multipliers, shifts)               \
-    "vldrw.u32 q0, [r5, #" multipliers "]\n"             \
+    MULTIPLY(q, multipliers)                             \
     "vldrb.s32 q1, [r5, #" shifts "]\n"                  \
-    "vqrdmulh.s32 " q ", " q ", q0\n"                    \
     "vqdmlah.s32 " q ", " q ", r12\n"                    \
     "vrshl.s32 " q ", " q ", q1\n"
-
-PILLION_NAKED static void outputs(PILLION_UNUSED const pillion_mve_wide_state *s) {
-    __asm__ volatile(
-        "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
-        "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"
-        "mov r11, r0\n"
-        "ldr r0, [r11, #36]\n"
-        "vmsr p0, r0\n"
-        "add r0, r11, #8\n"
-        "ldm r0!, {r3, r4}\n"
-        "ldm r0, {r6, r7, r8, r9, r10}\n"
-        "movs r12, #1\n"
-        "1:\n"
-        "ldrd r2, r5, [r11]\n"
-        "vldrw.u32 q4, [r5], #16\n" /* bias */
-        "vldrw.u32 q5, [r5], #16\n"
-        "vldrw.u32 q6, [r5], #16\n"
-        "vldrw.u32 q7, [r5], #16\n"
-        "wls lr, r4, 3f\n"
-        "2:\n"
-        "ldrd r0, r1, [r2], #8\n"
-        "adds r0, r3\n"
-        "adds r1, r3\n"
-        "vldrb.u8 q0, [r0]\n"
-        "vldrb.u8 q1, [r5], #16\n"
-        "vmullb.s8 q2, q0, q1\n"
-        "vmullt.s8 q3, q0, q1\n"
-        "vldrb.u8 q0, [r1]\n"
-        "vldrb.u8 q1, [r5], #16\n"
-        "vmullb.s8 q0, q0, q1\n"
-        "vadd.i16 q2, q2, q0\n"
-        "vldrb.u8 q0, [r1]\n"
-        "vmullt.s8 q0, q0, q1\n"
-        "vadd.i16 q3, q3, q0\n" WIDEN_AND_ADD
-        "le lr, 2b\n"
-        "3:\n"
-        "ldr r0, [r2]\n"
-        "adds r0, r3\n"
-        "vldrb.u8 q0, [r0]\n"
-        "vldrb.u8 q1, [r5], #16\n"
-        "vmullb.s8 q2, q0, q1\n"
-        "vmullt.s8 q3, q0, q1\n" WIDEN_AND_ADD REQUANTIZE("q4", "0", "64") REQUANTIZE("q5", "16", "68")
-            REQUANTIZE("q6", "32", "72") REQUANTIZE("q7", "48", "76") NARROW_AND_STORE
-        "subs r7, #1\n"
-        "bne 1b\n"
-        "ldrd r0, r1, [r11, #40]\n"
-        "ldr r7, [r11, #20]\n"
-        "adds r3, r0\n"
-        "subs r1, #1\n"
-        "str r1, [r11, #44]\n"
-        "bne 1b\n"
-        "vpop {d8, d9, d10, d11, d12, d13, d14, d15}\n"
-        "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");
-}
+#define RESULTS                                                                                              \
+    REQUANTIZE("q4", "0", "64") REQUANTIZE("q5", "16", "68") REQUANTIZE("q6", "32", "72")                    \
+    REQUANTIZE("q7", "48", "76") STORE_INT8
+WIDE_ANY(outputs, RESULTS)
 
 void pillion_depthwise_any_s8_mve(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, int8_t *y,
                                   void *scratch) {
-    pillion_mve_wide(p, x, y, scratch, outputs);
+    const pillion_mve_wide_kind kind = {outputs, 1, 1, 36};
+    pillion_mve_wide(p, x, y, scratch, &kind);
+    pillion_mve_clamp(y, p->images * p->out_h * p->out_w * p->channels, p->low, p->high);
 }
 
 #endif

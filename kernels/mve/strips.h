@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution, one channel at a time, by strips: four rows of the padded channel laid out column by column, four
- * bytes to a column, so that any 16 bytes are a window of 4x4. Strips begin with every second padded row: neighbours share
+ * elements to a column, so that any 16 are a window of 4x4. Strips begin with every second padded row: neighbours share
  * a pair of rows. What lies where the compiler has put into tables of words (emitters/c/mve). "Rows" and "columns" may be
  * exchanged, and the kernel transposed, so that the longer side of an image lies along the strips. */
 #ifndef PILLION_MVE_STRIPS_H
@@ -29,7 +29,7 @@ typedef struct {
     int32_t strip_skip, y_skip;          /* from the end of a strip's last block to the next strip */
     int32_t blocks, y_block;             /* from block to block */
     int32_t strip, strip_end, y;         /* offsets: first window, that of the strip after the last, first output */
-    int32_t kind;                        /* 1: no further pass; 2: one row of outputs, of the last strip */
+    int32_t kind;                        /* 1: no further pass; 2: of bytes one row of outputs, of the last strip, of halfwords blocks of four */
     uint16_t outputs[8];                 /* offsets of eight outputs, in the order of the lanes */
 } pillion_mve_strip_pass;
 
@@ -37,9 +37,9 @@ typedef struct {
 typedef struct {
     const int8_t *strips;
     int8_t *y;
-    const int32_t *numbers;              /* bias, multiplier, shift */
     const int8_t *kernel;
-    int32_t out_zp;
+    int32_t level;                       /* of int8 results the zero point, of int16 ones the least */
+    const int32_t *numbers;              /* of this channel and of those after it; the outputs move it on */
 } pillion_mve_strip_channel;
 
 #if defined(__ARM_FEATURE_MVE)
@@ -50,12 +50,21 @@ PILLION_FIELDS_AT(pillion_mve_strip_build, 48, from, to, zp, single, columns);
 PILLION_AT(pillion_mve_strip_build, next_columns, 80);
 PILLION_FIELDS_AT(pillion_mve_strip_pass, 0, strip_skip, y_skip, blocks, y_block, strip, strip_end, y, kind, outputs);
 PILLION_BYTES(pillion_mve_strip_pass, 48);
-PILLION_FIELDS_AT(pillion_mve_strip_channel, 0, strips, y, numbers, kernel, out_zp);
+PILLION_FIELDS_AT(pillion_mve_strip_channel, 0, strips, y, kernel, level, numbers);
 #endif
 
+typedef void (*pillion_mve_strip_outputs)(pillion_mve_strip_channel *channel, const pillion_mve_strip_pass *passes);
+typedef void (*pillion_mve_strip_builder)(const pillion_mve_strip_build *b, const void *x, void *strips);
+void pillion_mve_strips_of_bytes(const pillion_mve_strip_build *b, const void *x, void *strips);
+void pillion_mve_strips_of_halfwords(const pillion_mve_strip_build *b, const void *x, void *strips);
+
 /* A whole convolution: of each channel the strips, then the outputs. */
-typedef void (*pillion_mve_strip_outputs)(const pillion_mve_strip_channel *channel, const pillion_mve_strip_pass *passes);
-void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
-                           pillion_mve_strip_outputs outputs);
+typedef struct {
+    pillion_mve_strip_outputs outputs;
+    pillion_mve_strip_builder build;
+    int32_t x_bytes, y_bytes;            /* of an element */
+} pillion_mve_strip_kind;
+void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const void *x, void *y, void *scratch,
+                        const pillion_mve_strip_kind *kind);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The outputs of a channel from its strips: what the kernels of both strides share. A round makes eight outputs: two
  * vectors of sums are requantized together and stored with one scattering store.
- * Registers: r1 strip, r3 bias, r5 multiplier, r7 shift, r8 zero point, r9 y, r10 from round to round of y, r11 the
+ * Registers: r1 strip, r3 bias, r5 multiplier, r7 shift, r8 zero point or least result, r9 y, r10 from round to round of y, r11 the
  * pass, r12 end of the strips, lr rounds left in this strip, a positive number, as the sign fix wants; q0-q3 the
- * kernel, q4 a window, q5 q6 sums, q7 where eight outputs go. On the stack: strips, y. */
+ * kernel, q4 a window, q5 q6 sums, q7 where eight outputs go. On the stack: strips, y, kernel. */
 #ifndef PILLION_MVE_STRIPS_ASM_H
 #define PILLION_MVE_STRIPS_ASM_H
 
@@ -25,33 +25,48 @@
     "vqmovnb.s32 q5, q5\n"                      \
     "vqmovnt.s32 q5, q6\n"
 
-/* Eight outputs from the sums of `windows`, then the next round. */
-#define ROUND(windows, fix, shifted)            \
-    windows("q5") windows("q6")                 \
-    "vadd.i32 q5, q5, r3\n"                     \
-    "vadd.i32 q6, q6, r3\n"                     \
-    "vqrdmulh.s32 q5, q5, r5\n"                 \
-    "vqrdmulh.s32 q6, q6, r5\n"                 \
+/* From h to eight results: int8, or int16, which h is but for its bounds. */
+#define INT8_RESULTS(fix, shifted)              \
     fix("q5") fix("q6")                         \
     shifted                                     \
     "vqmovnb.s16 q5, q5\n"                      \
-    "vstrb.16 q5, [r9, q7]\n"                   \
+    "vstrb.16 q5, [r9, q7]\n"
+#define INT16_RESULTS(even, odd, load_bound, bound, load_offsets, offsets) \
+    "vqmovnb.s32 " even ", " even "\n"          \
+    "vqmovnt.s32 " even ", " odd "\n"           \
+    load_bound                                  \
+    "vmax.s16 " even ", " even ", " bound "\n"  \
+    load_offsets                                \
+    "vstrh.16 " even ", [r9, " offsets "]\n"
+
+/* Eight outputs from the sums of `windows`, then the next round. */
+#define ROUND(windows, even, odd, results)      \
+    windows(even) windows(odd)                  \
+    "vadd.i32 " even ", " even ", r3\n"         \
+    "vadd.i32 " odd ", " odd ", r3\n"           \
+    "vqrdmulh.s32 " even ", " even ", r5\n"     \
+    "vqrdmulh.s32 " odd ", " odd ", r5\n"       \
+    results                                     \
     "add r9, r10\n"
 
-/* A function that makes all outputs of a channel, for pillion_mve_strips, which has saved q4 to q7. `load_kernel` puts the kernel
- * at r4 into vectors from q0 on; `windows` makes a vector of sums from the strip at r1, with q4, r0, r2, r4 and r6 to use;
- * `lone_row` does so where the last strip has one row of outputs and the pass says so; `load_factor` is what `shifted` asks for. */
-#define STRIP_OUTPUTS(name, load_kernel, load_factor, windows, lone_row, fix, shifted)       \
-    PILLION_NAKED static void name(PILLION_UNUSED const pillion_mve_strip_channel *channel,  \
+/* The numbers of a channel: of int8 results bias, multiplier, shift, of int16 ones bias, factor. */
+#define INT8_NUMBERS "{r3, r5, r7}"
+#define INT16_NUMBERS "{r3, r5}"
+
+/* A function that makes all outputs of a channel, for pillion_mve_strips, which has saved q4 to q7. `load_channel` loads what rounds
+ * need of a channel, with its kernel at r4; `load_pass` does so for a pass, of which r0 is the kind; `begin_row` loads what rows begin with;
+ * `round` makes eight outputs from the strip at r1, with r0, r2, r4 and r6 to use; `lone_row` is where `load_pass` may go instead. */
+#define STRIP_OUTPUTS(name, numbers, load_channel, load_pass, begin_row, round, lone_row)    \
+    PILLION_NAKED static void name(PILLION_UNUSED pillion_mve_strip_channel *channel,        \
                            PILLION_UNUSED const pillion_mve_strip_pass *passes) {            \
         __asm__ volatile(                                                                    \
             "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"                             \
             "mov r11, r1\n"                                                                  \
-            "ldm r0, {r1, r2, r3, r4, r8}\n"                                                 \
-            "push {r1, r2}\n"                                                                \
-            load_kernel                                                                      \
-            "ldm r3, {r3, r5, r7}\n" /* bias, multiplier, shift */                           \
-            load_factor                                                                      \
+            "ldm r0, {r1, r2, r4, r8, r12}\n"                                                \
+            "push {r1, r2, r4}\n"                                                            \
+            "ldm r12!, " numbers "\n"                                                        \
+            "str r12, [r0, #16]\n"                                                           \
+            load_channel                                                                     \
             "0:\n"                                                                           \
             "ldrd lr, r10, [r11, #8]\n"                                                      \
             "ldrd r4, r12, [r11, #16]\n"                                                     \
@@ -61,11 +76,11 @@
             "add r12, r1\n"                                                                  \
             "add r1, r4\n"                                                                   \
             "add r9, r6\n"                                                                   \
-            "lsls r0, r0, #30\n"                                                             \
-            "bmi 4f\n"                                                                       \
+            load_pass                                                                        \
             "1:\n"                                                                           \
             "dls lr, lr\n"                                                                   \
-            "2:\n" ROUND(windows, fix, shifted)                                                     \
+            begin_row                                                                        \
+            "2:\n" round                                                                     \
             "le lr, 2b\n"                                                                    \
             "ldm r11, {r0, r2, lr}\n"                                                        \
             "add r1, r0\n"                                                                   \
@@ -77,11 +92,9 @@
             "add r11, #48\n"                                                                 \
             "lsls r0, r0, #31\n"                                                             \
             "beq 0b\n"                                                                       \
-            "add sp, #8\n"                                                                   \
+            "add sp, #12\n"                                                                  \
             "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n"                              \
-            "4:\n"                                                                           \
-            lone_row(fix)                                                                    \
-            "b 3b\n");                                                                       \
+            lone_row);                                                                       \
     }
 
 #endif

@@ -21,22 +21,29 @@ typedef struct {
     const int8_t *x;              /* r3 */
     int32_t pairs;                /* r4 */
     int8_t *y;                    /* r6 */
-    int32_t pixels, out_zp;       /* r7 r8 */
+    int32_t pixels, level;        /* r7 r8; of int8 results the zero point, of int16 ones the least */
     int32_t x_step, y_step;       /* r9 r10 */
-    int32_t lanes;                /* predicate of the channels that there are */
+    uint32_t lanes;               /* predicate of the channels that there are; of int16 those of even ones, then of odd ones */
     int32_t x_skip, rows;
     int32_t relu, row_bytes;      /* not 0 where results below out_zp become out_zp; of a row of the plane */
 } pillion_mve_wide_state;
 
 #if defined(__ARM_FEATURE_MVE)
-PILLION_FIELDS_AT(pillion_mve_wide_state, 0, taps, constants, x, pairs, y, pixels, out_zp, x_step, y_step, lanes,
+PILLION_FIELDS_AT(pillion_mve_wide_state, 0, taps, constants, x, pairs, y, pixels, level, x_step, y_step, lanes,
                   x_skip, rows, relu, row_bytes);
 #endif
 
 /* All outputs of a state. */
 typedef void (*pillion_mve_wide_outputs)(const pillion_mve_wide_state *s);
-void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *scratch,
-                      pillion_mve_wide_outputs outputs);
+
+/* A whole convolution, as many channels at a time as have 16 bytes in x. */
+typedef struct {
+    pillion_mve_wide_outputs outputs;
+    int32_t x_bytes, y_bytes;     /* of an element */
+    int32_t numbers;              /* words of constants of these channels besides weights */
+} pillion_mve_wide_kind;
+void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const void *x, void *y, int8_t *scratch,
+                      const pillion_mve_wide_kind *kind);
 
 /* The products of a tap: bottom halves of q0 times q1 to q2, top halves to q3. */
 #define WIDEN_AND_ADD                \
@@ -49,19 +56,69 @@ void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const int8_t
     "vadd.i32 q6, q6, q1\n"          \
     "vadd.i32 q7, q7, q3\n"
 
-/* Results in q4 to q7, with the zero point r8, to the 16 channels at r6, as far as there are. */
-#define NARROW_AND_STORE             \
+/* Sums times the factors from this offset of r5 on, over 2^31. */
+#define MULTIPLY(q, factors)              \
+    "vldrw.u32 q0, [r5, #" factors "]\n"  \
+    "vqrdmulh.s32 " q ", " q ", q0\n"
+
+/* Results in q4 to q7 to 16 bits: even channels in q4, odd ones in q6. */
+#define NARROW                       \
     "vqmovnb.s32 q4, q4\n"           \
     "vqmovnt.s32 q4, q5\n"           \
     "vqmovnb.s32 q6, q6\n"           \
-    "vqmovnt.s32 q6, q7\n"           \
+    "vqmovnt.s32 q6, q7\n"
+#define NEXT_PIXEL                   \
+    "add r6, r10\n"                  \
+    "add r3, r9\n"
+
+/* With the zero point r8, to the 16 channels at r6, as far as there are. */
+#define STORE_INT8                   \
+    NARROW                           \
     "vqadd.s16 q4, q4, r8\n"         \
     "vqadd.s16 q6, q6, r8\n"         \
     "vqmovnb.s16 q4, q4\n"           \
     "vqmovnt.s16 q4, q6\n"           \
     "vpst\n"                         \
     "vstrbt.8 q4, [r6]\n"            \
-    "add r6, r10\n"                  \
-    "add r3, r9\n"
+    NEXT_PIXEL
+
+/* The same as 16 bits that are at least r8. */
+#define STORE_INT16                  \
+    NARROW                           \
+    "ldr r0, [r11, #36]\n"           \
+    "vdup.16 q0, r8\n"               \
+    "vmsr p0, r0\n"                  \
+    "vmax.s16 q4, q4, q0\n"          \
+    "vmax.s16 q6, q6, q0\n"          \
+    "movs r2, #0\n"                  \
+    "vidup.u16 q1, r2, #4\n"         \
+    "vpst\n"                         \
+    "vstrht.16 q4, [r6, q1]\n"       \
+    "lsrs r0, #16\n"                 \
+    "vmsr p0, r0\n"                  \
+    "adds r1, r6, #2\n"              \
+    "vpst\n"                         \
+    "vstrht.16 q6, [r1, q1]\n"       \
+    NEXT_PIXEL
+
+/* A tap of eight channels of 16 bits, to the sums of even channels in q4 and of odd ones in q5. */
+#define TAP_16(x, w)                 \
+    "vldrh.u16 q0, [" x "]\n"        \
+    "vldrb.s16 q1, [r5" w "\n"       \
+    "vmullb.s16 q2, q0, q1\n"        \
+    "vmullt.s16 q3, q0, q1\n"        \
+    "vadd.i32 q4, q4, q2\n"          \
+    "vadd.i32 q5, q5, q3\n"
+
+/* These sums times the factors from r5 on as 16 bits that are at least r8, to the channels at r6, as far as there are. */
+#define RESULTS_16(even, odd)        \
+    MULTIPLY("q4", even) MULTIPLY("q5", odd) \
+    "vqmovnb.s32 q4, q4\n"           \
+    "vqmovnt.s32 q4, q5\n"           \
+    "vdup.16 q0, r8\n"               \
+    "vmax.s16 q4, q4, q0\n"          \
+    "vpst\n"                         \
+    "vstrht.16 q4, [r6]\n"           \
+    NEXT_PIXEL
 
 #endif

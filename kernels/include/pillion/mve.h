@@ -159,7 +159,6 @@ typedef struct {
     const int8_t *kernels;                     /* a zero; {3 columns of 3 weights and a zero} x outputs */
     const int32_t *numbers;                    /* {bias, multiplier, shift} x outputs */
     int32_t in_zp, out_zp, low, high;
-    int32_t relu;                              /* not 0 where results below out_zp become out_zp */
 } pillion_depthwise_3x3_s8_mve_params;
 void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
                                          void *scratch);
@@ -169,17 +168,33 @@ typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_mve
 void pillion_depthwise_3x3_stride2_s8_mve(const pillion_depthwise_3x3_stride2_s8_mve_params *p, const int8_t *x,
                                             int8_t *y, void *scratch);
 
+/* The same to 16 bits, from 8 bits or from 16; numbers are {bias, factor}: results are sum * factor / 2^31. y may be x as above, of 16 bits. */
+typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_s16_mve_params;
+void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s16_mve_params;
+void pillion_depthwise_3x3_stride2_s16_mve(const pillion_depthwise_3x3_stride2_s16_mve_params *p, const int16_t *x, int16_t *y,
+                                           void *scratch);
+typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_s8_s16_mve_params;
+void pillion_depthwise_3x3_s8_s16_mve(const pillion_depthwise_3x3_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_s16_mve_params;
+void pillion_depthwise_3x3_stride2_s8_s16_mve(const pillion_depthwise_3x3_stride2_s8_s16_mve_params *p, const int8_t *x, int16_t *y,
+                                              void *scratch);
+
 /* Depthwise convolution by 5x5 at stride 1 or 2, one channel at a time. y may be x where there is one filter for each channel.
  * Scratch: 64 + plane_bytes, aligned to 4. */
 typedef struct {
     int32_t images, image_bytes, output_bytes; /* of one image */
     int32_t channels, filters, plane_bytes;    /* input channels, filters for each */
-    const int32_t *layout;                     /* see kernels/mve/depthwise_5x5_s8_mve.c */
+    const int32_t *layout;                     /* see kernels/mve/depthwise_5x5.h */
     const int8_t *kernels;                     /* {25 weights and a zero} x outputs */
     const int32_t *numbers;                    /* {bias, multiplier, shift} x outputs */
     int32_t in_zp, out_zp, low, high;
 } pillion_depthwise_5x5_s8_mve_params;
 void pillion_depthwise_5x5_s8_mve(const pillion_depthwise_5x5_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
+/* The same to 16 bits; numbers are {bias, factor}: results are sum * factor / 2^31. y may not be x. */
+typedef pillion_depthwise_5x5_s8_mve_params pillion_depthwise_5x5_s8_s16_mve_params;
+void pillion_depthwise_5x5_s8_s16_mve(const pillion_depthwise_5x5_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
 /* Depthwise convolution with any kernel, 16 outputs at a time. Reads up to 15 bytes beyond x. y may be x where block_rows = out_h and
  * filters = 1. Scratch: scratch_bytes. */
@@ -206,27 +221,17 @@ typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_mve_pa
 void pillion_depthwise_3x3_wide_s8_mve(const pillion_depthwise_3x3_wide_s8_mve_params *p, const int8_t *x, int8_t *y,
                                        void *scratch);
 
-/* Depthwise convolution by 3x3 of 16-bit inputs, one channel at a time; y may be x where there is one filter for each channel, and one band.
- * Scratch: the plane of a band of rows of outputs. */
-typedef struct {
-    int32_t batch, in_h, in_w, channels, filters, out_h, out_w;
-    int32_t stride, pad_top, pad_left, low, high;
-    int32_t x_row, x_column, y_row, y_column; /* steps, in elements; rows and columns may be exchanged */
-    int32_t band, pitch;    /* rows of outputs; bytes of a row of the plane */
-    const int8_t *kernels;  /* [outputs][9] */
-    const int32_t *numbers; /* [outputs] of bias, factor; results are sum * factor / 2^31 */
-} pillion_depthwise_3x3_s16_mve_params;
-void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y,
-                                   void *scratch);
-
-/* The same for any window, eight channels at a time, one filter for each. May read 14 bytes beyond x. */
-typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
-    const int8_t *weights;  /* [channels / 8][kernel_h][kernel_w][8], filled up with zeros */
-    const int32_t *numbers; /* [channels / 8] of bias, factor of even channels, then of odd ones */
-} pillion_depthwise_any_s16_mve_params;
+/* The same from 16 bits to 16 bits, eight outputs at a time, whose numbers are those of even channels, then of odd ones; or from 8 bits to 16.
+ * Results are sum * multiplier / 2^31, and constants have no shifts. y may be x as above, of 16 bits. */
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_any_s16_mve_params;
 void pillion_depthwise_any_s16_mve(const pillion_depthwise_any_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s16_mve_params;
+void pillion_depthwise_3x3_wide_s16_mve(const pillion_depthwise_3x3_wide_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_any_s8_s16_mve_params;
+void pillion_depthwise_any_s8_s16_mve(const pillion_depthwise_any_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_s16_mve_params;
+void pillion_depthwise_3x3_wide_s8_s16_mve(const pillion_depthwise_3x3_wide_s8_s16_mve_params *p, const int8_t *x, int16_t *y,
+                                           void *scratch);
 
 /* Fully connected. Reads up to 15 bytes beyond x. */
 typedef struct {

@@ -189,7 +189,7 @@ KERNELS: tuple[Kernel, ...] = (
             name,
             depthwise_strips.verdicts(stride),
             depthwise_strips.params,
-            "strips",
+            *("strips", "strips_of_bytes"),
             **STRIPS,
         )
         for name, stride in (("depthwise_3x3", 1), ("depthwise_3x3_stride2", 2))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium 5x5 depthwise convolution (kernels/mve/depthwise_5x5_s8_mve.c): constants, conditions and cost."""
+"""The Helium 5x5 depthwise convolution (kernels/mve/depthwise_5x5.h): constants, conditions and cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Int32Array, channels_of
+from pillion.emitters.c.accumulators import Int8Array, Int32Array, channels_of
 from pillion.emitters.c.mve.depthwise_strips import UINT16_MAX, channel_numbers, small_sums
 from pillion.emitters.c.mve.pack import Params, check_right_shifts, kernel_has_sizes
 from pillion.ir.verdict import Verdict, all_ok
@@ -73,6 +73,14 @@ def _copied_rows_and_columns(op: Convolution) -> tuple[int, int]:
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_5x5_s8_mve is exact."""
+    shape = shape_verdicts(op)
+    if not all_ok(shape):
+        return shape
+    return *shape, check_right_shifts(op), small_sums(op, _output_columns_per_block(op.stride[0]))
+
+
+def shape_verdicts(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether windows are 5x5, and images large enough, with offsets in a row that fit 16 bits."""
     shape = (
         kernel_has_sizes(op, "kernel", "5x5", (5, 5)),
         kernel_has_sizes(op, "stride", "1 or 2", (1, 1), (2, 2)),
@@ -90,8 +98,6 @@ def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     return (
         *shape,
         Verdict("row", reach <= UINT16_MAX, f"{COLUMNS} pixels within {UINT16_MAX} bytes", str(reach)),
-        check_right_shifts(op),
-        small_sums(op, _output_columns_per_block(op.stride[0])),
     )
 
 
@@ -114,15 +120,20 @@ def work(op: Convolution) -> float:
 
 
 def params(op: Convolution) -> Params:
-    """Returns the parameters of the 5x5 kernel."""
+    """Returns the parameters of the 5x5 kernel with int8 results."""
+    weights = channels_of(op).with_folded_zero_point.weights
+    return {**layout_params(op, weights), "numbers": channel_numbers(op)}
+
+
+def layout_params(op: Convolution, weights: Int8Array) -> Params:
+    """Returns the parameters of 5x5 kernels but for the numbers of channels."""
     return {
-        "image_bytes": op.x.shape[1] * op.x.shape[2] * op.in_channels,
-        "output_bytes": op.y.shape[1] * op.y.shape[2] * op.out_channels,
+        "image_bytes": op.x.type.size_bytes // op.x.shape[0],
+        "output_bytes": op.y.type.size_bytes // op.y.shape[0],
         "filters": op.out_channels // op.in_channels,
         "plane_bytes": plane_of(op).bytes,
         "layout": np.concatenate([_plane_build_table(op), _output_table(op)]),
-        "kernels": np.pad(channels_of(op).with_folded_zero_point.weights, ((0, 0), (0, 1))).reshape(-1),
-        "numbers": channel_numbers(op),
+        "kernels": np.pad(weights, ((0, 0), (0, 1))).reshape(-1),
     }
 
 
@@ -149,13 +160,15 @@ def _pack_halfwords(offsets: NDArray[np.int64]) -> Int32Array:
 def _output_table(op: Convolution) -> Int32Array:
     """Returns the table by which outputs are computed. A group of fewer than four rows writes its last row
     repeatedly, the correct outputs last."""
-    plane, stride, y_row = plane_of(op), op.stride[0], op.y.shape[2] * op.out_channels
+    plane, stride = plane_of(op), op.stride[0]
+    y_pixel = op.out_channels * op.y.dtype.size_bytes
+    y_row = op.y.shape[2] * y_pixel
     words = [
         *(0, 4, plane.row_bytes, plane.row_bytes + 4),
         op.y.shape[2],
         _output_columns_per_block(stride),
         stride,
-        op.out_channels,
+        y_pixel,
     ]
     words += [*TAPS.view(np.int32), len(plane.groups)]
     for group in plane.groups:

@@ -1,59 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium depthwise convolutions over planes of 16 channels: constants, conditions and cost."""
+"""The Helium depthwise convolutions over planes of 16 channels, or of eight of 16 bits: constants, conditions and cost."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of
+from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels, channels_of
 from pillion.emitters.c.mve.pack import (
     Params,
     check_right_shifts,
     group_channels,
     join_groups,
     kernel_has_sizes,
+    pixel_bytes,
 )
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
 
 PLANE_BYTES = 8192
 """The target size of a plane, which limits the output rows for each block."""
-WIDE_ORDER = np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1)
+WIDE_ORDER = tuple(np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1).tolist())
 """The order of 16 channels' sums in four vectors."""
-ANY_WORK = (236.0, 53.6, 23.0, 28.0, 8.3, 5.5)
-"""Instructions of the kernel of any window, fitted to counts in the emulator: for 16 channels, their outputs,
-pairs of taps of these, output rows, rows of the plane, and columns copied into these."""
-WIDE_WORK = (154.0, 127.4, 12.6, 16.3, 4.6)
-"""Instructions of the 3x3 kernel, fitted to counts in the emulator: for 16 channels, their outputs, output rows,
-rows of the plane, and columns copied into these."""
+ANY_WORK = {1: (236.0, 53.6, 23.0, 28.0, 8.3, 5.5), 2: (80.0, 26.0, 16.0, 11.4, 18.0, 4.7)}
+"""Instructions of the kernels of any window by the bytes of an input, fitted to counts in the emulator: for the channels
+of a plane, their outputs, pairs of taps of these, output rows, rows of the plane, and columns copied into these."""
+WIDE_WORK = {1: (154.0, 127.4, 12.6, 16.3, 4.6), 2: (80.0, 71.0, 7.0, 21.0, 4.4)}
+"""Instructions of the 3x3 kernels, fitted in the same way: for the channels of a plane, their outputs, output rows, rows
+of the plane, and columns copied into these."""
 
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_depthwise_any_s8_mve is exact: pairs of products fit 16 bits."""
-    taps = np.abs(_odd_taps(channels_of(op).with_folded_zero_point).astype(np.int64))
+    """Checks the conditions under which pillion_depthwise_any_s8_mve is exact."""
+    return (*sums_verdicts(op, channels_of(op).with_folded_zero_point.weights), check_right_shifts(op))
+
+
+def sums_verdicts(op: Convolution, weights: Int8Array) -> tuple[Verdict, ...]:
+    """Checks whether pairs of products fit 16 bits, and whether windows see the image."""
+    taps = np.abs(_odd_taps(weights).astype(np.int64))
     pair = int((taps[:, :-1:2] + taps[:, 1::2]).max(initial=0))
     return (
         Verdict("weights", pair <= 255, "magnitudes of two taps add up to at most 255", str(pair)),
-        Verdict("columns", used_column_count(op) > 0, "windows reach the image", f"padding {op.padding[1]}"),
-        check_right_shifts(op),
+        reaches_image(op),
+    )
+
+
+def reaches_image(op: Convolution) -> Verdict:
+    """Checks whether windows see a column of the image."""
+    return Verdict(
+        "columns", used_column_count(op) > 0, "windows reach the image", f"padding {op.padding[1]}"
+    )
+
+
+def is_3x3(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether a window is 3x3 without dilation."""
+    return (
+        kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
+        kernel_has_sizes(op, "dilation", "1", (1, 1)),
     )
 
 
 def verdicts_3x3(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_3x3_wide_s8_mve is exact."""
-    return (
-        kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
-        kernel_has_sizes(op, "dilation", "1", (1, 1)),
-        *verdicts(op),
-    )
+    return (*is_3x3(op), *verdicts(op))
 
 
-def _odd_taps(channels: OutputChannels) -> NDArray[np.int8]:
+def _odd_taps(weights: Int8Array) -> Int8Array:
     """Returns the weights, padded with a zero tap to an odd number."""
-    return np.pad(channels.weights, ((0, 0), (0, 1 - channels.weights.shape[1] % 2)))
+    return np.pad(weights, ((0, 0), (0, 1 - weights.shape[1] % 2)))
 
 
 @dataclass(frozen=True)
@@ -87,7 +103,7 @@ def scratch_bytes(op: Convolution) -> int:
 
 
 def fits_in_place(op: Convolution) -> bool:
-    """Whether the result may overwrite the image: all rows of 16 channels are read before they are written."""
+    """Whether the result may overwrite the image: all rows of a plane are read before its results are written."""
     return op.in_channels == op.out_channels and plane_of(op).block_rows == op.y.shape[1]
 
 
@@ -96,7 +112,12 @@ def work_3x3(op: Convolution) -> float:
     plane, (out_h, out_w) = plane_of(op), op.y.shape[1:3]
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
     counts = (1, out_h * out_w, out_h, rows, rows * used_column_count(op))
-    return op.x.shape[0] * -(-op.out_channels // 16) * float(np.dot(WIDE_WORK, counts))
+    return op.x.shape[0] * _planes(op) * float(np.dot(WIDE_WORK[op.x.dtype.size_bytes], counts))
+
+
+def _planes(op: Convolution) -> int:
+    """Returns the number of planes that hold the inputs of all outputs."""
+    return -(-op.out_channels * op.x.dtype.size_bytes // 16)
 
 
 def work(op: Convolution) -> float:
@@ -105,17 +126,22 @@ def work(op: Convolution) -> float:
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
     pairs = op.kernel[0] * op.kernel[1] // 2
     counts = (1, out_h * out_w, out_h * out_w * pairs, out_h, rows, rows * used_column_count(op))
-    return op.x.shape[0] * -(-op.out_channels // 16) * float(np.dot(ANY_WORK, counts))
+    return op.x.shape[0] * _planes(op) * float(np.dot(ANY_WORK[op.x.dtype.size_bytes], counts))
 
 
 def params(op: Convolution) -> Params:
-    """Returns the parameters of both kernels."""
+    """Returns the parameters of both kernels with int8 results."""
+    return {**layout_params(op), "constants": pack_wide(channels_of(op).with_folded_zero_point)}
+
+
+def layout_params(op: Convolution) -> Params:
+    """Returns the parameters of both kernels but for the constants."""
     plane = plane_of(op)
     rows, columns = (np.arange(k) * d for k, d in zip(op.kernel, op.dilation, strict=True))
     taps = (rows[:, None] * plane.row_bytes + columns * 16).reshape(-1)
     taps = np.pad(taps, (0, 1 - len(taps) % 2))
     return {
-        "in_row_bytes": op.x.shape[2] * op.in_channels,
+        "in_row_bytes": op.x.shape[2] * pixel_bytes(op),
         "channels": op.out_channels,
         "filters": op.out_channels // op.in_channels,
         "left_bytes": 16 * op.padding[1],
@@ -128,12 +154,15 @@ def params(op: Convolution) -> Params:
         "scratch_bytes": plane.bytes,
         "tap_count": len(taps),
         "taps": taps.astype(np.int32),
-        "constants": _pack_wide(channels_of(op)),
     }
 
 
-def _pack_wide(channels: OutputChannels) -> Int32Array:
-    ready = channels.with_folded_zero_point
-    g = group_channels(replace(ready, weights=_odd_taps(ready)), range(16), unit=1)
-    bias, multipliers, shifts = (part[:, WIDE_ORDER] for part in (g.bias, g.multipliers, g.shifts))
-    return join_groups(bias, g.weights.swapaxes(1, 2), multipliers, shifts.astype(np.int8))
+def pack_wide(
+    ready: OutputChannels, order: Sequence[int] = WIDE_ORDER, has_shifts: bool = True
+) -> Int32Array:
+    """Packs channels with folded zero points in groups, of which the sums lie in an order."""
+    lanes = range(len(order))
+    g = group_channels(replace(ready, weights=_odd_taps(ready.weights)), lanes, unit=1)
+    bias, multipliers, shifts = (part[:, order] for part in (g.bias, g.multipliers, g.shifts))
+    weights = g.weights.swapaxes(1, 2)
+    return join_groups(bias, weights, multipliers, *[shifts.astype(np.int8)] * has_shifts)

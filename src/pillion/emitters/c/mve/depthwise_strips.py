@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.emitters.c.accumulators import Int32Array, OutputChannels, channels_of
+from pillion.emitters.c.accumulators import Int8Array, Int32Array, channels_of
 from pillion.emitters.c.mve.pack import Params, check_right_shifts, kernel_has_sizes
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
@@ -32,12 +32,15 @@ class ConvAxis:
 @dataclass(frozen=True)
 class Strips:
     """A channel in strips of four padded rows, two apart: each strip holds the windows of two output rows at
-    stride 1, of one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight."""
+    stride 1, of one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight; of
+    halfwords it is one row."""
 
     down: ConvAxis
     along: ConvAxis
     transposed: bool
     stride: int
+    item: int
+    """The bytes of an element."""
 
     @property
     def rows(self) -> int:
@@ -47,7 +50,15 @@ class Strips:
     @property
     def block(self) -> int:
         """The output columns of a block."""
-        return 4 * self.stride
+        n = self.along.out_size
+        if self.item == 1 or self.stride == 2:
+            return 4 * max(self.stride, self.item)
+        return 4 if n < 8 or _halfword_row(n, 4) < _halfword_row(n, 8) else 8
+
+    @property
+    def column(self) -> int:
+        """The bytes of a column of a strip."""
+        return 4 * self.item
 
     @property
     def count(self) -> int:
@@ -66,25 +77,49 @@ class Strips:
 
     @property
     def bytes(self) -> int:
-        """The size of all strips of a channel."""
-        return self.count * self.columns * 4
+        """The size of all strips of a channel; lower rows of halfwords are read to one element beyond."""
+        return self.count * self.columns * self.column + (self.item == 2) * 4
 
 
 def strips_of(op: Convolution) -> Strips:
     """Returns the layout in strips; the longer side of the output lies along them."""
     (h, w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
-    rows = ConvAxis(h, out_h, op.padding[0], w * op.in_channels, out_w * op.out_channels)
-    columns = ConvAxis(w, out_w, op.padding[1], op.in_channels, op.out_channels)
+    x_pixel, y_pixel = (v.shape[3] * v.dtype.size_bytes for v in (op.x, op.y))
+    rows = ConvAxis(h, out_h, op.padding[0], w * x_pixel, out_w * y_pixel)
+    columns = ConvAxis(w, out_w, op.padding[1], x_pixel, y_pixel)
     transposed = out_h > out_w
-    return Strips(*((columns, rows) if transposed else (rows, columns)), transposed, op.stride[0])
+    axes = (columns, rows) if transposed else (rows, columns)
+    return Strips(*axes, transposed, op.stride[0], op.x.dtype.size_bytes)
+
+
+def _halfword_row(outputs: int, block: int) -> float:
+    """Returns the instructions of a row of outputs of halfwords at stride 1 by blocks, and by one more at its end."""
+    *_, eight, run = STRIPS_WORK[2, 1]
+    costs = {4: FOUR, 8: eight}
+    blocks, rest = divmod(outputs, block)
+    return run + blocks * costs[block] + (run + costs[_last_block(rest, block)] if rest else 0)
+
+
+def _last_block(rest: int, block: int) -> int:
+    """Returns the size of the block of halfwords at the end of a row that has `rest` outputs left."""
+    return 4 if rest <= 4 else block
 
 
 def verdicts(stride: int) -> Callable[[Convolution], tuple[Verdict, ...]]:
     """Returns the conditions under which the 3x3 kernel of a stride is exact."""
-    return lambda op: _strip_verdicts(op, stride)
+
+    def exact(op: Convolution) -> tuple[Verdict, ...]:
+        shape = shape_verdicts(op, stride)
+        if not all_ok(shape):
+            return shape
+        s = strips_of(op)
+        return *shape, check_right_shifts(op), small_sums(op, s.along.out_size // s.block)
+
+    return exact
 
 
-def _strip_verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
+def shape_verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
+    """Checks whether an image lies in strips, and whether offsets in two rows fit 16 bits."""
     shape = (
         kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
         kernel_has_sizes(op, "stride", str(stride), (stride, stride)),
@@ -111,8 +146,6 @@ def _strip_verdicts(op: Convolution, stride: int) -> tuple[Verdict, ...]:
             "image", long_enough, f"8 long, outputs {s.block} long", f"{op.x.shape[1:3]} to {op.y.shape[1:3]}"
         ),
         Verdict("row", reach <= UINT16_MAX, f"two rows within {UINT16_MAX} bytes", str(reach)),
-        check_right_shifts(op),
-        small_sums(op, s.along.out_size // s.block),
     )
 
 
@@ -126,18 +159,22 @@ def small_sums(op: Convolution, factor: int) -> Verdict:
 
 
 def params(op: Convolution) -> Params:
-    """Returns the parameters of the 3x3 kernels, for either stride."""
-    s, channels = strips_of(op), channels_of(op)
+    """Returns the parameters of the 3x3 kernels with int8 results, for either stride."""
+    weights = channels_of(op).with_folded_zero_point.weights
+    return {**layout_params(op, weights), "numbers": channel_numbers(op)}
+
+
+def layout_params(op: Convolution, weights: Int8Array) -> Params:
+    """Returns the parameters of 3x3 kernels but for the numbers of channels."""
+    s = strips_of(op)
     return {
-        "image_bytes": op.x.shape[1] * op.x.shape[2] * op.in_channels,
-        "output_bytes": op.y.shape[1] * op.y.shape[2] * op.out_channels,
+        "image_bytes": op.x.type.size_bytes // op.x.shape[0],
+        "output_bytes": op.y.type.size_bytes // op.y.shape[0],
         "filters": op.out_channels // op.in_channels,
         "strip_bytes": s.bytes,
-        "build": _strip_build_table(s, channels.in_zp),
+        "build": _strip_build_table(s, op.x.zero_point),
         "passes": np.concatenate(_pass_tables(s)),
-        "kernels": _pack_kernel_columns(channels, s.transposed),
-        "numbers": channel_numbers(op),
-        "relu": int(channels.is_rectified),
+        "kernels": _pack_kernel_columns(weights, s.transposed),
     }
 
 
@@ -146,22 +183,31 @@ def scratch_bytes(op: Convolution) -> int:
     return strips_of(op).bytes
 
 
-STRIPS_WORK = {1: (50.0, 28.7, 7.1, 29.1, 10.4), 2: (75.0, 24.2, 7.2, 36.2, 6.3)}
-"""Instructions by stride, fitted to counts in the emulator: for a channel, a block of columns, each further strip
-in it, a block of outputs, and each run of these."""
+STRIPS_WORK = {
+    (1, 1): (50.0, 28.7, 7.1, 29.1, 10.4),
+    (1, 2): (75.0, 24.2, 7.2, 36.2, 6.3),
+    (2, 1): (85.0, 40.0, 9.6, 36.0, 7.0),
+    (2, 2): (60.0, 36.0, 9.2, 38.0, 7.0),
+}
+"""Instructions by the bytes of an element and the stride, fitted to counts in the emulator: for a channel, a block of
+columns, each further strip in it, a block of eight outputs, and each run of these."""
+FOUR = 19.0
+"""Instructions of a block of four outputs of halfwords."""
 LONE_ROW = 6.3
-"""Additional instructions of a block that is one row of eight outputs."""
+"""Additional instructions of a block of bytes that is one row of eight outputs."""
 SINGLE_BLOCK = 13.0
-"""Instructions of a block of columns of a single strip without predication."""
+"""Instructions of a block of columns of a single strip of bytes without predication."""
 
 
 def work(op: Convolution) -> float:
     """Estimates the instructions of the 3x3 kernels."""
     s = strips_of(op)
-    channel, first, further, block, run = STRIPS_WORK[s.stride]
-    of_columns = SINGLE_BLOCK if _single_strip_rows(s) else first + further * (s.count - 1)
+    channel, first, further, eight, run = STRIPS_WORK[s.item, s.stride]
+    special = FOUR if s.item == 2 else eight + LONE_ROW
+    is_single = s.item == 1 and _single_strip_rows(s)
+    of_columns = SINGLE_BLOCK if is_single else first + further * (s.count - 1)
     outputs = sum(
-        (r.end - r.first) * (run + r.blocks * (block + LONE_ROW * (r.block > s.block)))
+        (r.end - r.first) * (run + r.blocks * (special if r.is_special(s) else eight))
         for r in _split_into_strip_runs(s)
     )
     return op.x.shape[0] * (
@@ -169,9 +215,9 @@ def work(op: Convolution) -> float:
     )
 
 
-def _pack_kernel_columns(channels: OutputChannels, transposed: bool) -> NDArray[np.int8]:
+def _pack_kernel_columns(weights: Int8Array, transposed: bool) -> NDArray[np.int8]:
     """Returns a zero, then for each channel three columns of three weights and a zero."""
-    taps = channels.with_folded_zero_point.weights.reshape(-1, 3, 3)
+    taps = weights.reshape(-1, 3, 3)
     columns = taps if transposed else taps.swapaxes(1, 2)
     return np.pad(np.pad(columns, ((0, 0), (0, 0), (0, 1))).reshape(-1), (1, 0))
 
@@ -194,10 +240,10 @@ def _strip_build_table(s: Strips, zp: int) -> Int32Array:
     second = s.image_columns - 8 * (blocks - 1)
     columns = [i * along.x_step for i in range(8)]
     words = [
-        *(2 * down.x_step, 4 * s.columns, s.count - 1, blocks),
-        *(second * along.x_step, 4 * second, 8 * along.x_step, 32),
+        *(2 * down.x_step, s.column * s.columns, s.count - 1, blocks),
+        *(second * along.x_step, s.column * second, 8 * along.x_step, 8 * s.column),
         *(0xFFFF * (0 <= row < down.in_size) for row in (top, top + 1, bottom, bottom + 1)),
-        *(top * down.x_step, 4 * along.before, zp, _single_strip_rows(s)),
+        *(top * down.x_step, s.column * along.before, zp, _single_strip_rows(s)),
     ]
     offsets = _pack_halfwords(columns + [c + down.x_step for c in columns])
     return np.concatenate([np.array(words, np.int32), offsets])
@@ -217,7 +263,7 @@ def _single_strip_rows(s: Strips) -> int:
 @dataclass(frozen=True)
 class StripRun:
     """Equal blocks of outputs: strips `first` to `end` (exclusive), `blocks` blocks from `column` on, each with
-    `rows` output rows and `block` output columns."""
+    `rows` output rows from `row` on and `block` output columns."""
 
     first: int
     end: int
@@ -225,6 +271,12 @@ class StripRun:
     blocks: int
     rows: int
     block: int
+    row: int = 0
+
+    def is_special(self, s: Strips) -> bool:
+        """Whether it has code of its own: one row of bytes where others have two, or four halfwords where others have
+        eight."""
+        return self.block == 4 if s.item == 2 else self.block > s.block
 
 
 LONE_BLOCK = 8
@@ -235,16 +287,20 @@ def _split_into_strip_runs(s: Strips) -> list[StripRun]:
     """Returns the runs of all strips, each followed by one for the remaining outputs at its end. A last strip with
     only one of two output rows has runs of its own."""
     full_strips = s.down.out_size // s.rows
-    parts = [(0, full_strips, s.rows, s.block)] * (full_strips > 0)
-    if s.count > full_strips:
-        parts.append((full_strips, s.count, 1, LONE_BLOCK if s.along.out_size >= LONE_BLOCK else s.block))
+    if s.item == 2:
+        parts = [(0, -(-(s.down.out_size - row) // s.rows), 1, s.block, row) for row in range(s.rows)]
+    else:
+        parts = [(0, full_strips, s.rows, s.block, 0)]
+        lone_block = LONE_BLOCK if s.along.out_size >= LONE_BLOCK else s.block
+        parts.append((full_strips, s.count, 1, lone_block, 0))
     runs = []
-    for first, end, rows, block in parts:
+    for first, end, rows, block, row in parts:
         blocks, rest = divmod(s.along.out_size, block)
-        runs.append(StripRun(first, end, 0, blocks, rows, block))
+        runs.append(StripRun(first, end, 0, blocks, rows, block, row))
         if rest:
-            runs.append(StripRun(first, end, s.along.out_size - block, 1, rows, block))
-    return runs
+            last = _last_block(rest, block) if s.item == 2 and s.stride == 1 else block
+            runs.append(StripRun(first, end, s.along.out_size - last, 1, rows, last, row))
+    return [run for run in runs if run.first < run.end]
 
 
 def _pass_tables(s: Strips) -> list[Int32Array]:
@@ -252,19 +308,25 @@ def _pass_tables(s: Strips) -> list[Int32Array]:
     return [_pass_table(s, run, last=run == runs[-1]) for run in runs]
 
 
+CARRIED_COLUMNS = 2
+"""The columns of halfwords that the first window of a row of blocks finds loaded."""
+
+
 def _pass_table(s: Strips, run: StripRun, last: bool) -> Int32Array:
     """Returns the table pillion_mve_strip_pass (kernels/mve/strips.h)."""
     down, along = s.down, s.along
-    start = 4 * s.stride * run.column
+    ends = (
+        s.column * (strip * s.columns + s.stride * run.column) + s.item * run.row
+        for strip in (run.first, run.end)
+    )
+    seen = s.stride * run.block * run.blocks + (s.item == 2) * CARRIED_COLUMNS
     words = [
-        4 * (s.columns - s.stride * run.block * run.blocks),
-        run.rows * down.y_step - run.block * run.blocks * along.y_step,
+        s.column * (s.columns - seen),
+        s.rows * down.y_step - run.block * run.blocks * along.y_step,
         *(run.blocks, run.block * along.y_step),
-        *(4 * run.first * s.columns + start, 4 * run.end * s.columns + start),
-        *(
-            s.rows * run.first * down.y_step + run.column * along.y_step,
-            int(last) + 2 * (run.block > s.block),
-        ),
+        *ends,
+        (s.rows * run.first + run.row) * down.y_step + run.column * along.y_step,
+        int(last) + 2 * run.is_special(s),
     ]
     return np.concatenate(
         [np.array(words, np.int32), _pack_halfwords(_lane_output_offsets(s, run.rows, run.block))]
@@ -275,6 +337,8 @@ def _lane_output_offsets(s: Strips, rows: int, block: int) -> list[int]:
     """Returns the offsets of a block's outputs in lane order: both halves of a block interleaved. The lower of two
     rows comes first; if it does not exist, it lies on the upper one."""
     half_block = block // 2
+    if s.item == 2 and block == 4:
+        return [c * s.along.y_step for c in range(4)] * 2
     if block == LONE_BLOCK:
         return [(c + half_block * half) * s.along.y_step for c in range(4) for half in (0, 1)]
     lower = s.down.y_step * (rows - 1)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,14 +18,7 @@ from pillion.emitters.c.layers16 import (
     MOST_RIGHT,
     Layer,
     channels_16,
-    has_one_filter,
-    in_place,
-    is_3x3,
-    kernels_3x3,
-    plane_bytes,
-    plane_params,
     rounds_by,
-    row_of,
     sums_have_32_bits,
     weight_rows,
 )
@@ -36,7 +28,7 @@ from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
 from pillion.emitters.c.portable.layers16 import SOFTMAX, softmax_params
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.conv import Conv2d
 from pillion.ops.linear import Linear
 from pillion.ops.softmax import Softmax
 
@@ -169,34 +161,6 @@ def many_rows(op: Linear) -> Verdict:
 def several_rows(op: Linear) -> Verdict:
     """Checks whether a layer has several vectors of inputs, which share loads of weights."""
     return Verdict("rows", op.rows > 1, "at least 2", str(op.rows))
-
-
-def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
-    """Returns the sizes of a convolution by planes, in which each row of the image has one row for each phase of its columns."""
-    return plane_params(op, lambda width: 2 * (width + 2), op.stride[0])
-
-
-def depthwise_verdicts(op: DepthwiseConv2d) -> Iterator[Verdict]:
-    """Checks the conditions of pillion_depthwise_3x3_s16_mve: offsets of gathered columns have 16 bits."""
-    yield from is_3x3(op)
-    yield row_of(4)(op)
-    reach = 7 * op.stride[0] * 2 * plane_of(op)["x_column"]
-    yield is_within("columns", reach, most=2**16 - 1, unit="bytes apart")
-
-
-def depthwise_params(op: DepthwiseConv2d) -> Params:
-    """Returns the parameters of the depthwise kernel."""
-    channels = channels_16(op)
-    numbers = np.stack([channels.bias, channels.multipliers], axis=1).astype(np.int32)
-    return {**plane_of(op), "kernels": kernels_3x3(op).reshape(-1), "numbers": numbers.reshape(-1)}
-
-
-def any_depthwise_params(op: DepthwiseConv2d) -> Params:
-    """Returns the parameters of the depthwise kernel for any window."""
-    g = pack.group_channels(channels_16(op), range(INPUTS), 1)
-    numbers = [array[:, first::2] for first in (0, 1) for array in (g.bias, g.multipliers)]
-    weights = np.ascontiguousarray(g.weights.swapaxes(1, 2)).reshape(-1)
-    return {"weights": weights, "numbers": pack.join_groups(*numbers)}
 
 
 def pairs_of_channels(op: Conv2d) -> Verdict:
@@ -366,25 +330,6 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_im2col_unpacked_16_4",
         scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
         call_cost=IM2COL["call_cost"],
-    ),
-    MVE.kernel(
-        DepthwiseConv2d,
-        "depthwise_3x3_s16",
-        depthwise_params,
-        requires=(short_circuit(IN_32_BITS, depthwise_verdicts),),
-        name="depthwise_3x3_16",
-        call_cost=CallCost(260.0, channel=107.0),
-        scratch_bytes=lambda op: plane_bytes(op, plane_of(op), op.stride[0]),
-        in_place=lambda op: in_place(op, plane_of(op)["band"]),
-    ),
-    MVE.kernel(
-        DepthwiseConv2d,
-        "depthwise_any_s16",
-        any_depthwise_params,
-        requires=(short_circuit(IN_32_BITS, has_one_filter),),
-        name="depthwise_any_16",
-        call_cost=CallCost(65.0),
-        overread_bytes=OVERREAD_BYTES,
     ),
     MVE.kernel(
         Linear,

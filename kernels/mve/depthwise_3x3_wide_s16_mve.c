@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Depthwise convolution by a kernel of 3x3 without dilation, of 16-bit inputs, eight channels at a time, for images that are too small for
+ * strips; see wide.h. The nine taps are written out: x has three pointers, and r5, in the middle of the constants of eight
+ * channels, reaches all of them. A round is a pixel.
+ * Registers: r3 r0 r1 rows of the window, r4 from row to row, r5 constants, r6 y, r7 pixels of a row, r8 least result, r9 and r10 steps of x
+ * and y, r11 the state, lr pixels left; q4 q5 sums, q0 q1 inputs and weights, q2 q3 products. */
+#include "wide.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#include "halves.h"
+
+#define ROW(x, w0, w1, w2) TAP_16(x, ", #" w0 "]") TAP_16(x ", #16", ", #" w1 "]") TAP_16(x ", #32", ", #" w2 "]")
+
+PILLION_NAKED static void outputs(PILLION_UNUSED const pillion_mve_wide_state *s) {
+    __asm__ volatile(
+        "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
+        "vpush {d8, d9, d10, d11}\n"
+        "mov r11, r0\n"
+        "ldr r0, [r11, #36]\n"
+        "vmsr p0, r0\n"
+        "ldrd r5, r3, [r11, #4]\n"
+        "adds r5, #64\n"
+        "add r0, r11, #16\n"
+        "ldm r0, {r6, r7, r8, r9, r10}\n"
+        "ldr r4, [r11, #52]\n"
+        "1:\n"
+        "dls lr, r7\n"
+        "2:\n"
+        "vldrw.u32 q4, [r5, #-64]\n" /* bias */
+        "vldrw.u32 q5, [r5, #-48]\n"
+        "adds r0, r3, r4\n"
+        "adds r1, r0, r4\n"
+        ROW("r3", "-32", "-24", "-16") ROW("r0", "-8", "0", "8") ROW("r1", "16", "24", "32") RESULTS_16("40", "56")
+        "le lr, 2b\n"
+        "ldrd r0, r1, [r11, #40]\n"
+        "adds r3, r0\n"
+        "subs r1, #1\n"
+        "str r1, [r11, #44]\n"
+        "bne 1b\n"
+        "vpop {d8, d9, d10, d11}\n"
+        "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");
+}
+
+void pillion_depthwise_3x3_wide_s16_mve(const pillion_depthwise_3x3_wide_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
+    const pillion_mve_wide_kind kind = {outputs, 2, 2, 16};
+    pillion_mve_wide(p, x, y, scratch, &kind);
+    pillion_mve_clamp_16(y, p->images * p->out_h * p->out_w * p->channels, INT16_MIN, p->high);
+}
+
+#endif
