@@ -121,7 +121,7 @@ def test_a_refusal_says_what_weights_of_8_bits_cost() -> None:
     assert float(found[1]) > 45
 
 
-def test_a_refusal_says_that_few_samples_are_the_cause() -> None:
+def test_a_refusal_says_that_few_samples_are_the_cause_and_offers_1_db_less() -> None:
     torch.manual_seed(1)
     net, data = Peaks().eval(), images(8, 0)
     given = {"target": "cortex-m55", "calibrate": data, "progress": False}
@@ -130,3 +130,6 @@ def test_a_refusal_says_that_few_samples_are_the_cause() -> None:
     with pytest.raises(PillionError, match="no choice of 16-bit tensors") as refused:
         pillion.compile(net, data[0], min_quality=f"{choice.everywhere + 0.2:.2f}dB", **given)
     assert "more varied calibration data" in str(refused.value.help)
+    offered = re.search(r"--min-quality ([\d.]+)dB", str(refused.value.help))
+    assert offered
+    assert 1 <= choice.everywhere - float(offered[1]) < 1.1

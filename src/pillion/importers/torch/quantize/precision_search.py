@@ -37,6 +37,8 @@ TRIED = 16
 """Plans that are measured, and tensors that are added on trial."""
 NEAR = 1.0
 """Decibels by which a plan may be better than expected."""
+OFFERED = 1.0
+"""Decibels by which the quality that a refusal offers is below 16 bits everywhere, so that tensors can keep 8."""
 NARROWED = 6
 """Plans that are made with ever fewer tensors for a bound."""
 Price = Callable[[GraphModule], PlanCost]
@@ -294,7 +296,7 @@ class PrecisionSearch:
             f"no choice of 16-bit tensors reaches {self._wishes()}",
             rule="--min-quality and --max-drop are at most what 16 bits everywhere reach against float",
             here=f"{self._reached(NARROW)} in 8 bits, {self._reached(self.wide)} with 16 bits in all {len(self.tensors)} tensors that have such forms, by {self.judged_by}",
-            help=f"{self._lower_wishes(self.wide, 0.5)}. {self._cause()}",
+            help=f"{self._lower_wishes(self.wide, OFFERED)}. {self._cause()}",
         )
 
     def _cause(self) -> str:
