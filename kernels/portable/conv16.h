@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Convolution with 16-bit results. Who includes this defines the types `params` and `operand`, and IN_ZP(p), the zero point of operands. */
+ * Convolution with 16-bit results. Who includes this defines the types `params` and `operand`, and PRODUCT(p, x, w) of an
+ * operand and a weight. */
 #ifndef PILLION_CONV16_H
 #define PILLION_CONV16_H
 
@@ -15,7 +16,7 @@ PILLION_INLINE int64_t sum_of(const params *p, const operand *x, const int8_t *w
             const operand *const xs = x + ky * row_step + kx * step;
             const int8_t *const ws = w + (ky * p->kernel_w + kx) * count;
             for (int32_t k = 0; k < count; k++) {
-                sum += (int64_t)(xs[k] - IN_ZP(p)) * ws[k];
+                sum += PRODUCT(p, xs[k], ws[k]);
             }
         }
     }
@@ -36,7 +37,7 @@ static void pixel(const params *p, const operand *x, int32_t top, int32_t left, 
     }
 }
 
-static void convolve(const params *p, const operand *x, int16_t *y) {
+PILLION_INLINE void convolve(const params *p, const operand *x, int16_t *y) {
     for (int32_t n = 0; n < p->batch; n++) {
         for (int32_t oy = 0; oy < p->out_h; oy++) {
             for (int32_t ox = 0; ox < p->out_w; ox++, y += p->out_c) {

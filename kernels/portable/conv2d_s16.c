@@ -3,7 +3,7 @@
 
 typedef pillion_conv2d_s16_params params;
 typedef int16_t operand;
-#define IN_ZP(p) 0
+#define PRODUCT(p, x, w) ((int64_t)(x) * (w))
 #include "conv16.h"
 
 void pillion_conv2d_s16(const pillion_conv2d_s16_params *p, const int16_t *x, int16_t *y, void *scratch) {

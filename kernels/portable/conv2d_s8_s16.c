@@ -3,7 +3,7 @@
 
 typedef pillion_conv2d_s8_s16_params params;
 typedef int8_t operand;
-#define IN_ZP(p) (p)->in_zp
+#define PRODUCT(p, x, w) (((x) - (p)->in_zp) * (w))
 #include "conv16.h"
 
 void pillion_conv2d_s8_s16(const pillion_conv2d_s8_s16_params *p, const int8_t *x, int16_t *y, void *scratch) {

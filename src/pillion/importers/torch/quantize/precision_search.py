@@ -175,12 +175,19 @@ class PrecisionSearch:
         return all_ok(self._verdicts(plan))
 
     def _rank(self) -> None:
-        """Simulates the noise that each tensor adds in 8 bits."""
-        self.floor = self._noise(self.wide)
+        """Simulates the noise that each tensor adds in 8 bits, beside weights that are not rounded: what they lose is measured
+        with corrected biases, which leave little of it."""
+        self.floor = 10 ** (-self.quality(self.wide) / 10)
+        least = self._activation_noise(self.wide)
         with stage("simulating 8 bits", len(self.tensors)) as advance:
             for number, name in enumerate(self.tensors, start=1):
-                self.noise[name] = max(self._noise(self.wide - {name}) - self.floor, 0.0)
+                self.noise[name] = max(self._activation_noise(self.wide - {name}) - least, 0.0)
                 advance(number, len(self.tensors))
+
+    def _activation_noise(self, plan: Plan) -> float:
+        """Returns the noise over the signal of a plan's tensors alone, simulated."""
+        rounding = 10 ** (-simulated_quality(self.judges, plan, rounds_weights=False) / 10)
+        return rounding + clipping_noise(self.trials, plan)
 
     def _predicted(self, plan: Plan) -> float:
         """Returns the quality in dB of a plan if the noise of its tensors in 8 bits adds up."""
