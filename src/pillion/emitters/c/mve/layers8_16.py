@@ -57,6 +57,11 @@ def pairs_3x3_params(op: Conv2d) -> Params:
     return {**pack_3x3.plane_params(op), "signs": is_rectified(op), "constants": constants}
 
 
+def pairs_work(op: Conv2d) -> float:
+    """Estimates the instructions of the 3x3 kernel of pairs of pixels, as `pack_3x3.PLANES_WORK`."""
+    return pack_3x3.work(op, (450.0, 10.0, 42.0, 27.9, 30.0, 4.5))
+
+
 def dot_kernels(
     kind: str, shared: str, windows: Any, params: Callable[[Conv2d], Params], **more: Any
 ) -> Iterator[Kernel]:
@@ -139,7 +144,7 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_3x3_8_16",
         scratch_bytes=pack_3x3.scratch_bytes,
         call_cost=CallCost(550.0, reread=0.125),
-        work=pack_3x3.work,
+        work=pairs_work,
     ),
     MVE.kernel(
         Conv2d,
