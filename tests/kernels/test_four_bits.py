@@ -18,6 +18,7 @@ from kernels.op_cases import (
     Run,
     case_of,
     check_runs,
+    compare_counts,
     kernel_of,
     kernels_of,
     random_operands,
@@ -238,17 +239,6 @@ def layers_to_compare() -> Iterator[Any]:
         yield made.conv2d((1, 12, 12, 32), 16, (3, 3), seed=1, padding=(0, 0, 1, 1), stride=(2, 2))
         yield made.conv2d((1, 3, 5, 24), 40, (3, 5), seed=1)
     yield from (layers16_ops.conv2d((1, 8, 8, inputs), 16, (3, 3), 1, padding=BORDER) for inputs in (8, 16))
-
-
-def compare_counts(target: rig.Target, pairs: Sequence[tuple[Any, Any]], most: float) -> None:
-    """Checks the instructions of each layer against those of another one."""
-    rng, cases = np.random.default_rng(0), []
-    for one in chain(*pairs):
-        (choice,) = choose_kernels(Graph("g", one.activations, (one,), one.results), Isa(target.folders[-1]))
-        cases.append(case_of(one, choice.kernel, random_operands(one, rng)))
-    counts = [result.instructions for result in rig.run(target, cases)]
-    for (op, _), few, many in zip(pairs, counts[::2], counts[1::2], strict=True):
-        assert few <= most * many, (op.kind, op.x, op.weights, few, many)
 
 
 @pytest.mark.qemu
