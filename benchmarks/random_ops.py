@@ -227,7 +227,8 @@ def random_layers(count: int, seed: int) -> Iterator[list[Any]]:
 def random_ops_8_16(count: int, seed: int) -> Iterator[Op]:
     """Yields random layers with 8-bit operands and 16-bit results."""
     layers = itertools.chain.from_iterable(random_layers(count, seed))
-    yield from with_8_bit_operands(replace(op, **BOUNDS_16) for op in layers)
+    of_bytes = (replace(op, **BOUNDS_16) for op in layers if op.weights.dtype is DType.INT8)
+    yield from with_8_bit_operands(of_bytes)
 
 
 def random_ops_4(count: int, seed: int) -> Iterator[Op]:
