@@ -56,7 +56,9 @@ def convolutions() -> Iterator[Op]:
                     yield make_op(cls, y, x=in_16_bits(row), weights=lowest, bias=bias, **bounds)
                     coarse = y.like("y", quant=PerTensor(4 * y.scale))
                     for image, border in ((x, around), (whole, (0, 0, 0, 0))):
-                        yield make_op(cls, coarse, x=image, weights=weights, bias=bias, padding=border, **bounds)
+                        yield make_op(
+                            cls, coarse, x=image, weights=weights, bias=bias, padding=border, **bounds
+                        )
                 yield make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
                 yield make_op(cls, y, x=wide_whole, weights=weights, bias=bias, **bounds)
                 yield make_op(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)

@@ -68,7 +68,11 @@ class MixedGrower(Grower):
         before = fields.get("x", fields.get("a", fields.get("xs", [None])[0]))
         shares = cls is Softmax and self.choices.one_in(2)
         reads_8_bits = shares or (cls in LAYERS and self.choices.one_in(2))
-        fields = fields.copy() if reads_8_bits else {name: self.in_16_bits(name, held) for name, held in fields.items()}
+        fields = (
+            fields.copy()
+            if reads_8_bits
+            else {name: self.in_16_bits(name, held) for name, held in fields.items()}
+        )
         first = fields.get("x", fields.get("a", fields.get("xs", [None])[0]))
         if "bias" in fields:
             fields["bias"] = finer(fields["bias"], before, first)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,7 @@ from kernels.op_cases import (
     reference,
 )
 from kernels.rig import M4, M33, M55, SANITIZED
-from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph
 from pillion.ir.nibbles import pack_nibbles, unpack_nibbles
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op

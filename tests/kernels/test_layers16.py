@@ -260,9 +260,7 @@ def layers_from_8_bits() -> Iterator[Any]:
 def test_ratios_of_scales_from_8_to_16_bits() -> None:
     """From the largest to the least; larger ones are the portable kernel's, and least ones."""
     ops = list(layers_from_8_bits())
-    check(
-        M55, [from_8_bits_with_ratio(op, 0.99 * 2.0**-exponent) for op in ops for exponent in range(1, 17)]
-    )
+    check(M55, [from_8_bits_with_ratio(op, 0.99 * 2.0**-exponent) for op in ops for exponent in range(1, 17)])
     for op, ratio in product(ops, (0.5, 1.0, 0.99 * 2.0**-17)):
         assert refusals(M55, from_8_bits_with_ratio(op, ratio)) == ["right_shift"]
 
