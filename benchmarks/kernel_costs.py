@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from random_ops import random_data, random_ops, random_ops_4, random_ops_16, widened_ops
+from random_ops import random_data, random_ops, random_ops_4, random_ops_8_16, random_ops_16, widened_ops
 from scipy.optimize import nnls
 
 from kernels import rig
@@ -112,7 +112,10 @@ def ops_16(core: str, known: Collection[str] = ()) -> Iterator[tuple[Op, Kernel]
     """Yields ops with 16-bit operands or results, or weights of 4 bits, each with every kernel that takes it and is not
     `known`."""
     rows: dict[str, int] = defaultdict(int)
-    families = (random_ops_16, FITTED_16), (widened_ops, FITTED_16), (random_ops_4, FITTED_4)
+    families = (
+        *((random_ops_16, FITTED_16), (widened_ops, FITTED_16)),
+        *((random_ops_4, FITTED_4), (random_ops_8_16, FITTED_4)),
+    )
     for op in (op for family, count in families for op in family(count, FIT_SEED)):
         for k in kernels(CORES[core].isa):
             is_wanted = k.op is type(op) and k.name not in known and rows[k.name] < MOST_ROWS

@@ -19,6 +19,7 @@ import numpy as np
 from fuzz.choices import from_seed
 from fuzz.grow import Grower, Unfit
 from fuzz.recipes import recipe_of
+from kernels.layers16_ops import with_8_bit_operands
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -203,9 +204,8 @@ def conversions(op: Requantize) -> Iterator[Op]:
         yield make_op(Requantize, y, x=x, to=y.dtype)
 
 
-def random_ops_4(count: int, seed: int) -> Iterator[Op]:
-    """Yields random layers and tables with weights of 4 bits; of convolutions those of one pixel, by windows of one pixel, and by 3x3 over
-    full vectors of channels, too."""
+def random_layers(count: int, seed: int) -> Iterator[list[Any]]:
+    """Yields random layers; of convolutions those of one pixel, by windows of one pixel, and by 3x3 over full vectors of channels, too."""
     inputs = itertools.cycle((5, 24, 40, 16, 48, 56, 64))
     for op in random_ops(count, seed, (Conv2d, Linear)):
         if not isinstance(op.operands[1].type.quant, PerChannel):
@@ -221,6 +221,19 @@ def random_ops_4(count: int, seed: int) -> Iterator[Op]:
                 fields["x"] = op.x.like("x", shape=(*op.x.shape[:3], channels))
                 if fields["x"].type.elements <= MOST:
                     forms.append(make_op(Conv2d, op.y, **fields, padding=(side // 2,) * 4, stride=op.stride))
+        yield forms
+
+
+def random_ops_8_16(count: int, seed: int) -> Iterator[Op]:
+    """Yields random layers with 8-bit operands and 16-bit results."""
+    layers = itertools.chain.from_iterable(random_layers(count, seed))
+    of_bytes = (replace(op, **BOUNDS_16) for op in layers if op.weights.dtype is DType.INT8)
+    yield from with_8_bit_operands(of_bytes)
+
+
+def random_ops_4(count: int, seed: int) -> Iterator[Op]:
+    """Yields random layers and tables with weights of 4 bits."""
+    for forms in random_layers(count, seed):
         yield from with_4_bits(forms)
     layers = (op for op in random_ops_16(count, seed) if isinstance(op, Conv2d | Linear))
     of_channels = (op for op in layers if isinstance(op.weights.type.quant, PerChannel))

@@ -54,6 +54,11 @@ def convolutions() -> Iterator[Op]:
                     lowest = constant_value("w", np.full(shape, -8, np.int8), PerTensor(0.01), DType.INT4)
                     row = value("x", (1, side, side + 4, channels), 0.1, 3)
                     yield make_op(cls, y, x=in_16_bits(row), weights=lowest, bias=bias, **bounds)
+                    coarse = y.like("y", quant=PerTensor(4 * y.scale))
+                    for image, border in ((x, around), (whole, (0, 0, 0, 0))):
+                        yield make_op(
+                            cls, coarse, x=image, weights=weights, bias=bias, padding=border, **bounds
+                        )
                 yield make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
                 yield make_op(cls, y, x=wide_whole, weights=weights, bias=bias, **bounds)
                 yield make_op(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)

@@ -16,10 +16,12 @@ from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op, Quantization
 from pillion.ir.types import Array, DType, PerTensor, Quant, Shape, TensorType, Value, constant_value
-from pillion.ops import Lut, Requantize, Softmax
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Lut, Requantize, Softmax
 from pillion.ops.softmax import OUTPUT_OF_8_BITS
 from pillion.ops.softmax16 import OUTPUT_16
 
+LAYERS = (Conv2d, DepthwiseConv2d, Linear)
+"""Ops that make 16 bits from 8 bits, too."""
 LEVELS = 256
 """Steps of 16 bits in one of 8."""
 LONG = (2**15, 2**15 + 3, 2**16 - 15, 2**16, 2**16 + 1)
@@ -65,15 +67,23 @@ class MixedGrower(Grower):
         """Adds the op in 16 bits, and the 8 bits of its result."""
         before = fields.get("x", fields.get("a", fields.get("xs", [None])[0]))
         shares = cls is Softmax and self.choices.one_in(2)
-        fields = fields if shares else {name: self.in_16_bits(name, held) for name, held in fields.items()}
+        reads_8_bits = shares or (cls in LAYERS and self.choices.one_in(2))
+        fields = (
+            fields.copy()
+            if reads_8_bits
+            else {name: self.in_16_bits(name, held) for name, held in fields.items()}
+        )
         first = fields.get("x", fields.get("a", fields.get("xs", [None])[0]))
         if "bias" in fields:
             fields["bias"] = finer(fields["bias"], before, first)
-        if cls.quantization is not Quantization.SHARED and not shares and self.choices.one_in(4):
+        if cls.quantization is not Quantization.SHARED and not reads_8_bits and self.choices.one_in(4):
             return super().put(cls, DType.INT8, quant, shape, fit=fit, **fields)
         if "low" in fields and cls is not Lut:
             fields |= {"low": fields["low"] * LEVELS, "high": fields["high"] * LEVELS + LEVELS - 1}
-        wide = PerTensor(bounded(quant.scale / LEVELS))
+        scale = quant.scale / LEVELS
+        if reads_8_bits and "weights" in fields and not self.choices.one_in(4):  # which vector kernels take
+            scale = max(scale, 2.001 * first.scale * max(fields["weights"].channel_scales))
+        wide = PerTensor(bounded(scale))
         if cls is Softmax:
             wide = OUTPUT_OF_8_BITS if shares else OUTPUT_16
         elif cls.quantization is Quantization.SHARED:

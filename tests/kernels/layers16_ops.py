@@ -14,7 +14,8 @@ import numpy as np
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Pair, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear
-from pillion.ops.example_values import make_op, value as int8_value
+from pillion.ops.example_values import make_op
+from pillion.ops.example_values import value as int8_value
 
 WEIGHT_SCALE = 0.01
 EDGE = 2**31 - 1

@@ -5,11 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from kernels import rig
+from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
+from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
@@ -118,3 +123,14 @@ def check(target: rig.Target, ops: Sequence[Op], seed: int = 0, arithmetic: Arit
             cases.append(case_of(op, kernel, data, arithmetic, overwritten, misalign))
             wanted.append(reference(op, arithmetic, data))
     rig.check(target, cases, wanted)
+
+
+def compare_counts(target: rig.Target, pairs: Sequence[tuple[Any, Any]], most: float) -> None:
+    """Checks the instructions of each layer against those of another one."""
+    rng, cases = np.random.default_rng(0), []
+    for one in chain(*pairs):
+        (choice,) = choose_kernels(Graph("g", one.activations, (one,), one.results), Isa(target.folders[-1]))
+        cases.append(case_of(one, choice.kernel, random_operands(one, rng)))
+    counts = [result.instructions for result in rig.run(target, cases)]
+    for (op, _), few, many in zip(pairs, counts[::2], counts[1::2], strict=True):
+        assert few <= most * many, (op.kind, op.x, op.weights, few, many)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,14 @@ from kernels.op_cases import (
     Run,
     case_of,
     check_runs,
+    compare_counts,
     kernel_of,
     kernels_of,
     random_operands,
     reference,
 )
 from kernels.rig import M4, M33, M55, SANITIZED
-from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.errors import PillionError
-from pillion.ir.graph import Graph
 from pillion.ir.nibbles import pack_nibbles, unpack_nibbles
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -238,17 +236,6 @@ def layers_to_compare() -> Iterator[Any]:
         yield made.conv2d((1, 12, 12, 32), 16, (3, 3), seed=1, padding=(0, 0, 1, 1), stride=(2, 2))
         yield made.conv2d((1, 3, 5, 24), 40, (3, 5), seed=1)
     yield from (layers16_ops.conv2d((1, 8, 8, inputs), 16, (3, 3), 1, padding=BORDER) for inputs in (8, 16))
-
-
-def compare_counts(target: rig.Target, pairs: Sequence[tuple[Any, Any]], most: float) -> None:
-    """Checks the instructions of each layer against those of another one."""
-    rng, cases = np.random.default_rng(0), []
-    for one in chain(*pairs):
-        (choice,) = choose_kernels(Graph("g", one.activations, (one,), one.results), Isa(target.folders[-1]))
-        cases.append(case_of(one, choice.kernel, random_operands(one, rng)))
-    counts = [result.instructions for result in rig.run(target, cases)]
-    for (op, _), few, many in zip(pairs, counts[::2], counts[1::2], strict=True):
-        assert few <= most * many, (op.kind, op.x, op.weights, few, many)
 
 
 @pytest.mark.qemu

@@ -40,6 +40,7 @@ from pillion.targets import find_target
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from kernel_costs import TARGETS, chosen_pairs, counted
+from random_ops import random_ops_8_16
 
 CLOSE = 0.25
 """How far an estimate may be off."""
@@ -97,6 +98,17 @@ def test_estimates_of_single_ops_are_close_to_counts() -> None:
     pairs = [(op, kernel_of(op, Isa.MVE)) for op in ops.values()]
     found = dict(zip(ops, ratios("cortex-m55", pairs), strict=True))
     assert all(abs(ratio - 1) <= CLOSE for ratio in found.values()), found
+
+
+@pytest.mark.qemu
+def test_estimates_of_layers_from_8_to_16_bits_are_close_to_counts() -> None:
+    """Of other ops than those of the fit, by vector kernels."""
+    chosen = [(op, kernel_of(op, Isa.MVE)) for op in random_ops_8_16(60, seed=3)]
+    pairs = [(op, kernel) for op, kernel in chosen if kernel.isa is Isa.MVE]
+    assert len({kernel for _, kernel in pairs}) > 8
+    found = ratios("cortex-m55", pairs)
+    assert np.mean([abs(ratio - 1) > CLOSE for ratio in found]) < 0.05, found
+    assert abs(np.median(found) - 1) < 0.05
 
 
 @pytest.mark.parametrize("name", ALONE)

@@ -26,6 +26,7 @@ from kernels.op_cases import (
     Run,
     case_of,
     check_runs,
+    compare_counts,
     kernel_of,
     kernels_of,
     random_operands,
@@ -35,9 +36,10 @@ from kernels.op_cases import (
 from kernels.rig import M4, M33, M55
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.emitters.c.mve import layers8_16
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
+from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value, constant_value
 from pillion.ops import (
     AvgPool2d,
     BatchMatmul,
@@ -66,7 +68,7 @@ BORDER = (1, 1, 1, 1)
 
 def pixels() -> Iterator[Op]:
     """Every number of channels and of pixels around the units of the loops, strides, and one image past 2^15 elements."""
-    for i, channels in enumerate((*range(1, 18), 24, 31, 33, 100)):
+    for i, channels in enumerate((*range(1, 18), 24, 31, 33, 60, 100)):
         yield conv2d((1, 1 + i % 3, 1 + i % 5, channels), 1 + (7 * i) % 19, seed=i)
         yield conv2d((1 + i % 2, 3, 4 + i % 5, 1 + (5 * i) % 13), channels, seed=i, stride=(1 + i % 2, 2))
     yield conv2d((1, 1, 2**15 // 24 + 5, 25), 26, seed=1)
@@ -217,9 +219,101 @@ def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))
 
 
-@pytest.mark.parametrize("made", [pixels, windows, windows_3x3, vectors])
-def test_layers_that_read_bytes(made: Any) -> None:
+def long_layers() -> Iterator[Op]:
+    """Operands and results of more than 2^16 elements."""
+    yield conv2d((1, 1, 2**16 // 24 + 5, 24), 26, seed=1)
+    yield conv2d((1, 1, 2**16 // 16 + 5, 16), 18, seed=2)
+    yield conv2d((1, 67, 63, 16), 17, (3, 3), seed=1, padding=BORDER)
+    yield conv2d((1, 67, 63, 16), 18, (3, 3), seed=2, padding=BORDER)
+    yield linear(2**11 + 3, 33, 34, seed=1)
+    yield linear(1, 2**16 + 3, 2, seed=2)
+
+
+@pytest.mark.parametrize("made", [pixels, windows, windows_3x3, vectors, long_layers])
+def test_layers_from_8_to_16_bits(made: Any) -> None:
     check(M55, list(with_8_bit_operands(made())))
+
+
+def test_every_kernel_from_8_to_16_bits_is_checked() -> None:
+    made = [op for layers in (pixels, windows, windows_3x3, vectors) for op in with_8_bit_operands(layers())]
+    taken = {kernel.name for op in made for kernel in kernels_of(M55, op)}
+    assert taken == {kernel.name for kernel in layers8_16.KERNELS}
+
+
+def from_8_bits_with_ratio(op: Any, ratio: float) -> Any:
+    """The same layer with a ratio of scales that all its channels have."""
+    weights = constant_value("w", op.weights.constant, PerChannel((0.01,) * len(op.bias.constant), 0))
+    return replace(op, weights=weights, y=value("y", op.y.shape, op.x.scale * 0.01 / ratio))
+
+
+def layers_from_8_bits() -> Iterator[Any]:
+    """One for each loop that rounds."""
+    yield from with_8_bit_operands(
+        [
+            *(conv2d((1, 3, 3, inputs), 8, seed=1) for inputs in (16, 20, 40, 60, 70)),
+            *(conv2d((1, 5, 5, 16), out, (3, 3), seed=1) for out in (8, 9)),
+            *(linear(rows, 20, 8, seed=1) for rows in (1, 8)),
+        ]
+    )
+
+
+def test_ratios_of_scales_from_8_to_16_bits() -> None:
+    """From the largest to the least; larger ones are the portable kernel's, and least ones."""
+    ops = list(layers_from_8_bits())
+    check(M55, [from_8_bits_with_ratio(op, 0.99 * 2.0**-exponent) for op in ops for exponent in range(1, 17)])
+    for op, ratio in product(ops, (0.5, 1.0, 0.99 * 2.0**-17)):
+        assert refusals(M55, from_8_bits_with_ratio(op, ratio)) == ["right_shift"]
+
+
+def test_sums_from_8_to_16_bits_up_to_the_edge() -> None:
+    """The largest sums of either sign, which partial sums without the zero point may pass."""
+    runs = []
+    for layer, zero, sign in product(layers_from_8_bits(), (-128, 127), (-1, 1)):
+        op = from_8_bits_with_ratio(layer, 0.99 * 2.0**-16)
+        weights = np.full(op.weights.shape, 127 * sign, np.int8)
+        reach = 127 * 255 * (op.weights.type.elements // len(op.bias.constant))
+        bias = (EDGE - reach) * sign * (1 if zero < 0 else -1)
+        made = replace(
+            op,
+            x=Value("x", TensorType(op.x.shape, DType.INT8, PerTensor(op.x.scale, zero))),
+            weights=constant_value("w", weights, op.weights.type.quant),
+            bias=constant_value("b", np.full(len(op.bias.constant), bias, np.int32)),
+        )
+        made.check()
+        runs += [Run(made, (np.full(op.x.shape, number, np.int8),)) for number in (-128, 127)]
+    check_runs(M55, runs)
+
+
+def in_8_bits(op: Any) -> Any:
+    """A layer from 8 to 16 bits with a result of 8 bits."""
+    y = Value("y", TensorType(op.y.shape, DType.INT8, PerTensor(256 * op.y.scale, -5)))
+    return replace(op, y=y, low=-128 if op.low < 0 else -5, high=127)
+
+
+def test_layers_from_8_to_16_bits_take_hardly_more_instructions_than_those_of_8() -> None:
+    bounds = ({"low": -(2**15), "high": 2**15 - 1}, {"low": 0, "high": 2**15 - 1})
+    made = [
+        *(
+            conv2d((1, *size, inputs), out, seed=1)
+            for size in ((1, 3), (7, 7), (25, 5))
+            for inputs in (8, 24, 48, 64, 96)
+            for out in (8, 64)
+        ),
+        *(
+            conv2d((1, *size, inputs), 16, (3, 3), seed=1, stride=(stride, stride), padding=BORDER)
+            for size in ((12, 12), (9, 9), (24, 3))
+            for inputs in (3, 8, 16, 32)
+            for stride in (1, 2)
+        ),
+        *(
+            linear(rows, *sizes, seed=1)
+            for rows in (1, 2, 3, 8)
+            for sizes in ((640, 128), (128, 128), (64, 12), (8, 4))
+        ),
+        conv2d((1, 4, 4, 16), 24, (4, 4), seed=1),
+    ]
+    ops = [replace(op, **bound) for op in with_8_bit_operands(made) for bound in bounds]
+    compare_counts(M55, [(op, in_8_bits(op)) for op in ops], 1.05)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -24,7 +24,9 @@ from pillion.ops.example_values import value
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 INCLUDE = KERNELS / "include" / "pillion"
-FUNCTION = re.compile(r"^void (pillion_\w+)\(const (?:\1_params|params) \*p,", re.MULTILINE)
+FUNCTION = re.compile(
+    r"^void (pillion_\w+)\(const (?:\1_params|params) \*p,[^)]*\bvoid \*scratch\)", re.MULTILINE
+)
 GCC = "arm-none-eabi-gcc"
 X, Y = value("x", (4,), 0.1), value("y", (4,), 0.1)
 

@@ -70,6 +70,7 @@ def dot_features(op: Any, rows: int, width: int, out: int, depth: int) -> Featur
         "loops": (1 + width % 2) * (1 + (out % 8 > 0)),
         "row_loops": pixels * ((out >= 8) + (out % 8 > 0)),
         "rest_results": pixels * (out % 8),
+        "narrow_rows": rows * (1 + width % 2) if out < 8 else 0,
         "groups": eights,
         "group_pieces": eights * pieces,
     }

@@ -119,7 +119,12 @@ def linear_params(op: Layer) -> Params:
     out_features, in_features = channels_16(op).weights.shape
     sizes = {"in_features": in_features, "out_features": out_features}
     rows = op.rows if isinstance(op, Linear) else 1
-    return {"rows": rows, **sizes, "chunks": -(-in_features // pack.vector_inputs(op)), "constants": pack_linear(op)}
+    return {
+        "rows": rows,
+        **sizes,
+        "chunks": -(-in_features // pack.vector_inputs(op)),
+        "constants": pack_linear(op),
+    }
 
 
 def full_linear_params(op: Layer) -> Params:

@@ -41,7 +41,9 @@ DOT, DOT_FEW = ("dot_s8_s16",), ("dot_s8_s16", "dot_few_s8_s16")
 def pack_few(op: Conv2d) -> Int32Array:
     """Packs biases, factors and weights into the stream of pillion_mve_dot_16_s8_s16 (kernels/mve/dot.h)."""
     g = pack.group_channels(channels_16(op), (0, 1))
-    return np.concatenate([g.bias[..., None], g.multipliers[..., None], g.weights.view(np.int32)], axis=2).ravel()
+    return np.concatenate(
+        [g.bias[..., None], g.multipliers[..., None], g.weights.view(np.int32)], axis=2
+    ).ravel()
 
 
 def few_params(sizes: Callable[[Conv2d], dict[str, int]], op: Conv2d) -> Params:
@@ -55,6 +57,11 @@ def pairs_3x3_params(op: Conv2d) -> Params:
     weights = pack_3x3.weights_by_planes(op, channels.weights).reshape(op.out_channels, -1)
     constants = pack_channels(op, replace(channels, weights=weights))
     return {**pack_3x3.plane_params(op), "signs": is_rectified(op), "constants": constants}
+
+
+def pairs_work(op: Conv2d) -> float:
+    """Estimates the instructions of the 3x3 kernel of pairs of pixels, as `pack_3x3.PLANES_WORK`."""
+    return pack_3x3.work(op, (450.0, 10.0, 42.0, 27.9, 30.0, 4.5))
 
 
 def dot_kernels(
@@ -100,7 +107,12 @@ def rows_work(op: Linear) -> float:
     pairs, is_odd, few = -(-op.rows // 2), op.rows % 2, op.out_features < 8
     loops = 1 + (is_odd and (few or op.rows > pack.FEW_PIXELS))
     groups, rest = -(-op.out_features // 8), 90 if op.out_features % 8 else 0
-    return 200 + rest + 100 * few * loops + groups * (37 * loops + pairs * (51 + 28 * pack.vector_count(op.in_features)))
+    return (
+        200
+        + rest
+        + 100 * few * loops
+        + groups * (37 * loops + pairs * (51 + 28 * pack.vector_count(op.in_features)))
+    )
 
 
 KERNELS: tuple[Kernel, ...] = (
@@ -139,7 +151,7 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_3x3_8_16",
         scratch_bytes=pack_3x3.scratch_bytes,
         call_cost=CallCost(550.0, reread=0.125),
-        work=pack_3x3.work,
+        work=pairs_work,
     ),
     MVE.kernel(
         Conv2d,

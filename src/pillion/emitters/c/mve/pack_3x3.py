@@ -156,9 +156,9 @@ FOURS_WORK = (420.0, 130.0, 49.0, 25.0, 10.0, 6.8)
 these."""
 
 
-def work(op: Convolution) -> float:
-    """Estimates the instructions of the 3x3 kernel; in rows of odd length, one pixel is computed twice."""
-    block, *sums, row, pixel = PLANES_WORK
+def work(op: Convolution, instructions: tuple[float, ...] = PLANES_WORK) -> float:
+    """Estimates the instructions of a 3x3 kernel; in rows of odd length, one pixel is computed twice."""
+    block, *sums, row, pixel = instructions
     (in_h, in_w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
     blocks = -(-out_h // block_of_rows(op))
     copied = vector_count(pixel_bytes(op)) * in_h * (row + pixel * in_w)
