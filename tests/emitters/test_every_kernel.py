@@ -54,7 +54,18 @@ def convolutions() -> Iterator[Op]:
                     lowest = constant_value("w", np.full(shape, -8, np.int8), PerTensor(0.01), DType.INT4)
                     row = value("x", (1, side, side + 4, channels), 0.1, 3)
                     yield make_op(cls, y, x=in_16_bits(row), weights=lowest, bias=bias, **bounds)
-                yield make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
+                coarse = in_16_bits(value("y", (), 1.0))
+                for image, stride in product((x, wide), ((1, 1), (2, 2))):
+                    yield make_op(
+                        cls,
+                        coarse,
+                        x=image,
+                        weights=weights,
+                        bias=bias,
+                        padding=around,
+                        stride=stride,
+                        **bounds,
+                    )
                 yield make_op(cls, y, x=wide_whole, weights=weights, bias=bias, **bounds)
                 yield make_op(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)
                 yield make_op(
