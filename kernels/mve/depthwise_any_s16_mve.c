@@ -15,15 +15,9 @@
     "vldrw.u32 q4, [r5], #16\n" /* bias */ \
     "vldrw.u32 q5, [r5], #16\n"
 
-/* A tap of two pixels, x and then the one at r9 from there. */
-#define TAP_OF_TWO(x)                  \
-    TAP_16(x, "], #8")                 \
-    "add " x ", r9\n"                  \
-    "vldrh.u16 q0, [" x "]\n"          \
-    "vmullb.s16 q2, q0, q1\n"          \
-    "vmullt.s16 q3, q0, q1\n"          \
-    "vadd.i32 q6, q6, q2\n"            \
-    "vadd.i32 q7, q7, q3\n"
+/* A tap of a pixel, or of two, x and then the one at r9 from there. */
+#define TAP_OF_ONE(x) WEIGHTS_16("], #8") PRODUCTS_16(x, "q4", "q5")
+#define TAP_OF_TWO(x) TAP_OF_ONE(x) "add " x ", r9\n" PRODUCTS_16(x, "q6", "q7")
 
 #define SUM_TAPS(tap)                  \
     "wls lr, r4, 3f\n"                 \
@@ -35,7 +29,6 @@
     "3:\n"                             \
     "ldr r0, [r2]\n"                   \
     "adds r0, r3\n" tap("r0")
-#define TAP_OF_ONE(x) TAP_16(x, "], #8")
 
 PILLION_NAKED static void outputs(PILLION_UNUSED const pillion_mve_wide_state *s) {
     __asm__ volatile(
@@ -50,18 +43,7 @@ PILLION_NAKED static void outputs(PILLION_UNUSED const pillion_mve_wide_state *s
         "1:\n"
         "lsrs r12, r7, #1\n"
         "beq 5f\n"
-        "4:\n" BEGIN_PIXEL
-        "vmov q6, q4\n"
-        "vmov q7, q5\n" SUM_TAPS(TAP_OF_TWO)
-        "vldrw.u32 q0, [r5]\n"
-        "vldrw.u32 q1, [r5, #16]\n"
-        "vqrdmulh.s32 q6, q6, q0\n"
-        "vqrdmulh.s32 q7, q7, q1\n"
-        "vqmovnb.s32 q6, q6\n"
-        "vqmovnt.s32 q6, q7\n" RESULTS_16("0", "16")
-        "vmax.s16 q6, q6, q0\n"
-        "vpst\n"
-        "vstrht.16 q6, [r6]\n" NEXT_PIXEL
+        "4:\n" BEGIN_PIXEL SECOND_SUMS SUM_TAPS(TAP_OF_TWO) RESULTS_OF_TWO_16("0", "16")
         "subs r12, #1\n"
         "bne 4b\n"
         "5:\n"
