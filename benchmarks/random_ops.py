@@ -166,7 +166,16 @@ def random_ops_16(count: int, seed: int) -> Iterator[Op]:
             forms += [fields | {"padding": (1, 1, 1, 1), "stride": (size, size)} for size in (1, 2)]
         for form in forms:
             with suppress(PillionError):
-                yield make_op(type(op), in_16_bits(op.y), **form)
+                yield (wide := make_op(type(op), in_16_bits(op.y), **form))
+                if isinstance(op, LAYERS):
+                    yield of_bytes(wide, x)
+
+
+def of_bytes(layer: Any, x: Value) -> Op:
+    """Returns a layer with operands of 8 bits, of a scale, and with results whose scale the vector kernels take."""
+    finest = 2.001 * x.scale * max(layer.weights.channel_scales)
+    y = TensorType(layer.y.shape, DType.INT16, PerTensor(max(layer.y.scale, finest)))
+    return replace(layer, x=x.like(x.name, shape=layer.x.shape), y=Value(layer.y.name, y))
 
 
 def widened_ops(count: int, seed: int) -> Iterator[Op]:

@@ -4,7 +4,8 @@
  * A window of 4x4 makes four outputs: the kernel lies in q0 to q3 at its four places in the window, with zeros around
  * (lanes that a predicate keeps from being loaded), and four VMLADAV are 36 products each. Where the last strip has one row of
  * outputs, four windows make two outputs each. The lanes of the lower row come first: where there is none, they go where those of
- * the upper row go after them. */
+ * the upper row go after them.
+ * Registers: as strips_asm.h says. */
 #ifndef PILLION_MVE_STRIPS_STRIDE1_H
 #define PILLION_MVE_STRIPS_STRIDE1_H
 

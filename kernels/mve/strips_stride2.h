@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The windows of a depthwise convolution by 3x3 at stride 2, by strips (strips.h): a window of 4x4 makes one output, with the kernel in q0
- * and zeros below and on the right of it. */
+ * and zeros below and on the right of it.
+ * Registers: as strips_asm.h says. */
 #ifndef PILLION_MVE_STRIPS_STRIDE2_H
 #define PILLION_MVE_STRIPS_STRIDE2_H
 

@@ -101,24 +101,39 @@ void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const void *
     "vstrht.16 q6, [r1, q1]\n"       \
     NEXT_PIXEL
 
-/* A tap of eight channels of 16 bits, to the sums of even channels in q4 and of odd ones in q5. */
-#define TAP_16(x, w)                 \
-    "vldrh.u16 q0, [" x "]\n"        \
-    "vldrb.s16 q1, [r5" w "\n"       \
-    "vmullb.s16 q2, q0, q1\n"        \
-    "vmullt.s16 q3, q0, q1\n"        \
-    "vadd.i32 q4, q4, q2\n"          \
-    "vadd.i32 q5, q5, q3\n"
+/* The weights of a tap of eight channels of 16 bits, and their products with a pixel, to sums of even channels and of odd ones. */
+#define WEIGHTS_16(w) "vldrb.s16 q1, [r5" w "\n"
+#define PRODUCTS_16(x, even, odd)            \
+    "vldrh.u16 q0, [" x "]\n"                \
+    "vmullb.s16 q2, q0, q1\n"                \
+    "vmullt.s16 q3, q0, q1\n"                \
+    "vadd.i32 " even ", " even ", q2\n"      \
+    "vadd.i32 " odd ", " odd ", q3\n"
 
-/* These sums times the factors from r5 on as 16 bits that are at least r8, to the channels at r6, as far as there are. */
-#define RESULTS_16(even, odd)        \
+/* The sums of a pixel in q4 and q5 times the factors from r5 on, as 16 bits that are at least r8, to the channels at r6, as far as there are. */
+#define RESULTS_16(even, odd)                \
     MULTIPLY("q4", even) MULTIPLY("q5", odd) \
-    "vqmovnb.s32 q4, q4\n"           \
-    "vqmovnt.s32 q4, q5\n"           \
-    "vdup.16 q0, r8\n"               \
-    "vmax.s16 q4, q4, q0\n"          \
-    "vpst\n"                         \
-    "vstrht.16 q4, [r6]\n"           \
+    "vqmovnb.s32 q4, q4\n"                   \
+    "vqmovnt.s32 q4, q5\n"                   \
+    "vdup.16 q0, r8\n"                       \
+    "vmax.s16 q4, q4, q0\n"                  \
+    "vpst\n"                                 \
+    "vstrht.16 q4, [r6]\n"                   \
     NEXT_PIXEL
+
+/* The same of two pixels, with the sums of the second one in q6 and q7. */
+#define RESULTS_OF_TWO_16(even, odd)         \
+    "vldrw.u32 q2, [r5, #" even "]\n"        \
+    "vldrw.u32 q3, [r5, #" odd "]\n"         \
+    "vqrdmulh.s32 q6, q6, q2\n"              \
+    "vqrdmulh.s32 q7, q7, q3\n"              \
+    "vqmovnb.s32 q6, q6\n"                   \
+    "vqmovnt.s32 q6, q7\n"                   \
+    RESULTS_16(even, odd)                    \
+    "vmax.s16 q6, q6, q0\n"                  \
+    "vpst\n"                                 \
+    "vstrht.16 q6, [r6]\n"                   \
+    NEXT_PIXEL
+#define SECOND_SUMS "vmov q6, q4\n" "vmov q7, q5\n"
 
 #endif

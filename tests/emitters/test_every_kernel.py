@@ -60,6 +60,18 @@ def convolutions() -> Iterator[Op]:
                             cls, coarse, x=image, weights=weights, bias=bias, padding=border, **bounds
                         )
                 yield make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
+                coarser = in_16_bits(value("y", (), 1.0))
+                for image, stride in product((x, wide), ((1, 1), (2, 2))):
+                    yield make_op(
+                        cls,
+                        coarser,
+                        x=image,
+                        weights=weights,
+                        bias=bias,
+                        padding=around,
+                        stride=stride,
+                        **bounds,
+                    )
                 yield make_op(cls, y, x=wide_whole, weights=weights, bias=bias, **bounds)
                 yield make_op(cls, value("y", (), 0.4), x=x, weights=weights, bias=bias, padding=around)
                 yield make_op(

@@ -192,7 +192,10 @@ typedef struct {
 } pillion_depthwise_5x5_s8_mve_params;
 void pillion_depthwise_5x5_s8_mve(const pillion_depthwise_5x5_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same to 16 bits; numbers are {bias, factor}: results are sum * factor / 2^31. y may not be x. */
+/* The same from 16 bits to 16 bits, with kernels of 25 weights, a layout as in kernels/mve/depthwise_5x5_s16_mve.c and plane_bytes of scratch,
+ * or from 8 bits to 16; numbers are {bias, factor}: results are sum * factor / 2^31. y may be x as above, of 16 bits. */
+typedef pillion_depthwise_5x5_s8_mve_params pillion_depthwise_5x5_s16_mve_params;
+void pillion_depthwise_5x5_s16_mve(const pillion_depthwise_5x5_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_depthwise_5x5_s8_mve_params pillion_depthwise_5x5_s8_s16_mve_params;
 void pillion_depthwise_5x5_s8_s16_mve(const pillion_depthwise_5x5_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 

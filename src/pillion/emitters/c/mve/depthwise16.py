@@ -13,7 +13,7 @@ from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import IN_32_BITS, WIDENS, channels_16
-from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips
+from pillion.emitters.c.mve import depthwise_5x5, depthwise_5x5_16, depthwise_planes, depthwise_strips
 from pillion.emitters.c.mve.conv import has_one_filter, in_place_if
 from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
@@ -51,6 +51,11 @@ def in_strips(stride: int) -> Verdicts:
 def params_5x5(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of the 5x5 kernel."""
     return {**depthwise_5x5.layout_params(op, channels_16(op).weights), "numbers": numbers_of(op)}
+
+
+def params_5x5_16(op: DepthwiseConv2d) -> Params:
+    """Returns the parameters of the 5x5 kernel of 16-bit operands."""
+    return {**depthwise_5x5_16.layout_params(op), "numbers": numbers_of(op)}
 
 
 def wide_params(op: DepthwiseConv2d) -> Params:
@@ -116,6 +121,15 @@ KERNELS: tuple[Kernel, ...] = (
         params_5x5,
         scratch_bytes=depthwise_5x5.scratch_bytes,
         work=depthwise_5x5.work,
+    ),
+    depthwise(
+        "depthwise_5x5",
+        False,
+        depthwise_5x5_16.verdicts,
+        params_5x5_16,
+        scratch_bytes=depthwise_5x5_16.plane_bytes,
+        in_place=in_place_if(has_one_filter),
+        work=depthwise_5x5_16.work,
     ),
     *plane_kernels(True),
     *plane_kernels(False, in_place=in_place_if(depthwise_planes.fits_in_place)),
