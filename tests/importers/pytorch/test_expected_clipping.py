@@ -37,10 +37,11 @@ def images(count: int, seed: int) -> list[Tensor]:
     return [torch.randn(1, 3, 16, 16, generator=made) for _ in range(count)]
 
 
-def test_a_choice_expects_higher_peaks_of_other_samples() -> None:
-    """In 8 bits, other samples have 25 dB; those that choose alone show 31."""
+@pytest.mark.parametrize("count", [8, 32])
+def test_a_choice_expects_higher_peaks_of_other_samples(count: int) -> None:
+    """After calibration by 8 samples, others have 26 dB in 8 bits; those that choose alone show 31."""
     torch.manual_seed(1)
-    net, data, others = Peaks().eval(), images(8, 0), images(12, 1)
+    net, data, others = Peaks().eval(), images(count, 0), images(96, 1)
     program, chosen = (
         pillion.compile(net, data[0], target="cortex-m55", calibrate=data, progress=False, **options)
         for options in ({}, {"max_time": "+0%"})
@@ -50,7 +51,7 @@ def test_a_choice_expects_higher_peaks_of_other_samples() -> None:
     choice = chosen.precision
     assert choice is not None
     assert ratio is not None
-    assert ratio - 6 < choice.before < ratio < choice.everywhere
+    assert ratio - 4 < choice.before < ratio < choice.everywhere
 
 
 class Observed(nn.Module):
@@ -86,6 +87,15 @@ def test_the_largest_sample_is_clipped_where_others_may_reach_farther(
     scale, zero_point = (float(value) for value in observer.calculate_qparams())
     assert least <= observer.quant_min  # no sample is below zero
     assert ((most - zero_point) * scale < max(largest) - scale) is is_clipped
+
+
+def test_silent_samples_do_not_raise_what_loud_ones_let_expect() -> None:
+    module = Observed(0.0, 1.0)
+    ends = (0.0, 0.0, 0.0, 0.0, 0.97, 0.98, 0.99, 1.0)
+    samples = [(torch.tensor([0.0, end]),) for end in ends]
+    (levels,) = clipped_levels(GraphModule(module, _graph()), [module.observer], samples).values()
+    scale, zero_point = (float(value) for value in module.observer.calculate_qparams())
+    assert 0.9 < (levels[1] - zero_point) * scale < 0.99
 
 
 def test_observers_of_16_bits_keep_the_observers_that_they_widen() -> None:

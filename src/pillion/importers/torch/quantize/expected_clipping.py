@@ -75,5 +75,13 @@ def _end(ends: Tensor, end: float) -> float:
     many further ones are expected to lose: the largest loses all of it."""
     largest = float(ends.max())
     room = torch.tensor(max(end - largest, 0.0), dtype=torch.float64)
-    excess = math.sqrt(len(ends) * float(expected_clipping(ends, room)))
+    excess = math.sqrt(len(ends) * float(expected_clipping(_tail_scale(ends), len(ends), room)))
     return max(min(end, largest) - excess, 0.0) if excess else end
+
+
+def _tail_scale(ends: Tensor) -> float:
+    """Returns by how much the largest ends exceed the next one, on average. Only the tail counts: the standard deviation of
+    all ends would span loud and silent samples."""
+    tail = math.ceil(math.sqrt(len(ends)))
+    largest = ends.topk(tail + 1).values
+    return float(largest[:tail].mean() - largest[tail])

@@ -29,8 +29,6 @@ CANDIDATES = torch.linspace(0.0, 0.5, 41, dtype=torch.float64)
 """Candidate headroom of one side, as parts of the observed span."""
 MOST = 0.3
 """Maximum headroom of one side: both sides cost 4.1 dB of the outputs' rounding at most."""
-GUMBEL_SCALE = math.sqrt(6) / math.pi
-"""The scale of a Gumbel distribution of which the standard deviation is 1."""
 
 
 @one_thread()
@@ -70,7 +68,9 @@ def range_with_headroom(samples: list[Tensor]) -> tuple[float, float]:
     span = high - low
     rooms = span * CANDIDATES
     clipping = [
-        expected_clipping(extremes, rooms) if end else torch.where(CANDIDATES > 0, torch.inf, 0.0)
+        expected_clipping(_gumbel_scale(extremes), len(extremes), rooms)
+        if end
+        else torch.where(CANDIDATES > 0, torch.inf, 0.0)
         for extremes, end in ((lows, low), (highs, high))
     ]
     widths = span + rooms[:, None] + rooms
@@ -82,10 +82,12 @@ def range_with_headroom(samples: list[Tensor]) -> tuple[float, float]:
     return low - float(rooms[below]), high + float(rooms[above])
 
 
-def expected_clipping(extremes: Tensor, rooms: Tensor) -> Tensor:
-    """Returns the expected squared clipping of a further sample for each room beyond the observed extremes, if these
-    have a Gumbel distribution: one of n + 1 samples exceeds n others, by an exponential amount."""
-    scale = float(extremes.std()) * GUMBEL_SCALE
-    return (
-        2 * scale**2 * torch.exp(-rooms / scale) / (len(extremes) + 1) if scale else torch.zeros_like(rooms)
-    )
+def _gumbel_scale(extremes: Tensor) -> float:
+    """Returns the scale of a Gumbel distribution with the standard deviation of the extremes."""
+    return float(extremes.std()) * math.sqrt(6) / math.pi
+
+
+def expected_clipping(scale: float, samples: int, rooms: Tensor) -> Tensor:
+    """Returns the expected squared clipping of a further sample for each room beyond the extremes of n samples: one of
+    n + 1 exceeds n others, by an exponential amount of which `scale` is the mean."""
+    return 2 * scale**2 * torch.exp(-rooms / scale) / (samples + 1) if scale else torch.zeros_like(rooms)

@@ -111,10 +111,9 @@ class PrecisionSearch:
         return self._qualities[plan]
 
     def _noise(self, plan: Plan) -> float:
-        """Returns the noise over the signal of a plan whose rounding is simulated."""
+        """Returns the noise over the signal of a plan whose rounding and expected clipping are simulated."""
         if plan not in self._noises:
-            rounding = 10 ** (-simulated_quality(self.judges, plan) / 10)
-            self._noises[plan] = rounding + clipping_noise(self.trials, plan)
+            self._noises[plan] = 10 ** (-simulated_quality([self.trials], plan, clips=True) / 10)
         return self._noises[plan]
 
     def metric(self, plan: Plan) -> MetricChange:

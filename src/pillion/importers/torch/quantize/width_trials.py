@@ -33,10 +33,8 @@ from pillion.importers.torch.quantize.precision import (
     widenable_observers,
 )
 
-SAMPLES = 16
-"""Samples that judge."""
 FEW = 8
-"""Samples that correct biases on trial, and that expected clipping is simulated for."""
+"""Samples that correct biases on trial."""
 SURE = 1.64
 """Standard errors that 95 % of values exceed."""
 LEAST = 1e-9
@@ -91,7 +89,7 @@ class WidthTrials:
             if isinstance(observer, (PerChannelMinMaxObserver, MinMaxObserver))
         }
         self.calibrating = seen
-        self.seen, self.judging = seen[:FEW], judging[:SAMPLES]
+        self.seen, self.judging = seen[:FEW], judging
         with torch.no_grad():
             self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
 
@@ -138,22 +136,17 @@ class WidthTrials:
         rounded = self.converted(wide)
         if self.corrects:
             correct_biases(rounded, self.in_float, self.seen)
-        return self._energies(rounded, self.judging)
+        return self._energies(rounded)
 
     @cached_property
     def clipped(self) -> dict[Any, Levels]:
-        """The levels of tensors in 8 bits with which a few samples lose what further ones are expected to lose."""
-        return clipped_levels(self.widened(()), self.tensors.values(), self.judging[:FEW])
+        """The levels of tensors in 8 bits with which the samples lose what further ones are expected to lose."""
+        return clipped_levels(self.widened(()), self.tensors.values(), self.judging)
 
     def simulated(
-        self,
-        wide: Collection[str],
-        samples: int = SAMPLES,
-        *,
-        clips: bool = False,
-        rounds_weights: bool = True,
+        self, wide: Collection[str], *, clips: bool = False, rounds_weights: bool = True
     ) -> Energies:
-        """Returns the signal and the noise for some samples that judge, with rounding simulated in float, and the expected
+        """Returns the signal and the noise for the samples that judge, with rounding simulated in float, and the expected
         clipping if `clips`."""
         levels = self.clipped if clips else {}
         with quiet_torch():
@@ -163,11 +156,11 @@ class WidthTrials:
                 rounding = _Rounding(child, levels.get(child))
                 is_exact = rounding.axis is not None and not rounds_weights
                 module.set_submodule(name, nn.Identity() if is_exact else rounding)
-        return self._energies(module, self.judging[:samples])
+        return self._energies(module)
 
-    def _energies(self, module: GraphModule, samples: Sequence[Sample]) -> Energies:
+    def _energies(self, module: GraphModule) -> Energies:
         with torch.no_grad():
-            got = [_leaves(run_with_loops(module, *sample)) for sample in samples]
+            got = [_leaves(run_with_loops(module, *sample)) for sample in self.judging]
         pairs = [list(zip(*outputs, strict=True)) for outputs in zip(self.wanted, got, strict=False)]
         return np.array(
             [
@@ -214,7 +207,7 @@ def simulated_quality(judges: Sequence[WidthTrials], wide: Collection[str], **op
 
 def clipping_noise(trials: WidthTrials, wide: Collection[str]) -> float:
     """Returns the noise over the signal that expected clipping adds to the output that loses most."""
-    clipped, rounded = (trials.simulated(wide, FEW, clips=clips).sum(axis=1) for clips in (True, False))
+    clipped, rounded = (trials.simulated(wide, clips=clips).sum(axis=1) for clips in (True, False))
     (signal, with_clipping), (_, without) = clipped, rounded
     heard = signal > 0
     return float(((with_clipping - without)[heard] / signal[heard]).max(initial=0.0))
