@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, floor, inf, isinf, log10
 from typing import Any
 
@@ -110,10 +111,22 @@ class PrecisionSearch:
             self._qualities[plan] = -10 * log10(noise) if clipping else measured
         return self._qualities[plan]
 
+    @cached_property
+    def floor(self) -> float:
+        """The noise over the signal that weights have, with 16 bits in all tensors: as measured, because corrected biases leave
+        little of what a simulation of weights has."""
+        return 10 ** (-self.quality(self.wide) / 10)
+
     def _noise(self, plan: Plan) -> float:
-        """Returns the noise over the signal of a plan whose rounding and expected clipping are simulated."""
+        """Returns the noise over the signal of a plan: that of weights, and the simulated rounding and expected clipping of
+        tensors."""
+        least, noise = (self._noise_of_tensors(one) for one in (self.wide, plan))
+        return self.floor + max(noise - least, 0.0)
+
+    def _noise_of_tensors(self, plan: Plan) -> float:
         if plan not in self._noises:
-            self._noises[plan] = 10 ** (-simulated_quality([self.trials], plan, clips=True) / 10)
+            quality = simulated_quality([self.trials], plan, clips=True, rounds_weights=False)
+            self._noises[plan] = 10 ** (-quality / 10)
         return self._noises[plan]
 
     def metric(self, plan: Plan) -> MetricChange:
@@ -148,8 +161,8 @@ class PrecisionSearch:
         if not self._is_good(self.wide):
             raise self._unreachable()
         self._rank()
-        for plan in (NARROW, self.wide, frozenset(self.tensors[::2])):  # the last has conversions
-            self.cost(plan)
+        for plan in (NARROW, self.wide, *(frozenset(self.tensors[first::2]) for first in (0, 1))):
+            self.cost(plan)  # of the last two, each layer reads one width and makes the other in one
         if is_best_wished:
             return self._best_within_bounds()
         cheapest = plan = self._cheapest(self.wide)
@@ -174,19 +187,11 @@ class PrecisionSearch:
         return all_ok(self._verdicts(plan))
 
     def _rank(self) -> None:
-        """Simulates the noise that each tensor adds in 8 bits, beside weights that are not rounded: what they lose is measured
-        with corrected biases, which leave little of it."""
-        self.floor = 10 ** (-self.quality(self.wide) / 10)
-        least = self._activation_noise(self.wide)
+        """Simulates the noise that each tensor adds in 8 bits."""
         with stage("simulating 8 bits", len(self.tensors)) as advance:
             for number, name in enumerate(self.tensors, start=1):
-                self.noise[name] = max(self._activation_noise(self.wide - {name}) - least, 0.0)
+                self.noise[name] = self._noise(self.wide - {name}) - self.floor
                 advance(number, len(self.tensors))
-
-    def _activation_noise(self, plan: Plan) -> float:
-        """Returns the noise over the signal of a plan's tensors alone, simulated."""
-        rounding = 10 ** (-simulated_quality(self.judges, plan, rounds_weights=False) / 10)
-        return rounding + clipping_noise(self.trials, plan)
 
     def _predicted(self, plan: Plan) -> float:
         """Returns the quality in dB of a plan if the noise of its tensors in 8 bits adds up."""

@@ -94,7 +94,7 @@ class WidthCosts:
         plain = np.where(is_wide, wide[:, None], narrow[:, None])
         seen = ~np.isnan(known[:, IS_CHOSEN])
         ratio = known[seen, IS_CHOSEN].sum() / max(wide[seen].sum(), 1.0) if seen.any() else 1.0
-        plain[:, ~is_wide & is_chosen] = np.maximum(ratio * wide, narrow)[:, None]  # layers that read 8 bits
+        plain[:, ~is_wide & is_chosen] = (ratio * wide)[:, None]  # layers that read 8 bits
         converted = np.outer(self.elements, (is_wide & ~is_chosen) + 1.0 * is_widened)
         counts = (converted > 0) & ~np.isnan(known)
         of_element = np.maximum(known - plain, 0)[counts].sum() / max(converted[counts].sum(), 1.0)
