@@ -2,8 +2,9 @@
  * Depthwise convolution by a kernel of 3x3 of 16-bit inputs, stride 1, by strips (strips.h).
  *
  * A vector is two columns of a strip, and two of them are a window of 4x4 for two outputs side by side: the columns of the kernel lie
- * in q0 and q1 for the left one, in q2 and q3 for the right one, with zeros around. The upper rows of outputs have passes of their own, and so
- * have the lower ones, whose vectors begin one row further down. All strips of a channel are made before its outputs: y may be x.
+ * in q0 and q1 for the left one, in q2 and q3 for the right one, with zeros around. Vectors that begin one row further down make outputs of
+ * the lower row. Two rows of four outputs are made together; where the last strip has one row of outputs, eight of it. The lanes of the lower
+ * row come first: where there is none, they go where those of the upper row go after them. All strips of a channel are made before its outputs: y may be x.
  * Registers: as strips_asm.h says; q4 q5 columns, q6 q7 sums. */
 #include "pillion/mve.h"
 
@@ -11,17 +12,22 @@
 #include "halves.h"
 #include "strips_asm.h"
 
-/* The outputs of the columns in `left` and of the next two, which become `right`. */
-#define WINDOW(left, right, even, odd)        \
-    "vldrh.u16 " right ", [r1], #16\n"        \
+/* Two outputs of the columns in `left` and of the next two, which become `right`. */
+#define WINDOW(left, right, from, even, odd)  \
+    "vldrh.u16 " right ", " from "\n"         \
     "vmladav.s16 " even ", " left ", q0\n"    \
     "vmladava.s16 " even ", " right ", q1\n"  \
     "vmladav.s16 " odd ", " left ", q2\n"     \
     "vmladava.s16 " odd ", " right ", q3\n"
-#define WINDOWS(q)                                                      \
-    WINDOW("q4", "q5", "r0", "r2") WINDOW("q5", "q4", "r4", "r6")       \
-    "vmov " q "[2], " q "[0], r0, r4\n"                                 \
+#define WINDOWS(q, second, third)                                                   \
+    WINDOW("q4", "q5", second, "r0", "r2") WINDOW("q5", "q4", third, "r4", "r6")    \
+    "vmov " q "[2], " q "[0], r0, r4\n"                                             \
     "vmov " q "[3], " q "[1], r2, r6\n"
+/* Four outputs of a row, whose first columns are in q4, and become the next ones. */
+#define ROW_WINDOWS(q) WINDOWS(q, "[r1], #16", "[r1], #16")
+/* Of two rows, four outputs each. */
+#define LOWER_WINDOWS(q) "vldrh.u16 q4, [r1, #2]\n" WINDOWS(q, "[r1, #18]", "[r1, #34]")
+#define UPPER_WINDOWS(q) "vldrh.u16 q4, [r1]\n" WINDOWS(q, "[r1, #16]", "[r1, #32]!")
 
 /* The lanes around a kernel are not loaded, and stay zero. */
 #define LOAD_KERNEL              \
@@ -34,38 +40,21 @@
     "vpnot\n"                    \
     "vpst\n"                     \
     "vldrbt.s16 q2, [r4, #-4]\n"
-#define IS_OF_FOURS              \
+#define RESULTS INT16_RESULTS("q6", "q7", "vdup.16 q5, r8\n", "q5", "vldrh.u16 q5, [r11, #32]\n", "q5")
+
+/* Where the pass says so, a row of its own. */
+#define IS_LONE                  \
     "lsls r0, r0, #30\n"         \
     "bmi 4f\n"
-#define BEGIN_ROW "vldrh.u16 q4, [r1], #16\n"
-
-/* Where the pass says so, rounds of four outputs. */
-#define FOURS                             \
-    "4:\n"                                \
-    "mov r0, r11\n"                       \
-    "vldrh.u32 q7, [r0, #32]\n"           \
-    "5:\n"                                \
-    "dls lr, lr\n"                        \
-    BEGIN_ROW                             \
-    "6:\n"                                \
-    WINDOWS("q6")                         \
-    "vadd.i32 q6, q6, r3\n"               \
-    "vdup.32 q5, r8\n"                    \
-    "vqrdmulh.s32 q6, q6, r5\n"           \
-    "vmax.s32 q6, q6, q5\n"               \
-    "vqmovnb.s32 q6, q6\n"                \
-    "vstrh.32 q6, [r9, q7]\n"             \
-    "add r9, r10\n"                       \
-    "le lr, 6b\n"                         \
-    "ldm r11, {r0, r2, lr}\n"             \
-    "add r1, r0\n"                        \
-    "add r9, r2\n"                        \
-    "cmp r1, r12\n"                       \
-    "bne 5b\n"                            \
+#define LONE_ROW                 \
+    "4:\n"                       \
+    "dls lr, lr\n"               \
+    "vldrh.u16 q4, [r1], #16\n"  \
+    "5:\n" ROUND(ROW_WINDOWS("q6") ROW_WINDOWS("q7"), "q6", "q7", RESULTS) \
+    "le lr, 5b\n"                \
     "b 3b\n"
 
-#define RESULTS INT16_RESULTS("q6", "q7", "vdup.16 q5, r8\n", "q5", "vldrh.u16 q5, [r11, #32]\n", "q5")
-STRIP_OUTPUTS(outputs, INT16_NUMBERS, LOAD_KERNEL, IS_OF_FOURS, BEGIN_ROW, ROUND(WINDOWS, "q6", "q7", RESULTS), FOURS)
+STRIP_OUTPUTS(outputs, INT16_NUMBERS, LOAD_KERNEL, IS_LONE, "", ROUND(LOWER_WINDOWS("q6") UPPER_WINDOWS("q7"), "q6", "q7", RESULTS), LONE_ROW)
 
 void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
     const pillion_mve_strip_kind kind = {outputs, pillion_mve_strips_of_halfwords, 2, 2};

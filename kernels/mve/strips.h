@@ -29,7 +29,7 @@ typedef struct {
     int32_t strip_skip, y_skip;          /* from the end of a strip's last block to the next strip */
     int32_t blocks, y_block;             /* from block to block */
     int32_t strip, strip_end, y;         /* offsets: first window, that of the strip after the last, first output */
-    int32_t kind;                        /* 1: no further pass; 2: of bytes one row of outputs, of the last strip, of halfwords blocks of four */
+    int32_t kind;                        /* 1: no further pass; 2: one row of outputs, of the last strip */
     uint16_t outputs[8];                 /* offsets of eight outputs, in the order of the lanes */
 } pillion_mve_strip_pass;
 

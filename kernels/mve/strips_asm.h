@@ -41,7 +41,7 @@
 
 /* Eight outputs from the sums of `windows`, then the next round. */
 #define ROUND(windows, even, odd, results)      \
-    windows(even) windows(odd)                  \
+    windows                                     \
     "vadd.i32 " even ", " even ", r3\n"         \
     "vadd.i32 " odd ", " odd ", r3\n"           \
     "vqrdmulh.s32 " even ", " even ", r5\n"     \

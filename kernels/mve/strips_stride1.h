@@ -36,7 +36,7 @@
 #define LONE_ROW(results)                               \
     "4:\n"                                              \
     "dls lr, lr\n"                                      \
-    "5:\n" ROUND(UPPER_WINDOWS, "q5", "q6", results)    \
+    "5:\n" ROUND(UPPER_WINDOWS("q5") UPPER_WINDOWS("q6"), "q5", "q6", results)    \
     "le lr, 5b\n"                                       \
     "b 3b\n"
 
@@ -54,6 +54,6 @@
     "vldrbt.u8 q3, [r4, #-4]\n"
 
 #define STRIP_OUTPUTS_STRIDE1(name, numbers, results) \
-    STRIP_OUTPUTS(name, numbers, LOAD_KERNEL, IS_LONE, "", ROUND(WINDOWS, "q5", "q6", results), LONE_ROW(results))
+    STRIP_OUTPUTS(name, numbers, LOAD_KERNEL, IS_LONE, "", ROUND(WINDOWS("q5") WINDOWS("q6"), "q5", "q6", results), LONE_ROW(results))
 
 #endif

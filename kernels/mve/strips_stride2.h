@@ -24,6 +24,6 @@
     "vldrbt.u8 q0, [r4]\n"
 
 #define STRIP_OUTPUTS_STRIDE2(name, numbers, load_factor, results) \
-    STRIP_OUTPUTS(name, numbers, LOAD_KERNEL load_factor, "", "", ROUND(WINDOWS, "q5", "q6", results), "")
+    STRIP_OUTPUTS(name, numbers, LOAD_KERNEL load_factor, "", "", ROUND(WINDOWS("q5") WINDOWS("q6"), "q5", "q6", results), "")
 
 #endif

@@ -32,8 +32,7 @@ class ConvAxis:
 @dataclass(frozen=True)
 class Strips:
     """A channel in strips of four padded rows, two apart: each strip holds the windows of two output rows at
-    stride 1, of one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight; of
-    halfwords it is one row."""
+    stride 1, of one at stride 2. A block of eight outputs is two rows of four columns, or one row of eight."""
 
     down: ConvAxis
     along: ConvAxis
@@ -50,10 +49,7 @@ class Strips:
     @property
     def block(self) -> int:
         """The output columns of a block."""
-        n = self.along.out_size
-        if self.item == 1 or self.stride == 2:
-            return 4 * max(self.stride, self.item)
-        return 4 if n < 8 or _halfword_row(n, 4) < _halfword_row(n, 8) else 8
+        return 4 * self.stride
 
     @property
     def column(self) -> int:
@@ -90,19 +86,6 @@ def strips_of(op: Convolution) -> Strips:
     transposed = out_h > out_w
     axes = (columns, rows) if transposed else (rows, columns)
     return Strips(*axes, transposed, op.stride[0], op.x.dtype.size_bytes)
-
-
-def _halfword_row(outputs: int, block: int) -> float:
-    """Returns the instructions of a row of outputs of halfwords at stride 1 by blocks, and by one more at its end."""
-    *_, eight, run = STRIPS_WORK[2, 1]
-    costs = {4: FOUR, 8: eight}
-    blocks, rest = divmod(outputs, block)
-    return run + blocks * costs[block] + (run + costs[_last_block(rest, block)] if rest else 0)
-
-
-def _last_block(rest: int, block: int) -> int:
-    """Returns the size of the block of halfwords at the end of a row that has `rest` outputs left."""
-    return 4 if rest <= 4 else block
 
 
 def verdicts(stride: int) -> Callable[[Convolution], tuple[Verdict, ...]]:
@@ -186,15 +169,13 @@ def scratch_bytes(op: Convolution) -> int:
 STRIPS_WORK = {
     (1, 1): (50.0, 28.7, 7.1, 29.1, 10.4),
     (1, 2): (75.0, 24.2, 7.2, 36.2, 6.3),
-    (2, 1): (85.0, 40.0, 9.6, 36.0, 7.0),
+    (2, 1): (85.0, 40.0, 9.6, 38.0, 7.0),
     (2, 2): (60.0, 36.0, 9.2, 38.0, 7.0),
 }
 """Instructions by the bytes of an element and the stride, fitted to counts in the emulator: for a channel, a block of
 columns, each further strip in it, a block of eight outputs, and each run of these."""
-FOUR = 19.0
-"""Instructions of a block of four outputs of halfwords."""
-LONE_ROW = 6.3
-"""Additional instructions of a block of bytes that is one row of eight outputs."""
+LONE_ROW = {1: 6.3, 2: -2.0}
+"""Additional instructions of a block that is one row of eight outputs, by the bytes of an element."""
 SINGLE_BLOCK = 13.0
 """Instructions of a block of columns of a single strip of bytes without predication."""
 
@@ -203,11 +184,10 @@ def work(op: Convolution) -> float:
     """Estimates the instructions of the 3x3 kernels."""
     s = strips_of(op)
     channel, first, further, eight, run = STRIPS_WORK[s.item, s.stride]
-    special = FOUR if s.item == 2 else eight + LONE_ROW
     is_single = s.item == 1 and _single_strip_rows(s)
     of_columns = SINGLE_BLOCK if is_single else first + further * (s.count - 1)
     outputs = sum(
-        (r.end - r.first) * (run + r.blocks * (special if r.is_special(s) else eight))
+        (r.end - r.first) * (run + r.blocks * (eight + LONE_ROW[s.item] * (r.block > s.block)))
         for r in _split_into_strip_runs(s)
     )
     return op.x.shape[0] * (
@@ -263,7 +243,7 @@ def _single_strip_rows(s: Strips) -> int:
 @dataclass(frozen=True)
 class StripRun:
     """Equal blocks of outputs: strips `first` to `end` (exclusive), `blocks` blocks from `column` on, each with
-    `rows` output rows from `row` on and `block` output columns."""
+    `rows` output rows and `block` output columns."""
 
     first: int
     end: int
@@ -271,12 +251,6 @@ class StripRun:
     blocks: int
     rows: int
     block: int
-    row: int = 0
-
-    def is_special(self, s: Strips) -> bool:
-        """Whether it has code of its own: one row of bytes where others have two, or four halfwords where others have
-        eight."""
-        return self.block == 4 if s.item == 2 else self.block > s.block
 
 
 LONE_BLOCK = 8
@@ -287,20 +261,16 @@ def _split_into_strip_runs(s: Strips) -> list[StripRun]:
     """Returns the runs of all strips, each followed by one for the remaining outputs at its end. A last strip with
     only one of two output rows has runs of its own."""
     full_strips = s.down.out_size // s.rows
-    if s.item == 2:
-        parts = [(0, -(-(s.down.out_size - row) // s.rows), 1, s.block, row) for row in range(s.rows)]
-    else:
-        parts = [(0, full_strips, s.rows, s.block, 0)]
-        lone_block = LONE_BLOCK if s.along.out_size >= LONE_BLOCK else s.block
-        parts.append((full_strips, s.count, 1, lone_block, 0))
+    parts = [(0, full_strips, s.rows, s.block)] * (full_strips > 0)
+    if s.count > full_strips:
+        parts.append((full_strips, s.count, 1, LONE_BLOCK if s.along.out_size >= LONE_BLOCK else s.block))
     runs = []
-    for first, end, rows, block, row in parts:
+    for first, end, rows, block in parts:
         blocks, rest = divmod(s.along.out_size, block)
-        runs.append(StripRun(first, end, 0, blocks, rows, block, row))
+        runs.append(StripRun(first, end, 0, blocks, rows, block))
         if rest:
-            last = _last_block(rest, block) if s.item == 2 and s.stride == 1 else block
-            runs.append(StripRun(first, end, s.along.out_size - last, 1, rows, last, row))
-    return [run for run in runs if run.first < run.end]
+            runs.append(StripRun(first, end, s.along.out_size - block, 1, rows, block))
+    return runs
 
 
 def _pass_tables(s: Strips) -> list[Int32Array]:
@@ -309,24 +279,22 @@ def _pass_tables(s: Strips) -> list[Int32Array]:
 
 
 CARRIED_COLUMNS = 2
-"""The columns of halfwords that the first window of a row of blocks finds loaded."""
+"""The columns of halfwords that the first window of a row finds loaded."""
 
 
 def _pass_table(s: Strips, run: StripRun, last: bool) -> Int32Array:
     """Returns the table pillion_mve_strip_pass (kernels/mve/strips.h)."""
     down, along = s.down, s.along
-    ends = (
-        s.column * (strip * s.columns + s.stride * run.column) + s.item * run.row
-        for strip in (run.first, run.end)
-    )
-    seen = s.stride * run.block * run.blocks + (s.item == 2) * CARRIED_COLUMNS
+    ends = (s.column * (strip * s.columns + s.stride * run.column) for strip in (run.first, run.end))
+    is_row = s.item == 2 and run.block == LONE_BLOCK
+    seen = s.stride * run.block * run.blocks + is_row * CARRIED_COLUMNS
     words = [
         s.column * (s.columns - seen),
         s.rows * down.y_step - run.block * run.blocks * along.y_step,
         *(run.blocks, run.block * along.y_step),
         *ends,
-        (s.rows * run.first + run.row) * down.y_step + run.column * along.y_step,
-        int(last) + 2 * run.is_special(s),
+        s.rows * run.first * down.y_step + run.column * along.y_step,
+        int(last) + 2 * (run.block > s.block),
     ]
     return np.concatenate(
         [np.array(words, np.int32), _pack_halfwords(_lane_output_offsets(s, run.rows, run.block))]
@@ -334,14 +302,14 @@ def _pass_table(s: Strips, run: StripRun, last: bool) -> Int32Array:
 
 
 def _lane_output_offsets(s: Strips, rows: int, block: int) -> list[int]:
-    """Returns the offsets of a block's outputs in lane order: both halves of a block interleaved. The lower of two
-    rows comes first; if it does not exist, it lies on the upper one."""
+    """Returns the offsets of a block's outputs in lane order: both halves of a block interleaved, or both rows of
+    halfwords. The lower of two rows comes first; if it does not exist, it lies on the upper one."""
     half_block = block // 2
-    if s.item == 2 and block == 4:
-        return [c * s.along.y_step for c in range(4)] * 2
     if block == LONE_BLOCK:
         return [(c + half_block * half) * s.along.y_step for c in range(4) for half in (0, 1)]
     lower = s.down.y_step * (rows - 1)
+    if s.item == 2:
+        return [row + c * s.along.y_step for c in range(4) for row in (lower, 0)]
     return [
         row + (c + half_block * half) * s.along.y_step
         for row in (lower, 0)
