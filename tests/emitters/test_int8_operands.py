@@ -101,3 +101,17 @@ def test_bias_that_does_not_fit_stays() -> None:
     large = replace(layer, bias=replace(bias, data=np.full(bias.shape, 2**30, np.int32)))
     before = widened(large)
     assert read_int8_operands(before, Isa.DSP) is before
+
+
+@pytest.mark.parametrize("size", [2**31 - 5, 2**40])
+def test_sums_that_do_not_fit_are_widened(size: int) -> None:
+    """Biases whose sums pass 32 bits, and biases of 64 bits: the operand has 16 bits there."""
+    layer: Any = LAYERS[0]
+    dtype = np.int32 if size < 2**31 else np.int64
+    bias = Value("bias", TensorType(layer.bias.shape, DType(np.dtype(dtype).name), layer.bias.type.quant))
+    bias = replace(bias, data=np.full(bias.shape, size, dtype))
+    wide = widened(layer)
+    convolution: Any = wide.ops[-1]
+    before = wide.replace(ops=(wide.ops[0], replace(convolution, bias=bias)))
+    for isa in (Isa.MVE, Isa.DSP):
+        assert read_int8_operands(before, isa) is before

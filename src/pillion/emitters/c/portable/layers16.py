@@ -40,8 +40,9 @@ from pillion.ops.unary_functions import Function
 
 _CONSTANT_BYTES = has_dtypes("weights", DType.INT8), check_constants("weights bias")
 LAYER_16 = INT16_XY, *_CONSTANT_BYTES
-LAYER_8_16 = has_dtypes("x", DType.INT8), has_dtypes("y", DType.INT16), *_CONSTANT_BYTES
-"""The operand of a layer is int8, its result int16; weights and bias are constant."""
+_IN_32_BITS = has_dtypes("bias", DType.INT32)
+LAYER_8_16 = has_dtypes("x", DType.INT8), has_dtypes("y", DType.INT16), _IN_32_BITS, *_CONSTANT_BYTES
+"""The operand of a layer is int8, its result int16; weights and bias are constant, the latter of 32 bits."""
 
 
 def rounding_params(op: Any) -> Params:
