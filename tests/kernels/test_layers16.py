@@ -252,7 +252,7 @@ def layers_from_8_bits() -> Iterator[Any]:
         [
             *(conv2d((1, 3, 3, inputs), 8, seed=1) for inputs in (16, 20, 40, 60, 70)),
             *(conv2d((1, 5, 5, 16), out, (3, 3), seed=1) for out in (8, 9)),
-            *(linear(rows, 20, 8, seed=1) for rows in (1, 8)),
+            *(linear(rows, size, 8, seed=1) for rows, size in ((1, 20), (8, 12), (8, 20), (8, 70))),
         ]
     )
 

@@ -142,7 +142,7 @@ void pillion_conv2d_3x3_s16_mve(const pillion_conv2d_3x3_s16_mve_params *p, cons
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_s16_mve_params;
 void pillion_conv2d_3x3_fours_s8_s16_mve(const pillion_conv2d_3x3_fours_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
-/* All three with weights of four bits, two vectors of weights in one (kernels/mve/unpack.h). Scratch: the weights of the channels that are
+/* Those whose results are as wide as their inputs with weights of four bits, two vectors of weights in one (kernels/mve/unpack.h). Scratch: the weights of the channels that are
  * computed together behind the planes, at stride 2 their other constants, too. */
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s4_mve_params, pillion_conv2d_3x3_fours_s4_mve_params,
     pillion_conv2d_3x3_s16_s4_mve_params;

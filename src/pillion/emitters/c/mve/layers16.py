@@ -133,12 +133,16 @@ def full_linear_params(op: Layer) -> Params:
     return {**linear_params(op), "rows": rows, "constants": pack_linear(op, True)}
 
 
-def rows_params(op: Linear) -> Params:
-    """Returns the parameters of a fully connected layer of several vectors, as a convolution of pixels."""
+def rows_sizes(op: Linear) -> dict[str, int]:
+    """Returns the sizes of a fully connected layer of several vectors, as a convolution of pixels."""
     sizes = {"images": 1, "image_bytes": 0, "rows": 1, "row_bytes": 0, "pixels": op.rows}
     width = op.in_features * op.x.dtype.size_bytes
-    more = {"pixel_bytes": width, "out_c": op.out_features, "chunks": pack.vector_count(width)}
-    return {**sizes, **more, **dot_params(op)}
+    return {**sizes, "pixel_bytes": width, "out_c": op.out_features, "chunks": pack.vector_count(width)}
+
+
+def rows_params(op: Linear) -> Params:
+    """Returns the parameters of such a layer."""
+    return {**rows_sizes(op), **dot_params(op)}
 
 
 def unpacked_rows_params(op: Linear) -> Params:

@@ -12,9 +12,9 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import short_circuit
+from pillion.emitters.c.kernel_conditions import is_within, multiple_of, short_circuit
 from pillion.emitters.c.kernel_library import MVE
-from pillion.emitters.c.layers16 import WIDENS, channels_16
+from pillion.emitters.c.layers16 import WIDENS, Layer, channels_16
 from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.conv import one_pixel
 from pillion.emitters.c.mve.layers16 import (
@@ -29,6 +29,8 @@ from pillion.emitters.c.mve.layers16 import (
     plane_work,
     pointwise_params,
     rows_params,
+    rows_sizes,
+    several_rows,
 )
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
@@ -38,7 +40,7 @@ from pillion.ops.linear import Linear
 DOT, DOT_FEW = ("dot_s8_s16",), ("dot_s8_s16", "dot_few_s8_s16")
 
 
-def pack_few(op: Conv2d) -> Int32Array:
+def pack_few(op: Layer) -> Int32Array:
     """Packs biases, factors and weights into the stream of pillion_mve_dot_16_s8_s16 (kernels/mve/dot.h)."""
     g = pack.group_channels(channels_16(op), (0, 1))
     return np.concatenate(
@@ -46,8 +48,8 @@ def pack_few(op: Conv2d) -> Int32Array:
     ).ravel()
 
 
-def few_params(sizes: Callable[[Conv2d], dict[str, int]], op: Conv2d) -> Params:
-    """Returns the parameters of a convolution with at most 16 inputs."""
+def few_params(sizes: Callable[[Any], dict[str, int]], op: Layer) -> Params:
+    """Returns the parameters of a layer with at most 16 inputs."""
     return {**sizes(op), "signs": is_rectified(op), "constants": pack_few(op)}
 
 
@@ -65,35 +67,52 @@ def pairs_work(op: Conv2d) -> float:
 
 
 def dot_kernels(
-    kind: str, shared: str, windows: Any, params: Callable[[Conv2d], Params], **more: Any
+    kind: str,
+    shared: str,
+    windows: Any,
+    params: Callable[[Any], Params],
+    op: type[Any] = Conv2d,
+    name: str = "",
+    **more: Any,
 ) -> Iterator[Kernel]:
     """Yields the kernels of a kind of windows with unrolled loops for 2, 3 and 4 chunks of 16 inputs, and for any."""
+    name = name or kind
     few = MVE.routine(f"{kind}_few_s8_s16", shared, *DOT_FEW)
 
-    def has_chunks(pieces: int, op: Conv2d) -> Verdict:
+    def has_chunks(pieces: int, op: Layer) -> Verdict:
         return pack.check_input_chunks(pieces, op.weights_per_output.shape[1])
 
     for pieces in (2, 3, 4):
-        key = f"{kind}_k{16 * pieces}"
         yield MVE.kernel(
-            Conv2d,
-            replace(few, name=f"pillion_{key}_s8_s16_mve"),
+            op,
+            replace(few, name=f"pillion_{kind}_k{16 * pieces}_s8_s16_mve"),
             params,
             requires=(short_circuit(WIDENS, windows, partial(has_chunks, pieces)),),
-            name=f"{key}_8_16",
+            name=f"{name}_k{16 * pieces}_8_16",
             **more,
         )
     yield MVE.kernel(
-        Conv2d,
+        op,
         MVE.routine(f"{kind}_s8_s16", shared, *DOT),
         params,
         requires=(short_circuit(WIDENS, windows),),
-        name=f"{kind}_8_16",
+        name=f"{name}_8_16",
         **more,
     )
 
 
 LINEAR = MVE.routine("linear_s8_s16")
+FEW_PIXELS = MVE.routine("conv2d_1x1_k16_s8_s16", "pointwise", "dot_16_s8_s16")
+
+
+def few_features(op: Linear) -> tuple[Verdict, ...]:
+    """Checks whether vectors have at most 16 inputs, and neighbours with which they are computed."""
+    return is_within("in_features", op.in_features, most=16), is_within("rows", op.rows, least=4)
+
+
+def few_rows_work(op: Linear) -> float:
+    """Estimates the instructions of vectors of at most 16 inputs, four at a time by two outputs."""
+    return 180 + -(-op.rows // 4) * (17 + 12.5 * op.out_features)
 
 
 def linear_work(op: Linear) -> float:
@@ -107,12 +126,9 @@ def rows_work(op: Linear) -> float:
     pairs, is_odd, few = -(-op.rows // 2), op.rows % 2, op.out_features < 8
     loops = 1 + (is_odd and (few or op.rows > pack.FEW_PIXELS))
     groups, rest = -(-op.out_features // 8), 90 if op.out_features % 8 else 0
-    return (
-        200
-        + rest
-        + 100 * few * loops
-        + groups * (37 * loops + pairs * (51 + 28 * pack.vector_count(op.in_features)))
-    )
+    chunks = pack.vector_count(op.in_features)
+    pair = 28 * chunks + (30 if 2 <= chunks <= 4 else 51)
+    return 200 + rest + 100 * few * loops + groups * (37 * loops + pairs * pair)
 
 
 KERNELS: tuple[Kernel, ...] = (
@@ -126,7 +142,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     MVE.kernel(
         Conv2d,
-        MVE.routine("conv2d_1x1_k16_s8_s16", "pointwise", "dot_16_s8_s16"),
+        FEW_PIXELS,
         partial(few_params, pack.pointwise_sizes),
         requires=(short_circuit(WIDENS, pack.pixels_are_windows, pack.few_channels),),
         name="conv2d_1x1_k16_8_16",
@@ -166,10 +182,20 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     MVE.kernel(
         Linear,
-        MVE.routine("conv2d_1x1_s8_s16", "pointwise", *DOT),
+        FEW_PIXELS,
+        partial(few_params, rows_sizes),
+        requires=(short_circuit(WIDENS, few_features, multiple_of("out_features", 2)),),
+        name="linear_rows_k16_8_16",
+        work=few_rows_work,
+        **POINTWISE,
+    ),
+    *dot_kernels(
+        "conv2d_1x1",
+        "pointwise",
+        several_rows,
         rows_params,
-        requires=(WIDENS,),
-        name="linear_rows_8_16",
+        Linear,
+        "linear_rows",
         work=rows_work,
         **POINTWISE,
     ),
