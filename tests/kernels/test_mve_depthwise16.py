@@ -16,8 +16,11 @@ from kernels import rig
 from kernels.layers16_ops import depthwise
 from kernels.op_cases import CMSIS_NN, case_of, kernels_of, random_operands, reference
 from kernels.rig import M55
+from pillion.devices.cortex_m import Isa
+from pillion.emitters.c.int8_operands import read_int8_operands
+from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
-from pillion.ops import DepthwiseConv2d
+from pillion.ops import DepthwiseConv2d, Requantize
 from pillion.ops.conv import output_size
 
 pytestmark = pytest.mark.qemu
@@ -135,3 +138,16 @@ def test_what_no_kernel_takes() -> None:
     far = depthwise((1, 4, 8200, 4), (3, 3), 1, padding=BORDER)
     for made in (far, from_8_bits(far, 1)):
         assert next(kernel.name for kernel in kernels_of(M55, made)).startswith(WIDE)
+
+
+def test_operands_that_are_widened_first_are_read_as_they_are() -> None:
+    """With Helium; DSP has no such kernels. Results stay the same."""
+    op = depthwise((1, 9, 10, 3), (3, 3), 1, padding=BORDER)
+    narrow = Value("x8", TensorType(op.x.shape, DType.INT8, PerTensor(op.x.scale, 5)))
+    widened = Requantize(x=narrow, y=op.x, to=DType.INT16)
+    graph = Graph("g", (narrow,), (widened, op), (op.y,))
+    assert read_int8_operands(graph, Isa.DSP).ops == graph.ops
+    joined = read_int8_operands(graph, Isa.MVE)
+    assert [o.x for o in joined.ops if isinstance(o, DepthwiseConv2d)] == [narrow]
+    (data,) = random_operands(widened, np.random.default_rng(0))
+    assert np.array_equal(graph.reference(data)[0], joined.reference(data)[0])
