@@ -33,8 +33,6 @@ from pillion.importers.torch.quantize.precision import (
     widenable_observers,
 )
 
-FEW = 8
-"""Samples that correct biases on trial."""
 SURE = 1.64
 """Standard errors that 95 % of values exceed."""
 LEAST = 1e-9
@@ -88,8 +86,7 @@ class WidthTrials:
             for observer in prepared.modules()
             if isinstance(observer, (PerChannelMinMaxObserver, MinMaxObserver))
         }
-        self.calibrating = seen
-        self.seen, self.judging = seen[:FEW], judging
+        self.calibrating, self.judging = seen, judging
         with torch.no_grad():
             self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
 
@@ -133,10 +130,7 @@ class WidthTrials:
 
     def measured(self, wide: Collection[str]) -> Energies:
         """Returns the signal and the noise of the quantized program for the samples that judge."""
-        rounded = self.converted(wide)
-        if self.corrects:
-            correct_biases(rounded, self.in_float, self.seen)
-        return self._energies(rounded)
+        return self._energies(self.final(wide))
 
     @cached_property
     def clipped(self) -> dict[Any, Levels]:
