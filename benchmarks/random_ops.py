@@ -146,7 +146,8 @@ def random_ops(count: int, seed: int, kinds: Sequence[type[Op]] = KINDS) -> Iter
 
 def random_ops_16(count: int, seed: int) -> Iterator[Op]:
     """Yields random ops with 16-bit operands and results in the place of bytes, without zero points; of
-    convolutions those by windows of one pixel, too, and of images of one pixel, of depthwise ones those by 3x3."""
+    convolutions those by windows of one pixel, too, and of images of one pixel, of depthwise ones those by 3x3, and all
+    from operands of 8 bits, too."""
     for op in random_ops(count, seed, KINDS_16):
         x = op.activations[0]
         if len(op.activations) > 1 or (x.dtype is not DType.INT8 and not isinstance(op, Quantize)):
@@ -167,7 +168,7 @@ def random_ops_16(count: int, seed: int) -> Iterator[Op]:
         for form in forms:
             with suppress(PillionError):
                 yield (wide := make_op(type(op), in_16_bits(op.y), **form))
-                if isinstance(op, LAYERS):
+                if isinstance(op, DepthwiseConv2d):
                     yield of_bytes(wide, x)
 
 
