@@ -40,7 +40,7 @@ class Linear(ScaledOp, Unary):
     """Computes y = x · weightsᵀ + bias over the last axis; weights [out, in].
 
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
-    `cmsis-nn` it is requantized like a convolution's."""
+    `cmsis-nn`, and where results have 16 bits and operands 8, it is requantized like a convolution's."""
 
     takes_int16 = True
 
@@ -136,7 +136,7 @@ class Linear(ScaledOp, Unary):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         sums = self.accumulators(*operands)
-        if arithmetic is not Arithmetic.TFLITE:
+        if arithmetic is not Arithmetic.TFLITE or widens(self):
             return requantized(self, sums)
         scaled = numerics.round_half_away(sums * self.ratios).astype(np.int64)
         return np.clip(scaled + self.y.zero_point, self.low, self.high).astype(self.y.dtype.numpy)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, OutputChannels
-from pillion.emitters.c.kernel_conditions import Check, fixed_point, is_within, short_circuit
+from pillion.emitters.c.kernel_conditions import Check, is_within, short_circuit
 from pillion.emitters.c.portable.layers16 import LAYER_8_16, LAYER_16
 from pillion.ir import numerics
 from pillion.ir.types import Value
@@ -56,9 +56,7 @@ def sums_of_bytes_have_32_bits(op: Layer) -> Verdict:
     return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
 
 
-WIDENS: Check[Layer] = short_circuit(
-    fixed_point, *LAYER_8_16, sums_of_bytes_have_32_bits, rounds_by(16, MOST_RIGHT)
-)
+WIDENS: Check[Layer] = short_circuit(*LAYER_8_16, sums_of_bytes_have_32_bits, rounds_by(16, MOST_RIGHT))
 """The same with 8-bit operands."""
 
 

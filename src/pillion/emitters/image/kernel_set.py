@@ -27,8 +27,6 @@ GUARD = ("pillion_guard.c", "pillion_guard.h")
 DELEGATE = ("PillionBackend.cpp", "PillionSegments.h", "CMakeLists.txt")
 """What runs images in ExecuTorch's runtime."""
 TABLE, TABLE_HEADER = "pillion_kernels.c", "pillion_kernels.h"
-MOST_KERNELS = 255
-"""The most kernels of a set: their places in the table have 8 bits."""
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
 _DEFINITION = re.compile(r"^(?!static)[A-Za-z_][\w \*]*?\b(pillion_\w+)\([^;{]*\)\s*\{", re.MULTILINE)
@@ -186,7 +184,6 @@ def _definitions() -> Mapping[str, Path]:
 
 def _table(kernels: list[AbiKernel], core: Core) -> str:
     """Returns the C of the table of kernels."""
-    assert len(kernels) <= MOST_KERNELS
     places = [0] * len(kernel_abi().kernels)
     for place, kernel in enumerate(kernels):
         places[kernel.number] = place + 1
@@ -206,7 +203,7 @@ def _table(kernels: list[AbiKernel], core: Core) -> str:
         "\nstatic const pillion_kernel kernels[] = {",
         *(_entry(kernel, numbers) for kernel in kernels),
         *([] if kernels else ["    {0},"]),
-        "};\n\nstatic const uint8_t places[] = {",
+        "};\n\nstatic const uint16_t places[] = {",
         *(f"    {', '.join(map(str, places[i : i + 24]))}," for i in range(0, len(places), 24)),
         "};\n",
         "const pillion_kernel_set pillion_kernels = {",

@@ -101,8 +101,7 @@ def kernel_16(op: type[Any], *routine: Any, requires: tuple[Any, ...], **more: A
 
 def kernel_8_16(op: type[Any], params: Any) -> Kernel:
     """Returns the portable kernel of a layer with 8-bit operands and 16-bit results."""
-    conditions = (*LAYER_8_16, fixed_point)
-    return PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=conditions, name=f"{op.kind}_8_16")
+    return PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=LAYER_8_16, name=f"{op.kind}_8_16")
 
 
 def softmax_params(op: Softmax) -> Params:

@@ -57,7 +57,7 @@ typedef struct {
     uint32_t abi; /* a hash of all declarations of kernels */
     uint32_t isas; /* the instruction sets that the core has: 1 portable, 2 scalar, 4 DSP, 8 MVE */
     uint32_t count;
-    const uint8_t *places; /* [count]: the place of each kernel below, plus 1; 0 if the firmware lacks it */
+    const uint16_t *places; /* [count]: the place of each kernel below, plus 1; 0 if the firmware lacks it */
     const pillion_kernel *kernels;
 } pillion_kernel_set;
 
