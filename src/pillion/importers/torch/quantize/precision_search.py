@@ -39,7 +39,7 @@ TRIED = 16
 NEAR = 1.0
 """Decibels by which a plan may be better than expected."""
 OFFERED = 1.0
-"""Decibels by which the quality that a refusal offers is below 16 bits everywhere, so that tensors can keep 8."""
+"""Decibels by which the quality that a refusal offers is below 16 bits everywhere, so that some tensors may keep 8."""
 NARROWED = 6
 """Plans that are made with ever fewer tensors for a bound."""
 Price = Callable[[GraphModule], PlanCost]
