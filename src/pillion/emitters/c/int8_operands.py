@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers that make 16 bits from 8: quantization widens the operand first, and some cores do both at once."""
+"""Layers that make 16 bits from 8: quantization widens the operand first, and many kernels do both at once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,13 @@ LEAST_RIGHT, MOST_BITS = 16, 7
 
 
 def read_int8_operands(graph: Graph, isa: Isa) -> Graph:
-    """Lets layers with 16-bit results read int8 operands as they are, where these would be widened without a change of scale
-    and the instruction set has kernels for that. What is moved is widened afterwards. Results stay the same."""
+    """Lets layers with 16-bit results read int8 operands as they are, where these would be widened without a change of scale,
+    and the instruction set has kernels for that, or none for the widened operand either. What is moved is widened
+    afterwards. Results stay the same."""
+
+    def is_taken(op: Any, by: Isa) -> bool:
+        kernels = (kernel for kernel in KERNELS_OF[by] if kernel.op is type(op))
+        return any(all_ok(kernel.check(op, graph.arithmetic)) for kernel in kernels)
 
     def reads_int8(op: Any, at: RewriteSweep) -> Replacement:
         before = at.producers.get(op.x) if isinstance(op, (*MOVES, *LAYERS)) else None
@@ -35,10 +40,12 @@ def read_int8_operands(graph: Graph, isa: Isa) -> Graph:
             moved = before.x.like(at.names.fresh(f"{op.name}_8"), shape=op.y.shape)
             return [replace(op, x=before.x, y=moved), replace(before, x=moved, y=op.y)]
         joined = replace(op, x=before.x)
-        kernels = (k for k in KERNELS_OF[isa] if k.op is type(op))
-        if any(all_ok(k.check(joined, graph.arithmetic)) for k in kernels):
+        if is_taken(joined, isa):
             return [joined]
-        return _with_finer_operand(op, before, at)
+        widened = _with_finer_operand(op, before, at) or (before, op)
+        if not is_taken(widened[-1], isa) and is_taken(joined, Isa.PORTABLE):
+            return [joined]
+        return widened if widened[-1] is not op else None
 
     return rewrite(graph, reads_int8)
 

@@ -14,7 +14,7 @@ from pillion.emitters.c.portable.layers16 import LAYER_8_16, LAYER_16
 from pillion.ir import numerics
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sums, largest_accumulators, widens
+from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sums, widens
 from pillion.ops.linear import Linear
 
 Layer = Convolution | Linear
@@ -50,13 +50,7 @@ IN_32_BITS: Check[Layer] = short_circuit(*LAYER_16, sums_have_32_bits, rounds_by
 """A layer has constant weights, sums of 32 bits, and ratios that a rounding multiplication of 32 bits takes exactly."""
 
 
-def sums_of_bytes_have_32_bits(op: Layer) -> Verdict:
-    """Checks whether sums of 8-bit operands and biases fit 32 bits."""
-    largest = max((size for size, _ in largest_accumulators(op, op.weights_per_output)), default=0)
-    return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
-
-
-WIDENS: Check[Layer] = short_circuit(*LAYER_8_16, sums_of_bytes_have_32_bits, rounds_by(16, MOST_RIGHT))
+WIDENS: Check[Layer] = short_circuit(LAYER_8_16, rounds_by(16, MOST_RIGHT))
 """The same with 8-bit operands."""
 
 

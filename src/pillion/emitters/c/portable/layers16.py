@@ -12,12 +12,14 @@ from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     INT16_ABY,
     INT16_XY,
+    Check,
     check_constants,
     fixed_point,
     has_dtypes,
     in_arithmetic,
     in_litert_form,
     is_within,
+    short_circuit,
 )
 from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.emitters.c.walk import few_walk_axes
@@ -26,7 +28,7 @@ from pillion.ir.numerics import INT16_MAX, Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
-from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.conv import Conv2d, DepthwiseConv2d, largest_accumulators
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Requantize
 from pillion.ops.linear import Linear
@@ -40,9 +42,17 @@ from pillion.ops.unary_functions import Function
 
 _CONSTANT_BYTES = has_dtypes("weights", DType.INT8), check_constants("weights bias")
 LAYER_16 = INT16_XY, *_CONSTANT_BYTES
-_IN_32_BITS = has_dtypes("bias", DType.INT32)
-LAYER_8_16 = has_dtypes("x", DType.INT8), has_dtypes("y", DType.INT16), _IN_32_BITS, *_CONSTANT_BYTES
-"""The operand of a layer is int8, its result int16; weights and bias are constant, the latter of 32 bits."""
+
+
+def sums_of_bytes_have_32_bits(op: Any) -> Verdict:
+    """Checks whether sums of 8-bit operands and biases fit 32 bits."""
+    largest = max((size for size, _ in largest_accumulators(op, op.weights_per_output)), default=0)
+    return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
+
+
+_TYPES_8_16 = (has_dtypes("x", DType.INT8), has_dtypes("y", DType.INT16), has_dtypes("bias", DType.INT32))
+LAYER_8_16: Check[Any] = short_circuit(*_TYPES_8_16, *_CONSTANT_BYTES, sums_of_bytes_have_32_bits)
+"""The operand of a layer is int8, its result int16; weights and bias are constant, and sums have 32 bits."""
 
 
 def rounding_params(op: Any) -> Params:
@@ -101,7 +111,7 @@ def kernel_16(op: type[Any], *routine: Any, requires: tuple[Any, ...], **more: A
 
 def kernel_8_16(op: type[Any], params: Any) -> Kernel:
     """Returns the portable kernel of a layer with 8-bit operands and 16-bit results."""
-    return PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=LAYER_8_16, name=f"{op.kind}_8_16")
+    return PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=(LAYER_8_16,), name=f"{op.kind}_8_16")
 
 
 def softmax_params(op: Softmax) -> Params:
