@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+import pillion
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.int8_operands import read_int8_operands
 from pillion.emitters.c.kernel_choice import choose_kernels
@@ -17,7 +20,7 @@ from pillion.ir.numerics import to_15_bits
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify_graph
-from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Transpose
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Scan, Transpose
 from pillion.ops.conv import widens
 from pillion.ops.example_values import make_op, random_like
 
@@ -115,3 +118,23 @@ def test_sums_that_do_not_fit_are_widened(size: int) -> None:
     before = wide.replace(ops=(wide.ops[0], replace(convolution, bias=bias)))
     for isa in (Isa.MVE, Isa.DSP):
         assert read_int8_operands(before, isa) is before
+
+
+class Recurrence(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.gru, self.last = nn.GRU(9, 17, batch_first=True), nn.Linear(17, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.gru(x)[0])  # type: ignore[no-any-return]  # of torch
+
+
+def test_layers_in_loops_read_bytes() -> None:
+    data = [torch.randn(1, 11, 9) for _ in range(4)]
+    options: Any = {"calibrate": data, "progress": False, "int16": ("linear_default", "linear_default_2")}
+    program = pillion.compile(Recurrence().eval(), data[0], target="cortex-m55", **options)
+    (loop,) = (op for op in program.graph.ops if isinstance(op, Scan))
+    assert sum(widens(op) for op in loop.body.ops if isinstance(op, Linear)) == 2
+    exact = program.run(data[3], on="reference")[0]
+    np.testing.assert_array_equal(program.run(data[3], on="host")[0], exact)

@@ -15,7 +15,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite
 from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant_value
 from pillion.ir.verdict import all_ok
-from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Reshape, Slice, Transpose
+from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Reshape, Scan, Slice, Transpose
 
 LAYERS = Conv2d, DepthwiseConv2d, Linear
 MOVES = Reshape, Slice, Transpose
@@ -33,6 +33,9 @@ def read_int8_operands(graph: Graph, isa: Isa) -> Graph:
         return any(all_ok(kernel.check(op, graph.arithmetic)) for kernel in kernels)
 
     def reads_int8(op: Any, at: RewriteSweep) -> Replacement:
+        if isinstance(op, Scan):
+            body = read_int8_operands(op.body, isa)
+            return None if body is op.body else [replace(op, body=body)]
         before = at.producers.get(op.x) if isinstance(op, (*MOVES, *LAYERS)) else None
         if not isinstance(before, Requantize) or not _keeps_numbers(before):
             return None
