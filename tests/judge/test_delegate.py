@@ -95,7 +95,10 @@ def compiled(core: Core) -> dict[str, Program]:
     }
     module, inputs = built["attention"]
     wide = pillion.compile(module, inputs, target=CORES[core], precision="int16", progress=False)
-    return {**programs, "attention in 16 bits": wide}
+    layers = nn.Sequential(nn.Conv2d(3, 13, 3), nn.Conv2d(13, 13, 3, groups=13), nn.Conv2d(13, 24, 1))
+    x = torch.randn(1, 3, 11, 9)
+    between = pillion.compile(layers.eval(), x, target=CORES[core], int16=["0", "2"], progress=False)
+    return {**programs, "attention in 16 bits": wide, "layers between widths": between}
 
 
 @pytest.mark.turns(5)
