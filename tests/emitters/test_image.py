@@ -332,3 +332,7 @@ def test_all_kernels_of_a_core_have_sources(core: str) -> None:
     for number in numbers:
         name = kernel_abi().kernels[number].name
         assert any(f" {name}(" in str(text) for path, text in files.items() if path.startswith("src/")), name
+    (table,) = (str(text) for path, text in files.items() if path.endswith("pillion_kernels.c"))
+    found = re.search(r"const uint(\d+)_t places\[\] = \{([^}]*)\}", table)
+    assert found is not None
+    assert max(map(int, re.findall(r"\d+", found[2]))) == len(numbers) < 2 ** int(found[1])

@@ -222,9 +222,8 @@ def check_layer(op: Weighted, of_4_bits: bool = True) -> None:
         and op.y.is_quantized
         and (rights := numerics.to_15_bits(*op.multipliers)[1]).min(initial=1) < 1
     ):
-        raise op.refuse(
-            "ratios of scales of 16-bit layers are below 2^15", f"up to 2^{15 - int(rights.min())}"
-        )
+        rule, found = "ratios of scales of 16-bit layers are below 2^15", f"up to 2^{15 - int(rights.min())}"
+        raise op.refuse(rule, found, "calibrate with data that the model will see")
     if op.x.dtype is DType.INT8 and op.weights.is_constant and op.bias.is_constant:
         check_accumulator(op, op.x, op.weights_per_output, op.bias.constant)
 
