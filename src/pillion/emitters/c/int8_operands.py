@@ -10,6 +10,7 @@ import numpy as np
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_lists import KERNELS_OF
+from pillion.emitters.c.layers16 import LEAST_RIGHT, right_shifts
 from pillion.ir import numerics
 from pillion.ir.graph import Graph
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite
@@ -19,8 +20,8 @@ from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Reshape, Sc
 
 LAYERS = Conv2d, DepthwiseConv2d, Linear
 MOVES = Reshape, Slice, Transpose
-LEAST_RIGHT, MOST_BITS = 16, 7
-"""The least right shift of a multiplier that kernels of 16-bit layers take, and the bits that a widened operand has left."""
+MOST_BITS = 7
+"""The bits that a widened operand has left."""
 
 
 def read_int8_operands(graph: Graph, isa: Isa) -> Graph:
@@ -62,8 +63,7 @@ def _keeps_numbers(op: Requantize) -> bool:
 def _with_finer_operand(op: Any, before: Requantize, at: RewriteSweep) -> Replacement:
     """Makes the steps of a widened operand finer, by a power of two and with the bias, where the ratio of scales is too large
     for the kernels of 16-bit layers. Results stay the same."""
-    mantissas, shifts = op.multipliers
-    rights = numerics.to_15_bits(mantissas, shifts)[1][mantissas > 0]
+    rights = right_shifts(op)
     bits = LEAST_RIGHT - int(rights.min()) if rights.size else 0
     if not 0 < bits <= MOST_BITS or not op.bias.is_constant or op.given:
         return None

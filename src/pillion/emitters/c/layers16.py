@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Int8Array, OutputChannels
+from pillion.emitters.c.accumulators import Int8Array, Int64Array, OutputChannels
 from pillion.emitters.c.kernel_conditions import Check, is_within, short_circuit
 from pillion.emitters.c.portable.layers16 import LAYER_8_16, LAYER_16
 from pillion.ir import numerics
@@ -18,8 +18,8 @@ from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sums, 
 from pillion.ops.linear import Linear
 
 Layer = Convolution | Linear
-MOST_RIGHT = 31
-"""The largest right shift of a multiplier of 15 bits that one rounding multiplication makes."""
+LEAST_RIGHT, MOST_RIGHT = 16, 31
+"""The right shifts of a multiplier of 15 bits that one rounding multiplication makes."""
 
 
 def weight_rows(op: Layer) -> Int8Array:
@@ -33,12 +33,17 @@ def sums_have_32_bits(op: Layer) -> Verdict:
     return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
 
 
+def right_shifts(op: Layer) -> Int64Array:
+    """Returns the right shifts of the multipliers of 15 bits that are not 0."""
+    multipliers, rights = numerics.to_15_bits(*op.multipliers)
+    return rights[multipliers > 0]
+
+
 def rounds_by(least: int, most: int) -> Callable[[Layer], Verdict]:
     """Returns the condition that all ratios of scales are multipliers of 15 bits with a right shift in a range."""
 
     def rounds_in_one_step(op: Layer) -> Verdict:
-        multipliers, rights = numerics.to_15_bits(*op.multipliers)
-        live = rights[multipliers > 0]
+        live = right_shifts(op)
         found = (int(live.min()), int(live.max())) if live.size else (least, least)
         fits = least <= found[0] and found[1] <= most
         return Verdict("right_shift", fits, f"{least} to {most}", f"{found[0]} to {found[1]}")
@@ -46,11 +51,11 @@ def rounds_by(least: int, most: int) -> Callable[[Layer], Verdict]:
     return rounds_in_one_step
 
 
-IN_32_BITS: Check[Layer] = short_circuit(*LAYER_16, sums_have_32_bits, rounds_by(16, MOST_RIGHT))
+IN_32_BITS: Check[Layer] = short_circuit(*LAYER_16, sums_have_32_bits, rounds_by(LEAST_RIGHT, MOST_RIGHT))
 """A layer has constant weights, sums of 32 bits, and ratios that a rounding multiplication of 32 bits takes exactly."""
 
 
-WIDENS: Check[Layer] = short_circuit(LAYER_8_16, rounds_by(16, MOST_RIGHT))
+WIDENS: Check[Layer] = short_circuit(LAYER_8_16, rounds_by(LEAST_RIGHT, MOST_RIGHT))
 """The same with 8-bit operands."""
 
 

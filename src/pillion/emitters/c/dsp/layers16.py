@@ -33,6 +33,7 @@ from pillion.emitters.c.kernel_conditions import (
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.layers16 import (
     IN_32_BITS,
+    LEAST_RIGHT,
     MOST_RIGHT,
     Layer,
     has_one_filter,
@@ -312,11 +313,13 @@ def is_worth_scratch(op: Layer) -> Verdict:
     return Verdict("taps", is_worth, "more than 1, or sums from 2^27 on", str(taps))
 
 
-PARTS_HAVE_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(16, MOST_RIGHT))
+PARTS_HAVE_28_BITS: Check[Layer] = short_circuit(
+    LAYER_16_4, sums_have_28_bits, rounds_by(LEAST_RIGHT, MOST_RIGHT)
+)
 """A layer has constant weights of 4 bits, and sums that its accumulators hold 16 times."""
-OF_NIBBLES: Check[Layer] = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(16, MOST_RIGHT))
+OF_NIBBLES: Check[Layer] = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(LEAST_RIGHT, MOST_RIGHT))
 """The same for sums up to 2^31."""
-IN_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(16, 28))
+IN_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(LEAST_RIGHT, 28))
 """A layer has constant weights of 4 bits, and ratios of which a sixteenth is exact."""
 
 

@@ -15,6 +15,7 @@ from pillion.emitters.c.kernel_conditions import LAYER_16_4, fixed_point, is_wit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import (
     IN_32_BITS,
+    LEAST_RIGHT,
     MOST_RIGHT,
     Layer,
     channels_16,
@@ -52,7 +53,7 @@ def pack_channels(op: Layer, channels: OutputChannels) -> Int32Array:
     return pack.join_groups(g.multipliers, *pack.halves_of(g, pack.stored_form(op), unit))
 
 
-OF_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(16, MOST_RIGHT))
+OF_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(LEAST_RIGHT, MOST_RIGHT))
 """A layer has constant weights of 4 bits, and sums and ratios that its kernels take exactly."""
 IN_NIBBLES = short_circuit(OF_NIBBLES, pack.nibbles_can_share)
 """Two of its weights share a byte, too."""

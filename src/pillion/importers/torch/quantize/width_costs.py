@@ -46,6 +46,7 @@ class WidthCosts:
         ]
         self.made = [column.get(name) for name in self.results]
         is_layer = [computation.layer is not None for computation in computations]
+        # The tensors that make a computation one of 16 bits: for layers, those that they read.
         self.deciding = [
             sorted({column[name] for name in read if name in column}) if layer and around else around
             for layer, around, read in zip(is_layer, self.around, operands, strict=True)
