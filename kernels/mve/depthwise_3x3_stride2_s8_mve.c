@@ -7,12 +7,12 @@
 #include "bytes.h"
 #include "strips_stride2.h"
 
-/* 2^(31 + r7), r7 being -1 or less */
+/* 2^(31 + r7), r7 being 0 or less; of 0 one less */
 #define LOAD_FACTOR       \
     "add r0, r7, #31\n"   \
     "movs r2, #1\n"       \
-    "lsls r2, r0\n"       \
-    "vdup.32 q1, r2\n"
+    "vdup.32 q1, r2\n"    \
+    "vqshl.s32 q1, r0\n"
 
 STRIP_OUTPUTS_STRIDE2(outputs, INT8_NUMBERS, LOAD_FACTOR, INT8_RESULTS(FIX, MULTIPLIED("q1")))
 STRIP_OUTPUTS_STRIDE2(outputs_relu, INT8_NUMBERS, LOAD_FACTOR, INT8_RESULTS(NO_FIX, MULTIPLIED("q1")))

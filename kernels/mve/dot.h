@@ -26,7 +26,7 @@ typedef struct {
     int8_t *first_y;                       /* 84: of the group */
     const int8_t *first_x0, *first_x1;     /* 88 92 */
     const int8_t *first_row_end;           /* 96 */
-    int32_t factors[8];                    /* 100: of the group, 2^(31 - right shift), even channels, then odd ones */
+    int32_t factors[8];                    /* 100: of the group, 2^(31 - right shift) or 2^31 - 1, even channels, then odd ones */
     /* 132: for loops that keep places in registers: r2 r4 r5 r6 r8 r10 r12 of the results, as above */
     int32_t kept_signs, kept_out_zp;
     const int32_t *kept_constants;
@@ -51,7 +51,7 @@ void pillion_mve_dot_4(pillion_mve_pairs *s);
 /* y[pixel][c] = saturate(requantize(bias[c] + sum_k x[pixel][k] * w[c][k]) + out_zp), the input offset being in the bias.
  * Constants, for each group of eight channels (the last group starts at out_c - 8 and may repeat channels; below eight
  * channels the group is filled with zeros), "even" being channels 0 2 4 6 of the group and "odd" 1 3 5 7:
- *     int8 31 - right shift, even[4], odd[4]; right shifts are from 1 to 31
+ *     int8 31 - right shift, even[4], odd[4]; right shifts are from 0 to 31, with the sign fix from 1 on
  *     int32 multiplier even[4], odd[4]
  *     int32 bias even[4];  int8 weights[chunks][even 4][16]
  *     int32 bias odd[4];   int8 weights[chunks][odd 4][16]

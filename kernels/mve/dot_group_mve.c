@@ -12,11 +12,11 @@ PILLION_NAKED void pillion_mve_dot_group(void) {
         "vldrb.s32 q0, [r5, #-40]\n"
         "vldrb.s32 q1, [r5, #-36]\n"
         "vmov.i32 q2, #1\n"
-        "vshl.s32 q0, q2, q0\n"
-        "vshl.s32 q1, q2, q1\n"
+        "vqshl.s32 q0, q2, q0\n" /* 2^31 - 1 for no right shift */
+        "vqshl.s32 q1, q2, q1\n"
         "and r4, r2, #1\n" /* PILLION_MVE_FACTORS_FIX */
-        "vadd.i32 q0, q0, r4\n"
-        "vadd.i32 q1, q1, r4\n"
+        "vqadd.s32 q0, q0, r4\n"
+        "vqadd.s32 q1, q1, r4\n"
         "vstrw.32 q0, [r11, #100]\n"
         "vstrw.32 q1, [r11, #116]\n"
         "vldrw.u32 q6, [r5, #-32]\n"

@@ -178,6 +178,13 @@ def layer(
     return Layer(g, channels, x, depthwise)
 
 
+def with_small_sums(case: Layer, rng: np.random.Generator) -> Layer:
+    """A layer of few weights that are not 0, so that ratios of scales from 1/2 on make results within int8 and beyond."""
+    weights = rng.choice(np.array([-1, 0, 1], np.int8), case.channels.weights.shape, p=[0.1, 0.8, 0.1])
+    bias = rng.integers(-200, 200, len(weights)).astype(np.int32)
+    return replace(case, channels=replace(case.channels, weights=weights, bias=bias))
+
+
 def with_dead_channel(case: Layer, channel: int) -> Layer:
     """One channel whose scale is next to nothing, as the quantizer encodes it: multiplier 0, shift 0."""
     multipliers, shifts = case.channels.multipliers.copy(), case.channels.shifts.copy()

@@ -9,7 +9,7 @@ import mve_ops
 import numpy as np
 import pytest
 from dsp_ops import transpose_conv2d_of_every_kind
-from mve_cases import ConvGeometry, geometry, layer, with_dead_channel
+from mve_cases import ConvGeometry, geometry, layer, with_dead_channel, with_small_sums
 from mve_variant import CHANNELS, Variant, check, random_layers, under_test
 
 from nightly import seeds
@@ -145,12 +145,38 @@ def test_refuses(variant: Variant, rules: list[str], refused: ConvGeometry) -> N
     assert variant.refusals(case) == rules
 
 
+EXACT, RECTIFIED = (-128, 127), (-5, 127)
+OF_FACTORS = (POINTWISE, IM2COL, PLANES)
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, POINTWISE_FEW[0], IM2COL_FEW[0]], ids=lambda v: v.kernel)
+def test_ratios_from_one_half_on(variant: Variant) -> None:
+    rng = np.random.default_rng(11)
+    few, planes = variant in (POINTWISE_FEW[0], IM2COL_FEW[0]), variant in (PLANES, FOURS)
+    g = geometry((4, 5), 32 if few else 16, 12, (3, 3) if planes else (1, 1))
+    clamps = (RECTIFIED, *(EXACT for _ in "12" if few or variant in OF_FACTORS))
+    layers = (layer(rng, g, clamp=clamp, shifts=(-s, 0)) for clamp in clamps for s in (0, 2, 5, 11))
+    check(variant, (with_small_sums(case, rng) for case in layers))
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)
-@pytest.mark.parametrize("shift", [0, 1, 4])
-def test_refuses_shifts_without_exact_fast_rounding(variant: Variant, shift: int) -> None:
+@pytest.mark.parametrize(
+    ("shifts", "clamp", "is_refused_by_factors"),
+    [
+        ((1, 1), EXACT, True),
+        ((4, 4), RECTIFIED, True),
+        ((-12, 0), EXACT, True),
+        ((0, 0), EXACT, False),
+    ],
+)
+def test_refuses_shifts_without_exact_fast_rounding(
+    variant: Variant, shifts: tuple[int, int], clamp: tuple[int, int], is_refused_by_factors: bool
+) -> None:
     g = geometry((4, 5), 16, 12, (3, 3) if variant in (PLANES, FOURS) else (1, 1))
-    case = layer(np.random.default_rng(0), g, extreme=True, shifts=(shift, shift))
-    assert variant.refusals(case) == ["right_shift"]
+    case = layer(np.random.default_rng(0), g, extreme=True, clamp=clamp)
+    case.channels.shifts[:] = np.resize(shifts, 12)
+    is_refused = is_refused_by_factors or variant not in OF_FACTORS
+    assert variant.refusals(case) == ["right_shift"] * is_refused
 
 
 def test_transposed_convolutions() -> None:

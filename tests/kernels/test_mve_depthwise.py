@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from mve_cases import ConvGeometry, Layer, geometry, layer, with_a_tie, with_dead_channel
+from mve_cases import ConvGeometry, Layer, geometry, layer, with_a_tie, with_dead_channel, with_small_sums
 from mve_variant import CHANNELS, Variant, check, random_layer, random_layers, under_test
 
 from pillion.emitters.c.mve import depthwise_strips
@@ -189,6 +189,14 @@ def test_refuses_two_taps_too_large_for_16_bits() -> None:
     case = layer(np.random.default_rng(0), depthwise((4, 4)), depthwise=True)
     case.channels.weights[1, :2] = -128
     assert WIDE.refusals(case) == ["weights"]
+
+
+@pytest.mark.parametrize("variant", [STRIPS, STRIPS_2, WIDE_3X3], ids=lambda v: v.kernel)
+def test_ratios_from_one_half_on(variant: Variant) -> None:
+    rng = np.random.default_rng(12)
+    g = geometry((17, 19), 20, 20, (3, 3), stride(variant))
+    layers = (layer(rng, g, clamp=(-5, 127), shifts=(-s, 0), depthwise=True) for s in (0, 2, 12))
+    check(variant, (with_small_sums(case, rng) for case in layers))
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)

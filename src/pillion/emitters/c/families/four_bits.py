@@ -77,7 +77,9 @@ def dot_is_exact(op: Layer) -> tuple[Verdict, ...]:
 DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
 DSP_LINEAR = short_circuit(DSP_DOT, linear_4.sums_are_exact)
 MVE_FULL = short_circuit(LAYER_4, pack.check_right_shifts)
-MVE_DOT = short_circuit(MVE_FULL, pack.nibbles_can_share)
+MVE_SHARED = short_circuit(MVE_FULL, pack.nibbles_can_share)
+MVE_FULL_DOT = short_circuit(LAYER_4, pack.check_factors)
+MVE_DOT = short_circuit(MVE_FULL_DOT, pack.nibbles_can_share)
 FOURS: Condition[Any] = multiple_of("in_channels", 4)
 UNGROUPED: Condition[Any] = field_equals("groups", 1)
 
@@ -122,7 +124,7 @@ def unpacked_pointwise(routine: Routine, verdicts: Any, name: str) -> Kernel:
         Conv2d,
         routine,
         lambda op: unpacked_dot_params(op, pack.pointwise_sizes),
-        requires=(short_circuit(MVE_FULL, verdicts),),
+        requires=(short_circuit(MVE_FULL_DOT, verdicts),),
         name=name,
         scratch_bytes=pack.room_bytes,
         **mve.POINTWISE,
@@ -180,7 +182,7 @@ def linear_mve_kernel(op: type[Layer], condition: Any, name: str, is_full: bool 
         op,
         replace(routine, name="pillion_linear_full_s4_mve") if is_full else routine,
         lambda op: linear_mve_params(op, is_full),
-        requires=(short_circuit(MVE_FULL if is_full else MVE_DOT, condition),),
+        requires=(short_circuit(MVE_FULL if is_full else MVE_SHARED, condition),),
         name=name,
         overread_bytes=pack.OVERREAD_BYTES,
     )
@@ -339,7 +341,7 @@ KERNELS: tuple[Kernel, ...] = (
         Conv2d,
         MVE.routine("conv2d_im2col_unpacked_s4", "im2col", *UNPACKED),
         lambda op: unpacked_dot_params(op, pack.im2col_sizes),
-        requires=(short_circuit(MVE_FULL, pack.is_ungrouped),),
+        requires=(short_circuit(MVE_FULL_DOT, pack.is_ungrouped),),
         name="conv2d_im2col_unpacked_4",
         scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
         call_cost=mve.IM2COL["call_cost"],

@@ -11,6 +11,7 @@ import numpy as np
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels, channels_of
 from pillion.emitters.c.mve.pack import (
     Params,
+    check_optional_fix,
     check_right_shifts,
     group_channels,
     join_groups,
@@ -34,7 +35,12 @@ of the plane, and columns copied into these."""
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_any_s8_mve is exact."""
-    return (*sums_verdicts(op, channels_of(op).with_folded_zero_point.weights), check_right_shifts(op))
+    return (*of_bytes(op), check_right_shifts(op))
+
+
+def of_bytes(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks whether int8 sums are those of the loops."""
+    return sums_verdicts(op, channels_of(op).with_folded_zero_point.weights)
 
 
 def sums_verdicts(op: Convolution, weights: Int8Array) -> tuple[Verdict, ...]:
@@ -64,7 +70,7 @@ def is_3x3(op: Convolution) -> tuple[Verdict, ...]:
 
 def verdicts_3x3(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_3x3_wide_s8_mve is exact."""
-    return (*is_3x3(op), *verdicts(op))
+    return (*is_3x3(op), *of_bytes(op), check_optional_fix(op))
 
 
 def _odd_taps(weights: Int8Array) -> Int8Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, channels_of
-from pillion.emitters.c.mve.pack import Params, check_right_shifts, kernel_has_sizes
+from pillion.emitters.c.mve.pack import Params, check_optional_fix, kernel_has_sizes
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict, all_ok
 from pillion.ops.conv import Convolution
@@ -96,7 +96,7 @@ def verdicts(stride: int) -> Callable[[Convolution], tuple[Verdict, ...]]:
         if not all_ok(shape):
             return shape
         s = strips_of(op)
-        return *shape, check_right_shifts(op), small_sums(op, s.along.out_size // s.block)
+        return *shape, check_optional_fix(op), small_sums(op, s.along.out_size // s.block)
 
     return exact
 

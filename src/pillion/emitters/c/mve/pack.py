@@ -62,9 +62,24 @@ def as_words(array: Packed) -> Int32Array:
 
 def check_right_shifts(op: Convolution | Linear) -> Verdict:
     """Checks whether all shifts are right shifts of 1 to 31, for which the fast rounding is exact."""
+    return _shifts_from(op, 1)
+
+
+def check_factors(op: Convolution | Linear) -> Verdict:
+    """Checks the same for loops that shift by factors; without a sign fix, these take ratios of scales from 1/2 on as well."""
+    return _shifts_from(op, int(negative_sum_mode(channels_of(op)) == 0))
+
+
+def check_optional_fix(op: Convolution | Linear) -> Verdict:
+    """Checks the same for loops that shift, but have no sign fix for rectified results."""
+    return _shifts_from(op, int(negative_sum_mode(channels_of(op), dot=False) == 0))
+
+
+def _shifts_from(op: Convolution | Linear, least: int) -> Verdict:
     shifts = channels_of(op).with_folded_zero_point.shifts
-    least, most = int(shifts.min()), int(shifts.max())
-    return Verdict("right_shift", least >= -31 and most <= -1, "1 to 31", f"{-most} to {-least}")
+    found = int(-shifts.max()), int(-shifts.min())
+    fits = least <= found[0] and found[1] <= 31
+    return Verdict("right_shift", fits, f"{least} to 31", f"{found[0]} to {found[1]}")
 
 
 @dataclass(frozen=True)
@@ -239,7 +254,7 @@ def pixels_are_windows(op: Convolution) -> tuple[Verdict, ...]:
 
 def pointwise_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_1x1_s8_mve is exact."""
-    return (*pixels_are_windows(op), check_right_shifts(op))
+    return (*pixels_are_windows(op), check_factors(op))
 
 
 def word_of_channels(op: Convolution) -> Verdict:
@@ -260,7 +275,7 @@ def few_channels(op: Convolution) -> tuple[Verdict, ...]:
 
 def pointwise_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_1x1_k16_s8_mve is exact."""
-    return (*pointwise_verdicts(op), *few_channels(op))
+    return (*pixels_are_windows(op), *few_channels(op), check_optional_fix(op))
 
 
 def check_input_chunks(pieces: int, window: int) -> Verdict:
@@ -344,7 +359,7 @@ BLOCK_BYTES = 4096
 
 def im2col_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_im2col_s8_mve is exact."""
-    return (is_ungrouped(op), check_right_shifts(op))
+    return (is_ungrouped(op), check_factors(op))
 
 
 def small_windows(op: Convolution) -> tuple[Verdict, ...]:
@@ -359,7 +374,7 @@ def small_windows(op: Convolution) -> tuple[Verdict, ...]:
 
 def im2col_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions of pillion_conv2d_im2col_k16_s8_mve."""
-    return (*im2col_verdicts(op), *small_windows(op))
+    return (is_ungrouped(op), *small_windows(op), check_optional_fix(op))
 
 
 def im2col_params(op: Convolution) -> Params:

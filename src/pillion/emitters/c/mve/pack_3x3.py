@@ -11,7 +11,8 @@ from pillion.emitters.c.accumulators import Int8Array, channels_of
 from pillion.emitters.c.mve.pack import (
     FOUR_LANES,
     Params,
-    check_right_shifts,
+    check_factors,
+    check_optional_fix,
     group_channels,
     is_ungrouped,
     join_groups,
@@ -51,7 +52,7 @@ def plane_verdicts(op: Convolution) -> tuple[Verdict, ...]:
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_3x3_s8_mve is exact."""
-    return (*plane_verdicts(op), *has_pairs(op), check_right_shifts(op))
+    return (*plane_verdicts(op), *has_pairs(op), check_factors(op))
 
 
 def has_pairs(op: Convolution) -> tuple[Verdict, ...]:
@@ -78,7 +79,9 @@ def params(op: Convolution) -> Params:
 def four_pixel_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_3x3_fours_s8_mve is exact."""
     return (
-        *verdicts(op),
+        *plane_verdicts(op),
+        *has_pairs(op),
+        check_optional_fix(op),
         Verdict("steps", op.stride[1] == 1, "1 along rows", str(op.stride[1])),
         Verdict("fours", op.out_channels % 4 == 0, "a multiple of 4 channels", str(op.out_channels)),
         has_four_pixels(op),
