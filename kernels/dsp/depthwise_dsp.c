@@ -53,9 +53,9 @@ static void all_channels(const pillion_depthwise_s8_dsp_params *p, pillion_dsp_c
             x++;
         }
         copies--;
-        const int32_t round = constants[1];
-        channel->bias = constants[0], channel->round = round, channel->multiplier = constants[2];
-        channel->right = __builtin_ctz((uint32_t)round) + 1;
+        const int32_t twice_round = constants[1];
+        channel->bias = constants[0], channel->round = twice_round >> 1, channel->multiplier = constants[2];
+        channel->right = __builtin_ctz((uint32_t)twice_round);
         channel->y = y + c;
         method->expand(channel);
         method->rows(channel);

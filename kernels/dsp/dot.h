@@ -17,7 +17,7 @@ typedef struct {
 } pillion_dsp_pair_loop;
 
 /* A layer, as dot_dsp.c reads it. The output channels are computed in pairs A, B; the stream holds for each pair, with
- * c = bias - in_zp * sum(w) and round = (2 * out_zp + 1) << (right shift - 1):
+ * c = bias - in_zp * sum(w) and round = (2 * out_zp + 1) << (right shift - 1), or of no such shift as README.md says:
  *   c_A + 256 * c_B, c_A, {256 * B + A of inputs 0 and 2, the same of inputs 1 and 3} x steps,
  *   round_B, multiplier_B, round_A, multiplier_A, right shift of B + 256 * right shift of A, negative if it ends a run
  * A weight of -128 may not fit into 256 * B + A; it is then packed as -127 and -1, and its input is wanted twice. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the loops of dot_dsp.c, dot_1_dsp.c and dot_4_dsp.c share: from the sums of a pair of channels to its results, and the pairs of
- * three pixels. Requantization (README.md) takes twice the sum; S_B comes doubled, by a shift of 7. The shift to the right is 1 or more. */
+ * three pixels. Requantization (README.md) takes twice the sum; S_B comes doubled, by a shift of 7. */
 #ifndef PILLION_DSP_DOT_ASM_H
 #define PILLION_DSP_DOT_ASM_H
 

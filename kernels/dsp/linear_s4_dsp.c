@@ -10,7 +10,7 @@
  * The stream holds, for the channels A, B, C, D of each group:
  *   T, V, W, U of the biases, {words of inputs 0 and 2, 1 and 3 of every four} x steps, and the constants of linear_s8_dsp.c,
  * LiteRT's layers take the sums alone, as in linear_s8_dsp.c;
- * and then, of each channel that is left: twice the bias, multiplier, words of eight inputs: four bits of weights + 8, of inputs 0 1 4 5 2 3 6 7. */
+ * and then, of each channel that is left: twice the bias, round, multiplier, words of eight inputs: four bits of weights + 8, of inputs 0 1 4 5 2 3 6 7. */
 #include "pillion/assembly.h"
 #include "pillion/once.h"
 #include "dot.h"
@@ -125,7 +125,7 @@ PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const grou
 typedef struct {
     PILLION_LINEAR_FIELDS
 } layer;
-PILLION_BEGINS_WITH(pillion_linear_s4_dsp_params, layer, out_zp);
+PILLION_BEGINS_WITH(pillion_linear_s4_dsp_params, layer, rectified);
 PILLION_BEGINS_WITH(pillion_linear_tflite_s4_dsp_params, layer, once);
 
 /* Where the loop goes on after each round; all rounds after the first are whole ones. */
@@ -189,10 +189,9 @@ void pillion_linear_s4_dsp(const pillion_linear_s4_dsp_params *p, const int8_t *
             stream = groups_of_channels(&loop, stream);
         }
         uint32_t rights = (uint32_t)p->rest_rights;
-        for (int32_t left = p->rest; left > 0; left--, rights >>= 8, stream += 2 + eights) {
-            const int32_t twice = stream[0] + twice_products(row, stream + 2, eights) - loop.sum, right = rights & 0xff;
-            y[p->out_features - left] =
-                (int8_t)pillion_dsp_requantize(twice, (2 * p->out_zp + 1) << (right - 1), stream[1], right);
+        for (int32_t left = p->rest; left > 0; left--, rights >>= 8, stream += 3 + eights) {
+            const int32_t twice = stream[0] + twice_products(row, stream + 3, eights) - loop.sum;
+            y[p->out_features - left] = (int8_t)pillion_dsp_requantize(twice, stream[1], stream[2], rights & 0xff);
         }
     }
     const int32_t count = p->rows * p->out_features;
@@ -214,8 +213,8 @@ void pillion_linear_tflite_s4_dsp(const pillion_linear_tflite_s4_dsp_params *p, 
             loop.y = (int8_t *)(sums + p->runs[run]);
             stream = groups_of_channels(&loop, stream);
         }
-        for (int32_t left = p->rest; left > 0; left--, stream += 2 + eights) {
-            sums[out_features - left] = (stream[0] + twice_products(row, stream + 2, eights) - loop.sum) >> 1;
+        for (int32_t left = p->rest; left > 0; left--, stream += 3 + eights) {
+            sums[out_features - left] = (stream[0] + twice_products(row, stream + 3, eights) - loop.sum) >> 1;
         }
         pillion_round_once(sums, p->once, out_features, p->low, p->high, y);
     }

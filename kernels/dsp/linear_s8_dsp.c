@@ -12,7 +12,7 @@
  * The stream holds, for the channels A, B, C, D of each group:
  *   c_A + 256 * c_B, c_A, c_C + 256 * c_D, c_C, {the words of A and B, the words of C and D} x steps,
  *   round and multiplier of B and of A, their right shifts as bytes B A D C, negative if it ends a run, round and multiplier of D and of C
- * and then, of each channel that is left: c, multiplier, weights. */
+ * and then, of each channel that is left: c, round, multiplier, weights. */
 #include "pillion/assembly.h"
 #include "pillion/once.h"
 #include "dot.h"
@@ -115,7 +115,7 @@ PILLION_NAKED static const int32_t *groups_of_channels(PILLION_UNUSED const grou
 typedef struct {
     PILLION_LINEAR_FIELDS
 } layer;
-PILLION_BEGINS_WITH(pillion_linear_s8_dsp_params, layer, out_zp);
+PILLION_BEGINS_WITH(pillion_linear_s8_dsp_params, layer, rectified);
 PILLION_BEGINS_WITH(pillion_linear_tflite_s8_dsp_params, layer, once);
 
 static void list_jumps(const layer *p, uint32_t *jump, const uint8_t *whole, const uint8_t *join) {
@@ -162,9 +162,9 @@ static int32_t add_products(int32_t sum, const int32_t *x, const int32_t *weight
 static void rest_of_channels(const pillion_linear_s8_dsp_params *p, const int32_t *x, const int32_t *stream, int8_t *y) {
     const int32_t fours = (p->in_features + 3) >> 2;
     uint32_t rights = (uint32_t)p->rest_rights;
-    for (int32_t left = p->rest; left > 0; left--, rights >>= 8, stream += 2 + fours) {
-        const int32_t sum = add_products(stream[0], x, stream + 2, fours), right = rights & 0xff;
-        *y++ = (int8_t)pillion_dsp_requantize(2 * sum, (2 * p->out_zp + 1) << (right - 1), stream[1], right);
+    for (int32_t left = p->rest; left > 0; left--, rights >>= 8, stream += 3 + fours) {
+        const int32_t sum = add_products(stream[0], x, stream + 3, fours);
+        *y++ = (int8_t)pillion_dsp_requantize(2 * sum, stream[1], stream[2], rights & 0xff);
     }
 }
 
@@ -204,8 +204,8 @@ void pillion_linear_tflite_s8_dsp(const pillion_linear_tflite_s8_dsp_params *p, 
         for (int32_t i = 0; i < p->run_count; i++) {
             stream = groups_of_channels(&loop, stream, sums + p->runs[i]);
         }
-        for (int32_t channel = out_features - p->rest; channel < out_features; channel++, stream += 2 + fours) {
-            sums[channel] = add_products(stream[0], row, stream + 2, fours);
+        for (int32_t channel = out_features - p->rest; channel < out_features; channel++, stream += 3 + fours) {
+            sums[channel] = add_products(stream[0], row, stream + 3, fours);
         }
         pillion_round_once(sums, p->once, out_features, p->low, p->high, y);
     }

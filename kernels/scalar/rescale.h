@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From sums to int8, without branches: the rounding of pillion/requantize.h for right shifts from 1 on and sums below 2^30. */
+ * From sums to int8, without branches: the rounding of pillion/requantize.h for right shifts and sums below 2^30. */
 #ifndef PILLION_SCALAR_RESCALE_H
 #define PILLION_SCALAR_RESCALE_H
 
@@ -20,7 +20,7 @@
 #define PILLION_SCALAR_ASSEMBLY PILLION_SCALAR_THUMB
 #endif
 
-/* round = (2 * zero point + 1) << (right - 1): half of what is shifted away, and the zero point. */
+/* round = (2 * zero point + 1) << (right - 1): half of what is shifted away, and the zero point; of no right shift as kernels/README.md says. */
 typedef struct {
     int32_t round, multiplier, right;
 } pillion_scalar_scale;

@@ -145,7 +145,7 @@ typedef struct {
     PILLION_WINDOW_FIELDS
     int32_t dilation_h, dilation_w, in_zp, low, high, out_c, rectified, transposed;
     const int8_t *weights;    /* [out_c][kernel_h][kernel_w], and some bytes that are read but do not matter */
-    const int32_t *constants; /* [out_c] of 2 * (bias - in_zp * sum(w)), (2 * out_zp + 1) << (right shift - 1), multiplier */
+    const int32_t *constants; /* [out_c] of 2 * (bias - in_zp * sum(w)), 2 * round, one more where there is no right shift, multiplier */
 } pillion_depthwise_s8_dsp_params;
 
 /* With a kernel of 3x3, stride 1. */
@@ -185,7 +185,6 @@ void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, 
     int32_t rows, in_features, out_features, low, high;
 typedef struct {
     PILLION_LINEAR_FIELDS
-    int32_t out_zp;
     int32_t rectified;   /* negative sums do not matter */
     int32_t rest_rights; /* right shifts of the channels that are left, a byte each, the first one in the low bits */
 } pillion_linear_s8_dsp_params;
@@ -199,7 +198,7 @@ void pillion_linear_s4_dsp(const pillion_linear_s4_dsp_params *p, const int8_t *
  * memory behind what the layer needs. Steps are in bytes. */
 typedef struct {
     PILLION_LINEAR_FIELDS
-    int32_t out_zp, rectified, rest_rights; /* as above */
+    int32_t rectified, rest_rights; /* as above */
     int32_t windows, window_row_step, row_windows, window_step; /* rows of windows, windows of each */
     int32_t kernel_rows, kernel_row_step, pieces, piece_step, piece_bytes;
     int32_t gathered; /* the bytes of the layer's own scratch */

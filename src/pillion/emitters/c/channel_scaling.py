@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,38 @@ def scale_channels(channels: OutputChannels) -> ScaledChannels:
     folded = channels.with_folded_zero_point
     rights = -folded.shifts.astype(np.int64)
     rounds = rounding_constant(channels.out_zp, np.clip(rights, 1, 32))
-    return ScaledChannels(
-        folded.weights, folded.folded_bias, rounds, folded.multipliers, rights, *folded.bounds()
-    )
+    more = np.zeros_like(rights)
+    for c in np.flatnonzero(rights == 0):
+        found = (0, 0) if channels.is_rectified else offset_of_sums(int(folded.multipliers[c]))
+        if found is None:
+            rights[c] = -1
+        else:
+            more[c], rounds[c] = found[0], channels.out_zp - found[1]
+    least, largest = (bound + more for bound in folded.bounds())
+    sums = folded.folded_bias + more
+    return ScaledChannels(folded.weights, sums, rounds, folded.multipliers, rights, least, largest)
+
+
+WITHIN = 520
+"""From this magnitude on, a sum times a multiplier from 1/2 on is beyond int8, whatever the zero point is."""
+OFFSETS = np.arange(WITHIN, 2**13), np.arange(2**13, 2**18)
+"""The numbers that are tried; nine of ten channels have one among the first."""
+
+
+@lru_cache(1024)
+def offset_of_sums(multiplier: int) -> tuple[int, int] | None:
+    """Returns what is added to sums so that all within int8 are positive and need no sign fix, and by how much that raises each
+    result; for a multiplier from 1/2 on without a right shift. None if there is no such number, because some results are next to
+    halves."""
+    phases = (np.arange(-WITHIN, WITHIN + 1) * multiplier + 2**30) % 2**31
+    for offsets in OFFSETS:
+        products = offsets * multiplier
+        units = products + 2**30 >> 31
+        beyond = products - (units << 31)
+        fits = np.flatnonzero((phases.min() + beyond >= 0) & (phases.max() + beyond < 2**31))
+        if fits.size:
+            return int(offsets[fits[0]]), int(units[fits[0]])
+    return None
 
 
 def unscaled_channels(channels: OutputChannels) -> ScaledChannels:
@@ -64,7 +94,7 @@ def check_right_shifts(scaled: ScaledChannels) -> Verdict:
     """Checks whether every channel is rescaled by a right shift within the kernels' range."""
     least, most = int(scaled.rights.min()), int(scaled.rights.max())
     return Verdict(
-        "right_shift", least >= 1 and most <= MOST_SHIFT, f"1 to {MOST_SHIFT}", f"{least} to {most}"
+        "right_shift", least >= 0 and most <= MOST_SHIFT, f"0 to {MOST_SHIFT}", f"{least} to {most}"
     )
 
 

@@ -103,7 +103,7 @@ def _groups(scaled: ScaledChannels, groups: pack.ChannelGroups, begins: pack.Fla
 def _rest(scaled: ScaledChannels, count: int) -> Int32Array:
     """Packs the channels behind the groups, one by one, four bits of weights + 8."""
     rest = slice(len(scaled.sums) - count, None)
-    numbers = np.stack([2 * scaled.sums, scaled.multipliers], axis=1)[rest]
+    numbers = np.stack([2 * scaled.sums, scaled.rounds, scaled.multipliers], axis=1)[rest]
     weights = scaled.weights[rest].astype(np.int64)
     unused = -weights.shape[1] % 8
     padded = np.pad(weights, ((0, 0), (0, unused))) + 8

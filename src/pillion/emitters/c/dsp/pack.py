@@ -270,7 +270,8 @@ def pad_inputs(weights: Int8Array) -> Int8Array:
 def pack_depthwise(channels: OutputChannels) -> Params:
     """Packs the constants of the depthwise kernels by output channel. Their accumulators hold twice the sum."""
     scaled = scale_channels(channels)
-    constants = np.stack([2 * scaled.sums, scaled.rounds, scaled.multipliers], axis=1)
+    rounds = 2 * scaled.rounds + (scaled.rights == 0)
+    constants = np.stack([2 * scaled.sums, rounds, scaled.multipliers], axis=1)
     weights = scaled.weights.reshape(-1)
     return {
         "rectified": int(channels.is_rectified),
@@ -318,7 +319,7 @@ def group_constants(scaled: ScaledChannels, a: NDArray[np.intp], begins: Flags) 
 def _pack_remaining_channels(scaled: ScaledChannels, count: int) -> Int32Array:
     """Packs the channels behind the groups, one by one."""
     rest = slice(len(scaled.sums) - count, None)
-    numbers = np.stack([scaled.sums, scaled.multipliers], axis=1)[rest]
+    numbers = np.stack([scaled.sums, scaled.rounds, scaled.multipliers], axis=1)[rest]
     return join_word_stream(numbers, pad_inputs(scaled.weights[rest]).view(np.int32))
 
 
