@@ -21,7 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from random_ops import random_data, random_ops, random_ops_4, random_ops_8_16, random_ops_16, widened_ops
+from random_ops import (
+    LAYERS,
+    random_data,
+    random_ops,
+    random_ops_4,
+    random_ops_8_16,
+    random_ops_16,
+    widened_ops,
+)
 from scipy.optimize import nnls
 
 from kernels import rig
@@ -105,17 +113,26 @@ def pairs_to_fit(core: str) -> Iterator[tuple[Op, Kernel]]:
         if rows[rarest.name] < MOST_ROWS and rarest is not chosen:
             rows[rarest.name] += 1
             yield op, rarest
-    yield from ops_16(core)
+    yield from with_every_kernel(core, FAMILIES)
 
 
-def ops_16(core: str, known: Collection[str] = ()) -> Iterator[tuple[Op, Kernel]]:
-    """Yields ops with 16-bit operands or results, or weights of 4 bits, each with every kernel that takes it and is not
-    `known`."""
+def random_layers(count: int, seed: int) -> Iterator[Op]:
+    """Yields layers of int8."""
+    return random_ops(count, seed, LAYERS)
+
+
+FAMILIES = (
+    *((random_ops_16, FITTED_16), (widened_ops, FITTED_16)),
+    *((random_ops_4, FITTED_4), (random_ops_8_16, FITTED_4)),
+)
+"""Ops with 16-bit operands or results, or weights of 4 bits."""
+
+
+def with_every_kernel(
+    core: str, families: Sequence[tuple[Any, int]], known: Collection[str] = ()
+) -> Iterator[tuple[Op, Kernel]]:
+    """Yields ops, each with every kernel that takes it and is not `known`."""
     rows: dict[str, int] = defaultdict(int)
-    families = (
-        *((random_ops_16, FITTED_16), (widened_ops, FITTED_16)),
-        *((random_ops_4, FITTED_4), (random_ops_8_16, FITTED_4)),
-    )
     for op in (op for family, count in families for op in family(count, FIT_SEED)):
         for k in kernels(CORES[core].isa):
             is_wanted = k.op is type(op) and k.name not in known and rows[k.name] < MOST_ROWS
@@ -240,7 +257,8 @@ def main() -> None:
     if wanted.missing:
         known = json.loads(COSTS_FILE.read_text())
         for core, rows in known.items():
-            rows |= costs_of(core, ops_16(core, rows.keys()))
+            families = ((random_layers, FITTED_4), *FAMILIES)
+            rows |= costs_of(core, with_every_kernel(core, families, rows.keys()))
             COSTS_FILE.write_text(table_text({c: dict(sorted(r.items())) for c, r in known.items()}))
         return
     figures = {core: figures_of(core) for core in TARGETS}

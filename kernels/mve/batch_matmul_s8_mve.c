@@ -9,8 +9,8 @@
  * piece stay in registers. The last held vector of an odd number stands twice, and writes one place twice.
  * Registers: r0 r2 r4 r6 sums of the first held vector, r8 r10 r12 lr of the second, r1 pairs of held vectors, r3 r5 r7 r9
  * moving ones, r11 pieces left; q0-q3 pieces of the moving vectors, q4 their offsets, q5 q6 held vectors, then results, q7
- * places of four results. Of the results: r0 y, r2 from result to result, r4 multiplier, r6 shift, r8 zero point, r10 1,
- * the number of the sign fix, r12 end of the pairs; of vectors of one piece: r3 y, r5 from result to result, r7 multiplier,
+ * places of four results. Of the results: r0 y, r2 from result to result, r4 multiplier, r6 shift, r8 zero point, r10 the
+ * number of the sign fix, 0 where there is no right shift, r12 end of the pairs; of vectors of one piece: r3 y, r5 from result to result, r7 multiplier,
  * r9 shift, r11 zero point. */
 #include "pillion/mve.h"
 
@@ -211,7 +211,7 @@ void pillion_batch_matmul_s8_mve(const pillion_batch_matmul_s8_mve_params *p, co
     const int32_t held_bytes = ((p->held + 1) >> 1) * pair_bytes;
     int8_t *const pairs = scratch, *const copies = pairs + held_bytes;
     pillion_mve_fill(scratch, 0, held_bytes + (p->moving_element_step == 1 ? 0 : TOGETHER * PIECE * pieces));
-    moving_vectors v = {.pieces = pieces, .multiplier = p->multiplier, .shift = p->shift, .out_zp = p->out_zp, .one = 1};
+    moving_vectors v = {.pieces = pieces, .multiplier = p->multiplier, .shift = p->shift, .out_zp = p->out_zp, .one = p->shift < 0};
     for (int32_t n = 0; n < p->batch; n++) {
         hold(p, held, pair_bytes, pairs);
         for (int32_t i = 0; i < p->moving; i += TOGETHER) {

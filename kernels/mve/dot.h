@@ -47,11 +47,13 @@ void pillion_mve_dot_any(pillion_mve_pairs *s);
 void pillion_mve_dot_2(pillion_mve_pairs *s);
 void pillion_mve_dot_3(pillion_mve_pairs *s);
 void pillion_mve_dot_4(pillion_mve_pairs *s);
+void pillion_mve_dot_left(pillion_mve_pairs *s); /* for sums that are shifted left */
 
 /* y[pixel][c] = saturate(requantize(bias[c] + sum_k x[pixel][k] * w[c][k]) + out_zp), the input offset being in the bias.
  * Constants, for each group of eight channels (the last group starts at out_c - 8 and may repeat channels; below eight
  * channels the group is filled with zeros), "even" being channels 0 2 4 6 of the group and "odd" 1 3 5 7:
- *     int8 31 - right shift, even[4], odd[4]; right shifts are from 0 to 31, with the sign fix from 1 on
+ *     int8 31 - right shift, even[4], odd[4]; right shifts are from 0 to 31, with the sign fix from 1 on. More than 31 is a left shift,
+ *     which pillion_mve_dot_left does before it multiplies
  *     int32 multiplier even[4], odd[4]
  *     int32 bias even[4];  int8 weights[chunks][even 4][16]
  *     int32 bias odd[4];   int8 weights[chunks][odd 4][16]

@@ -67,8 +67,12 @@ PILLION_AT(pillion_mve_pairs, kept_one, 156);
 #define PIECE PIECE_OF("vldrw.u32", "#16", "vmladava.s8")
 
 /* Sums of even channels in q4 and q5, of odd ones in q0 and q1; results in q4 and q5. VQRDMLASH is the shift by a product, and
- * adds the zero point. */
+ * adds the zero point. Who shifts sums to the left before may use q2, q3 and lr. */
+#ifndef SHIFT_SUMS
+#define SHIFT_SUMS ""
+#endif
 #define REQUANTIZE                     \
+    SHIFT_SUMS                         \
     "vldrw.u32 q2, [r11, #100]\n"      \
     "vldrw.u32 q3, [r11, #116]\n"      \
     "vqrdmulh.s32 q4, q4, q6\n"        \

@@ -76,6 +76,10 @@ void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const void *
     NARROW                           \
     "vqadd.s16 q4, q4, r8\n"         \
     "vqadd.s16 q6, q6, r8\n"         \
+    STORE_BYTES
+
+/* Results of 16 bits, in the order of NARROW, that have the zero point, in the same way. */
+#define STORE_BYTES                  \
     "vqmovnb.s16 q4, q4\n"           \
     "vqmovnt.s16 q4, q6\n"           \
     "vpst\n"                         \

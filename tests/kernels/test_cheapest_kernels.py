@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where several kernels take a convolution, the one that is chosen takes the fewest instructions, counted in the emulator."""
+"""Where several kernels take a layer, the one that is chosen takes the fewest instructions, counted in the emulator."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from dsp_ops import conv2d, depthwise
+from dsp_ops import conv2d, depthwise, linear
 
 from kernels import rig
 from kernels.op_cases import CMSIS_NN, case_of, random_operands
 from nightly import part_of, runs_all
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
-from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.emitters.c.kernel_choice import choose_kernels, choose_variant_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.verdict import all_ok
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.linear import Linear
 
 pytestmark = pytest.mark.qemu
 
@@ -25,7 +26,7 @@ CLOSE = 0.08
 """Where two kernels are closer than that, either may be chosen."""
 IMAGES = ((1, 1), (1, 7), (2, 2), (3, 3), (6, 6), (11, 9))
 CHANNELS = ((3, 8), (8, 16), (16, 16), (24, 40), (33, 17), (64, 64))
-Layer = Conv2d | DepthwiseConv2d
+Layer = Conv2d | DepthwiseConv2d | Linear
 
 
 def layers() -> Iterator[Layer]:
@@ -45,6 +46,9 @@ def layers() -> Iterator[Layer]:
     for pixels in (2, 4):
         for channels, out in CHANNELS:
             yield conv2d((1, 1, pixels + 2, channels), out, (1, 3), seed=1)
+    for rows in (1, 2, 4, 9, 32):
+        for features, out in (*CHANNELS, (48, 5), (256, 12)):
+            yield linear(rows, features, out, seed=1)
 
 
 @pytest.mark.turns(20)
@@ -70,3 +74,15 @@ def test_the_cheapest_kernel_is_chosen(target: rig.Target, isa: Isa) -> None:
             op.stride,
             counts,
         )
+
+
+def test_tiles_of_vectors_share_constants() -> None:
+    """The last tile of a fully connected layer has fewer vectors, for which another kernel alone would be faster."""
+    many, few = linear(16, 64, 32, seed=1), linear(3, 64, 32, seed=1)
+    alone = {
+        op: choose_kernels(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0] for op in (many, few)
+    }
+    assert [choice.kernel.name for choice in alone.values()] == ["linear_rows_k64_mve", "linear_mve"]
+    for usual, name in ((many, "linear_rows_k64_mve"), (few, "linear_mve")):
+        together = choose_variant_kernels((many, few), usual, alone, CMSIS_NN, Isa.MVE)
+        assert {choice.kernel.name for choice in together.values()} == {name}

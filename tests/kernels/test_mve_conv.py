@@ -24,6 +24,7 @@ IM2COL_16 = under_test("conv2d_im2col_k16", aligned=True)
 IM2COL_FEW = tuple(under_test(f"conv2d_im2col_k{inputs}") for inputs in (32, 48, 64))
 PLANES = under_test("conv2d_3x3")
 FOURS = under_test("conv2d_3x3_fours", aligned=True)
+LEFT = tuple(under_test(f"conv2d_{name}_left") for name in ("1x1", "im2col"))
 VARIANTS = (POINTWISE, POINTWISE_16, IM2COL, IM2COL_16, PLANES, FOURS)
 
 
@@ -157,6 +158,24 @@ def test_ratios_from_one_half_on(variant: Variant) -> None:
     clamps = (RECTIFIED, *(EXACT for _ in "12" if few or variant in OF_FACTORS))
     layers = (layer(rng, g, clamp=clamp, shifts=(-s, 0)) for clamp in clamps for s in (0, 2, 5, 11))
     check(variant, (with_small_sums(case, rng) for case in layers))
+
+
+@pytest.mark.parametrize("clamp", [EXACT, RECTIFIED], ids=["exact", "rectified"])
+@pytest.mark.parametrize("variant", LEFT, ids=lambda v: v.kernel)
+def test_left_shifts(variant: Variant, clamp: tuple[int, int]) -> None:
+    """Of sums within int8 and beyond 32 bits."""
+    rng = np.random.default_rng(13)
+    shapes = [geometry((3, 5), inputs, outputs) for inputs, outputs in ((3, 12), (16, 7), (40, 21))]
+    pairs = [(right, left) for right in (0, 4, 11) for left in (0, 1, 3, 30)]
+    layers = [layer(rng, g, clamp=clamp, shifts=(-r, s)) for g in shapes for r, s in pairs]
+    check(variant, (case for one in layers for case in (with_small_sums(one, rng), one)))
+
+
+@pytest.mark.parametrize("variant", LEFT, ids=lambda v: v.kernel)
+def test_refuses_left_shifts_next_to_a_sign_fix(variant: Variant) -> None:
+    case = layer(np.random.default_rng(0), geometry((4, 5), 16, 12), extreme=True)
+    case.channels.shifts[:] = np.resize((-12, 1), 12)
+    assert variant.refusals(case) == ["right_shift"]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.qemu
 STRIPS = under_test("depthwise_3x3", depthwise=True)
 STRIPS_2 = under_test("depthwise_3x3_stride2", depthwise=True)
 WIDE = under_test("depthwise_any", depthwise=True)
+LEFT = under_test("depthwise_any_left", depthwise=True)
 WIDE_3X3 = under_test("depthwise_3x3_wide", depthwise=True)
 VARIANTS = (STRIPS, STRIPS_2, WIDE, WIDE_3X3)
 ANY_KERNEL = ((1, 1), (3, 3), (3, 3), (5, 5), (2, 3), (1, 7), (7, 1), (2, 2))
@@ -197,6 +198,21 @@ def test_ratios_from_one_half_on(variant: Variant) -> None:
     g = geometry((17, 19), 20, 20, (3, 3), stride(variant))
     layers = (layer(rng, g, clamp=(-5, 127), shifts=(-s, 0), depthwise=True) for s in (0, 2, 12))
     check(variant, (with_small_sums(case, rng) for case in layers))
+
+
+def test_left_shifts() -> None:
+    """Of sums within int8 and beyond 32 bits."""
+    rng = np.random.default_rng(14)
+    shapes = [((3, 3), 3, 3), ((5, 2), 17, 34), ((2, 2), 20, 20)]
+    sizes = [geometry((6, 7), *channels, kernel) for kernel, *channels in shapes]
+    pairs = [(right, left) for right in (0, 4, 11) for left in (0, 1, 3, 30)]
+    layers = [
+        layer(rng, g, clamp=clamp, shifts=(-r, s), depthwise=True)
+        for clamp in ((-128, 127), (-5, 127))
+        for g in sizes
+        for r, s in pairs
+    ]
+    check(LEFT, (case for one in layers for case in (with_small_sums(one, rng), one)))
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)

@@ -246,7 +246,7 @@ def test_matmul_of_the_largest_sums(depth: int, zp: int) -> None:
     check(Run(op, (x, np.full(b.shape, e, np.int8))) for x in ends for e in (-128, 127))
 
 
-@pytest.mark.parametrize(("scale", "rule"), [(2.0, ["right_shift"]), (2.01, [])])
+@pytest.mark.parametrize(("scale", "rule"), [(1.0, ["right_shift"]), (1.01, [])])
 def test_matmul_refuses_left_shifts(scale: float, rule: list[str]) -> None:
     a, b = value("a", (1, 2, 3), 1.0), value("b", (1, 3, 2), 1.0)
     assert refusals(make_op(BatchMatmul, value("y", (), scale), a=a, b=b)) == rule

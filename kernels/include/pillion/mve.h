@@ -34,6 +34,10 @@ void pillion_conv2d_1x1_k48_s8_mve(const pillion_conv2d_1x1_k48_s8_mve_params *p
 void pillion_conv2d_1x1_k64_s8_mve(const pillion_conv2d_1x1_k64_s8_mve_params *p, const int8_t *x, int8_t *y,
                                    void *scratch);
 
+/* The same for sums that are shifted left. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_left_s8_mve_params;
+void pillion_conv2d_1x1_left_s8_mve(const pillion_conv2d_1x1_left_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* The same for in_c <= 16, out_c a multiple of 4, pixels >= 4; y is aligned to 4. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k16_s8_mve_params;
 void pillion_conv2d_1x1_k16_s8_mve(const pillion_conv2d_1x1_k16_s8_mve_params *p, const int8_t *x, int8_t *y,
@@ -60,6 +64,10 @@ typedef struct {
 } pillion_conv2d_im2col_s8_mve_params;
 void pillion_conv2d_im2col_s8_mve(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y,
                                   void *scratch);
+
+/* The same for sums that are shifted left. */
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_left_s8_mve_params;
+void pillion_conv2d_im2col_left_s8_mve(const pillion_conv2d_im2col_left_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
 /* The same for windows of at most 32, 48 and 64 bytes. */
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_k32_s8_mve_params,
@@ -219,6 +227,11 @@ typedef struct {
 void pillion_depthwise_any_s8_mve(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
 
+/* The same for sums that are shifted left; constants have int8 left shifts, multipliers and int32 factors for right shifts (README.md)
+ * behind weights. */
+typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_any_left_s8_mve_params;
+void pillion_depthwise_any_left_s8_mve(const pillion_depthwise_any_left_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
+
 /* The same for a kernel of 3x3 without dilation; tap_count is 9. */
 typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_mve_params;
 void pillion_depthwise_3x3_wide_s8_mve(const pillion_depthwise_3x3_wide_s8_mve_params *p, const int8_t *x, int8_t *y,
@@ -283,13 +296,17 @@ void pillion_linear_full_s4_mve(const pillion_linear_full_s4_mve_params *p, cons
 typedef pillion_linear_s16_mve_params pillion_linear_full_s16_s4_mve_params;
 void pillion_linear_full_s16_s4_mve(const pillion_linear_full_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_unpacked_s4_mve_params, pillion_conv2d_1x1_unpacked_s16_s4_mve_params,
-    pillion_conv2d_1x1_k32_unpacked_s4_mve_params, pillion_conv2d_1x1_k48_unpacked_s4_mve_params, pillion_conv2d_1x1_k64_unpacked_s4_mve_params;
+    pillion_conv2d_1x1_k32_unpacked_s4_mve_params, pillion_conv2d_1x1_k48_unpacked_s4_mve_params, pillion_conv2d_1x1_k64_unpacked_s4_mve_params,
+    pillion_conv2d_1x1_left_s4_mve_params; /* the last for sums that are shifted left */
+void pillion_conv2d_1x1_left_s4_mve(const pillion_conv2d_1x1_left_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_k32_unpacked_s4_mve(const pillion_conv2d_1x1_k32_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_k48_unpacked_s4_mve(const pillion_conv2d_1x1_k48_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_k64_unpacked_s4_mve(const pillion_conv2d_1x1_k64_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_unpacked_s4_mve(const pillion_conv2d_1x1_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_unpacked_s16_s4_mve(const pillion_conv2d_1x1_unpacked_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
-typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_unpacked_s4_mve_params, pillion_conv2d_im2col_unpacked_s16_s4_mve_params;
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_unpacked_s4_mve_params, pillion_conv2d_im2col_unpacked_s16_s4_mve_params,
+    pillion_conv2d_im2col_left_s4_mve_params;
+void pillion_conv2d_im2col_left_s4_mve(const pillion_conv2d_im2col_left_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_im2col_unpacked_s4_mve(const pillion_conv2d_im2col_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_im2col_unpacked_s16_s4_mve(const pillion_conv2d_im2col_unpacked_s16_s4_mve_params *p, const int16_t *x, int16_t *y,
                                            void *scratch);

@@ -78,6 +78,7 @@ DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
 DSP_LINEAR = short_circuit(DSP_DOT, linear_4.sums_are_exact)
 MVE_FULL = short_circuit(LAYER_4, pack.check_right_shifts)
 MVE_SHARED = short_circuit(MVE_FULL, pack.nibbles_can_share)
+MVE_LEFT = short_circuit(LAYER_4, pack.check_left_shifts)
 MVE_FULL_DOT = short_circuit(LAYER_4, pack.check_factors)
 MVE_DOT = short_circuit(MVE_FULL_DOT, pack.nibbles_can_share)
 FOURS: Condition[Any] = multiple_of("in_channels", 4)
@@ -99,65 +100,76 @@ def dsp_kernel(
     )
 
 
-def mve_kernel(routine: Routine, verdicts: Any, sizes: Any, name: str, **more: Any) -> Kernel:
-    """Returns the Helium kernel of a convolution."""
+def mve_kernel(
+    routine: Routine, verdicts: Any, sizes: Any, name: str, op: type[Layer] = Conv2d, **more: Any
+) -> Kernel:
+    """Returns the Helium kernel of dot products for a class of layers."""
 
-    def params(op: Conv2d) -> Params:
+    def params(op: Layer) -> Params:
         channels = channels_of(op)
         constants = pack.pack_dot_4(channels)
         return {**sizes(op), "signs": pack.negative_sum_mode(channels), "constants": constants}
 
     requires = (short_circuit(MVE_DOT, verdicts),)
-    return MVE.kernel(Conv2d, routine, params, requires=requires, name=name, **more)
+    return MVE.kernel(op, routine, params, requires=requires, name=name, **more)
 
 
-def unpacked_dot_params(op: Conv2d, sizes: Callable[[Conv2d], Params]) -> Params:
+def unpacked_dot_params(sizes: Callable[[Any], dict[str, int]], op: Layer) -> Params:
     """Returns the parameters of the Helium kernels that unpack weights with -8."""
     channels = channels_of(op)
     signs = pack.negative_sum_mode(channels)
     return {**sizes(op), "signs": signs, "constants": pack.pack_dot(channels, pack.pairs_of_vectors)}
 
 
-def unpacked_pointwise(routine: Routine, verdicts: Any, name: str) -> Kernel:
-    """Returns the Helium kernel of 1x1 windows that unpacks weights with -8."""
+def unpacked_pointwise(
+    routine: Routine,
+    verdicts: Any,
+    name: str,
+    op: type[Layer] = Conv2d,
+    exact: Any = MVE_FULL_DOT,
+    **more: Any,
+) -> Kernel:
+    """Returns the Helium kernel of 1x1 windows, or of vectors, that unpacks weights with -8."""
+    sizes = pack.rows_sizes if op is Linear else pack.pointwise_sizes
     return MVE.kernel(
-        Conv2d,
+        op,
         routine,
-        lambda op: unpacked_dot_params(op, pack.pointwise_sizes),
-        requires=(short_circuit(MVE_FULL_DOT, verdicts),),
+        partial(unpacked_dot_params, sizes),
+        requires=(short_circuit(exact, verdicts),),
         name=name,
         scratch_bytes=pack.room_bytes,
         **mve.POINTWISE,
+        **more,
     )
 
 
-def has_pieces(pieces: int, op: Conv2d) -> Verdict:
+def has_pieces(pieces: int, op: Layer) -> Verdict:
     """Checks whether windows have so many pieces of 16 inputs."""
     return pack.check_input_chunks(pieces, weights_of(op).shape[1])
 
 
-def few_inputs(pieces: int, name: str, sizes: Any, **more: Any) -> Kernel:
+def few_inputs(
+    pieces: int, routine: str, shared: str, condition: Any, sizes: Any, name: str = "", **more: Any
+) -> Kernel:
     """Returns a Helium kernel of windows with so many pieces of inputs, whose loop is unrolled."""
-    is_pointwise = name == "conv2d_1x1"
-    shared, condition = (
-        ("pointwise", pack.pixels_are_windows) if is_pointwise else ("im2col", pack.is_ungrouped)
-    )
-    routine = MVE.routine(f"{name}_few_s4", shared, "dot_4bit", "dot_few_4bit", "dot_group")
-    key = f"{name}_k{16 * pieces}"
+    few = MVE.routine(f"{routine}_few_s4", shared, "dot_4bit", "dot_few_4bit", "dot_group")
+    key = f"_k{16 * pieces}"
     verdicts = short_circuit(condition, partial(has_pieces, pieces))
-    return mve_kernel(replace(routine, name=f"pillion_{key}_s4_mve"), verdicts, sizes, f"{key}_4", **more)
+    named = replace(few, name=f"pillion_{routine}{key}_s4_mve")
+    return mve_kernel(named, verdicts, sizes, f"{name or routine}{key}_4", **more)
 
 
-def few_unpacked_inputs(pieces: int) -> Kernel:
-    """Returns the same of weights with -8."""
+def few_unpacked_inputs(pieces: int, condition: Any, name: str, **more: Any) -> Kernel:
+    """Returns the same of weights with -8, for windows of one pixel, or for vectors."""
     routine = MVE.routine(
         "conv2d_1x1_few_unpacked_s4", "pointwise", "dot_unpacked", "dot", "dot_few", "dot_group"
     )
-    key = f"conv2d_1x1_k{16 * pieces}_unpacked"
+    key = f"_k{16 * pieces}_unpacked"
     return unpacked_pointwise(
-        replace(routine, name=f"pillion_{key}_s4_mve"),
-        short_circuit(pack.pixels_are_windows, partial(has_pieces, pieces)),
-        f"{key}_4",
+        replace(routine, name=f"pillion_conv2d_1x1{key}_s4_mve"),
+        short_circuit(condition, partial(has_pieces, pieces)),
+        f"{name}{key}_4",
+        **more,
     )
 
 
@@ -175,7 +187,9 @@ def linear_tflite_mve_params(op: Linear, is_full: bool) -> Params:
     return {**mve.tflite_sizes(op), "constants": constants}
 
 
-def linear_mve_kernel(op: type[Layer], condition: Any, name: str, is_full: bool = False) -> Kernel:
+def linear_mve_kernel(
+    op: type[Layer], condition: Any, name: str, is_full: bool = False, **more: Any
+) -> Kernel:
     """Returns a fully connected Helium kernel, which may be that of weights with -8."""
     routine = MVE.routine("linear_s4")
     return MVE.kernel(
@@ -185,6 +199,7 @@ def linear_mve_kernel(op: type[Layer], condition: Any, name: str, is_full: bool 
         requires=(short_circuit(MVE_FULL if is_full else MVE_SHARED, condition),),
         name=name,
         overread_bytes=pack.OVERREAD_BYTES,
+        **more,
     )
 
 
@@ -216,8 +231,30 @@ def rows_pay_as_pixels(op: Linear) -> Verdict:
     return is_within("rows", op.rows, least=3)
 
 
+def full_linear_work(op: Linear) -> float:
+    """Estimates the instructions of the fully connected kernel of weights with -8, which sums vectors and takes sums apart."""
+    chunks, groups = pack.vector_count(op.in_features), -(-op.out_features // 8)
+    return mve.linear_work(op) + op.rows * (7 + 3 * chunks + 9 * groups)
+
+
+def unpacked_rows_work(op: Linear) -> float:
+    """Estimates the instructions of vectors as pixels with weights that are unpacked first, those of some outputs together."""
+    groups, loops = -(-op.out_features // 8), 1 + (op.rows % 2 and op.rows > pack.FEW_PIXELS)
+    parts = -(-groups * pack.group_bytes(op) // pack.room_bytes(op))
+    unpacked = groups * (71 + 30 * pack.vector_count(op.in_features))
+    return mve.rows_work(op) - 43 + 98 * parts * loops + unpacked
+
+
+def unpacked_im2col_scratch_bytes(op: Conv2d) -> int:
+    """Returns the scratch bytes of windows that are gathered, and of constants that are unpacked."""
+    return pack.im2col_scratch_bytes(op) + pack.room_bytes(op)
+
+
+LINEAR_MVE: dict[str, Any] = {"work": mve.linear_work, "has_private_constants": True}
+ROWS_4: dict[str, Any] = {"op": Linear, "work": mve.rows_work, **mve.POINTWISE}
+UNPACKED_ROWS: dict[str, Any] = {"op": Linear, "work": unpacked_rows_work}
 DOT_4 = "dot_4bit", "dot_group"
-UNPACKED = "dot_unpacked", *mve.DOT
+UNPACKED, LEFT_UNPACKED = ("dot_unpacked", *mve.DOT), ("dot_unpacked", *mve.DOT_LEFT)
 LINEAR_DSP = DSP.routine("linear_s4", "clamp")
 
 KERNELS: tuple[Kernel, ...] = (
@@ -277,7 +314,17 @@ KERNELS: tuple[Kernel, ...] = (
         name="conv2d_1x1_k16_4",
         **{**mve.POINTWISE, "call_cost": CallCost(160.0)},
     ),
-    *(few_inputs(pieces, "conv2d_1x1", pack.pointwise_sizes, **mve.POINTWISE) for pieces in (2, 3, 4)),
+    *(
+        few_inputs(
+            pieces,
+            "conv2d_1x1",
+            "pointwise",
+            pack.pixels_are_windows,
+            pack.pointwise_sizes,
+            **mve.POINTWISE,
+        )
+        for pieces in (2, 3, 4)
+    ),
     mve_kernel(
         MVE.routine("conv2d_1x1_s4", "pointwise", *DOT_4),
         pack.pixels_are_windows,
@@ -316,7 +363,15 @@ KERNELS: tuple[Kernel, ...] = (
         **mve.IM2COL,
     ),
     *(
-        few_inputs(pieces, "conv2d_im2col", pack.im2col_sizes, work=pack.im2col_work, **mve.IM2COL)
+        few_inputs(
+            pieces,
+            "conv2d_im2col",
+            "im2col",
+            pack.is_ungrouped,
+            pack.im2col_sizes,
+            work=pack.im2col_work,
+            **mve.IM2COL,
+        )
         for pieces in (2, 3, 4)
     ),
     mve_kernel(
@@ -327,23 +382,80 @@ KERNELS: tuple[Kernel, ...] = (
         work=pack.im2col_work,
         **mve.IM2COL,
     ),
-    linear_mve_kernel(Linear, fixed_point, "linear_4"),
+    MVE.kernel(
+        Linear,
+        MVE.routine("conv2d_1x1_k16_s4", "pointwise", "dot_16_4bit"),
+        lambda op: dot_16_params(op, pack.rows_sizes(op)),
+        requires=(
+            short_circuit(
+                LAYER_4,
+                fixed_point,
+                pack.few_features,
+                multiple_of("out_features", 4),
+                pack.check_optional_fix,
+            ),
+        ),
+        name="linear_rows_k16_4",
+        work=mve.rows_16_work,
+        **mve.POINTWISE,
+    ),
+    *(
+        few_inputs(pieces, "conv2d_1x1", "pointwise", fixed_point, pack.rows_sizes, "linear_rows", **ROWS_4)
+        for pieces in (2, 3, 4)
+    ),
+    mve_kernel(
+        MVE.routine("conv2d_1x1_s4", "pointwise", *DOT_4),
+        fixed_point,
+        pack.rows_sizes,
+        "linear_rows_4",
+        **ROWS_4,
+    ),
+    linear_mve_kernel(Linear, fixed_point, "linear_4", **LINEAR_MVE),
     linear_mve_kernel(Conv2d, mve.one_pixel, "conv2d_pixel_full_4", True),
     linear_mve_kernel(Conv2d, pack.are_few_vectors, "conv2d_few_pixels_full_4", True),
-    linear_mve_kernel(Linear, fixed_point, "linear_full_4", True),
-    *map(few_unpacked_inputs, (2, 3, 4)),
+    linear_mve_kernel(Linear, fixed_point, "linear_full_4", True, **{**LINEAR_MVE, "work": full_linear_work}),
+    *(few_unpacked_inputs(pieces, pack.pixels_are_windows, "conv2d_1x1") for pieces in (2, 3, 4)),
+    *(few_unpacked_inputs(pieces, fixed_point, "linear_rows", **UNPACKED_ROWS) for pieces in (2, 3, 4)),
     unpacked_pointwise(
         MVE.routine("conv2d_1x1_unpacked_s4", "pointwise", *UNPACKED),
         pack.pixels_are_windows,
         "conv2d_1x1_unpacked_4",
     ),
+    unpacked_pointwise(
+        MVE.routine("conv2d_1x1_unpacked_s4", "pointwise", *UNPACKED),
+        fixed_point,
+        "linear_rows_unpacked_4",
+        **UNPACKED_ROWS,
+    ),
+    *(
+        unpacked_pointwise(
+            MVE.routine("conv2d_1x1_left_s4", "pointwise", *LEFT_UNPACKED),
+            condition,
+            name,
+            op,
+            MVE_LEFT,
+        )
+        for op, condition, name in (
+            (Conv2d, pack.pixels_are_windows, "conv2d_1x1_left_4"),
+            (Linear, fixed_point, "linear_rows_left_4"),
+        )
+    ),
     MVE.kernel(
         Conv2d,
         MVE.routine("conv2d_im2col_unpacked_s4", "im2col", *UNPACKED),
-        lambda op: unpacked_dot_params(op, pack.im2col_sizes),
+        partial(unpacked_dot_params, pack.im2col_sizes),
         requires=(short_circuit(MVE_FULL_DOT, pack.is_ungrouped),),
         name="conv2d_im2col_unpacked_4",
-        scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
+        scratch_bytes=unpacked_im2col_scratch_bytes,
+        call_cost=mve.IM2COL["call_cost"],
+    ),
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_im2col_left_s4", "im2col", *LEFT_UNPACKED),
+        partial(unpacked_dot_params, pack.im2col_sizes),
+        requires=(short_circuit(MVE_LEFT, pack.is_ungrouped),),
+        name="conv2d_im2col_left_4",
+        scratch_bytes=unpacked_im2col_scratch_bytes,
         call_cost=mve.IM2COL["call_cost"],
     ),
     DSP.kernel(

@@ -229,7 +229,7 @@ def held_kernel_16(
 
 
 DSP_LIMITS = all_of(sum_fits, shifted_right(1, MOST_SHIFT))
-MVE_LIMITS = all_of(steps_fit, shifted_right(1, 31))
+MVE_LIMITS = all_of(steps_fit, shifted_right(0, 31))
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(BatchMatmul, "batch_matmul_s8", portable_params, requires=(check_all_int8,)),
     held_kernel(

@@ -11,7 +11,14 @@ from typing import Any
 from pillion.emitters.c import single_rounding, subpixel
 from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import LAYER, all_of, fixed_point, short_circuit
+from pillion.emitters.c.kernel_conditions import (
+    LAYER,
+    Condition,
+    all_of,
+    fixed_point,
+    multiple_of,
+    short_circuit,
+)
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips, pack, pack_3x3
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
@@ -25,20 +32,20 @@ CallParams = Callable[[Any], Params]
 
 
 def layer_kernel(
-    op: type[Convolution],
+    op: type[Convolution | Linear],
     name: str,
-    verdicts: Verdicts,
+    verdicts: Condition[Any],
     params: CallParams,
     *also: str,
     **more: Any,
 ) -> Kernel:
-    """Returns the kernel of a class of convolutions, whose verdicts rely on constant int8 weights."""
+    """Returns the kernel of a class of layers, whose verdicts rely on constant int8 weights."""
     routine = more.pop("routine", None) or MVE.routine(f"{name}_s8", *also)
     return MVE.kernel(op, routine, params, requires=(short_circuit(LAYER, verdicts),), name=name, **more)
 
 
-conv, depthwise = partial(layer_kernel, Conv2d), partial(layer_kernel, DepthwiseConv2d)
-DOT = ("dot", "dot_any", "dot_group")
+conv, depthwise, linear = (partial(layer_kernel, op) for op in (Conv2d, DepthwiseConv2d, Linear))
+DOT, DOT_LEFT = ("dot", "dot_any", "dot_group"), ("dot", "dot_left", "dot_group")
 POINTWISE: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES, "call_cost": CallCost(200.0, channel=4.5)}
 IM2COL: dict[str, Any] = {
     "scratch_bytes": pack.im2col_scratch_bytes,
@@ -48,18 +55,30 @@ PLANES: dict[str, Any] = {"scratch_bytes": pack_3x3.scratch_bytes}
 
 
 def unrolled_kernels(
-    name: str, verdicts: Verdicts, params: CallParams, shared: str, **more: Any
+    routine: str,
+    verdicts: Condition[Any],
+    params: CallParams,
+    shared: str,
+    op: type[Convolution | Linear] = Conv2d,
+    name: str = "",
+    **more: Any,
 ) -> Iterator[Kernel]:
     """Yields the kernels with unrolled loops for 2, 3 and 4 chunks of 16 inputs."""
-    few = MVE.routine(f"{name}_few_s8", shared, "dot", "dot_few", "dot_group")
+    few = MVE.routine(f"{routine}_few_s8", shared, "dot", "dot_few", "dot_group")
 
-    def with_chunks(pieces: int, op: Conv2d) -> tuple[Verdict, ...]:
-        return (*verdicts(op), pack.check_input_chunks(pieces, op.weights_per_output.shape[1]))
+    def has_chunks(pieces: int, op: Convolution | Linear) -> Verdict:
+        return pack.check_input_chunks(pieces, op.weights_per_output.shape[1])
 
     for pieces in (2, 3, 4):
-        key = f"{name}_k{16 * pieces}"
-        routine = replace(few, name=f"pillion_{key}_s8_mve")
-        yield conv(key, partial(with_chunks, pieces), params, routine=routine, **more)
+        key = f"_k{16 * pieces}"
+        yield layer_kernel(
+            op,
+            f"{name or routine}{key}",
+            short_circuit(verdicts, partial(has_chunks, pieces)),
+            params,
+            routine=replace(few, name=f"pillion_{routine}{key}_s8_mve"),
+            **more,
+        )
 
 
 def for_one_input_channel(verdicts: Verdicts) -> Verdicts:
@@ -116,6 +135,27 @@ def tflite_params(op: Linear) -> Params:
     return {**tflite_sizes(op), "constants": constants}
 
 
+def linear_work(op: Linear) -> float:
+    """Estimates the instructions of the fully connected kernel: of each vector, and of its groups of eight outputs."""
+    groups, rest = -(-op.out_features // 8), 40 if op.out_features % 8 else 0
+    return 65 + op.rows * (38 + groups * (31 + 17.1 * pack.vector_count(op.in_features)) + rest)
+
+
+def rows_16_work(op: Linear) -> float:
+    """Estimates the instructions of vectors of at most 16 inputs, four at a time."""
+    return 190 + -(-op.rows // 4) * (20 + 14.5 * op.out_features)
+
+
+def rows_work(op: Linear) -> float:
+    """Estimates the instructions of vectors as pixels, two at a time, for groups of eight outputs; some are computed again."""
+    pairs, is_odd, few = -(-op.rows // 2), op.rows % 2, op.out_features < 8
+    loops = 1 + (is_odd and (few or op.rows > pack.FEW_PIXELS))
+    groups, rest = -(-op.out_features // 8), 75 if op.out_features % 8 else 0
+    chunks = pack.vector_count(op.in_features)
+    pair = 28.3 * chunks + (39 if 2 <= chunks <= 4 else 51)
+    return 210 + rest + 27 * few * loops + groups * (42 * loops + pairs * pair)
+
+
 def scratch_of_sums(op: Linear) -> int:
     """Returns the scratch bytes of the sums, in groups of eight."""
     return 32 * -(-op.out_features // 8)
@@ -168,6 +208,20 @@ KERNELS: tuple[Kernel, ...] = (
         "conv2d_im2col", pack.im2col_verdicts, pack.im2col_params, "im2col", work=pack.im2col_work, **IM2COL
     ),
     IM2COL_KERNEL,
+    *(
+        conv(
+            f"{name}_left",
+            short_circuit(windows, pack.check_left_shifts),
+            params,
+            shared,
+            *DOT_LEFT,
+            **memory,
+        )
+        for name, windows, params, shared, memory in (
+            ("conv2d_1x1", pack.pixels_are_windows, pack.pointwise_params, "pointwise", POINTWISE),
+            ("conv2d_im2col", pack.is_ungrouped, pack.im2col_params, "im2col", IM2COL),
+        )
+    ),
     subpixel.kernel(MVE, IM2COL_KERNEL, "conv2d_im2col_s8", "im2col", *DOT),
     depthwise(
         "depthwise_im2col_k16",
@@ -218,12 +272,56 @@ KERNELS: tuple[Kernel, ...] = (
         work=depthwise_planes.work,
         **WIDE,
     ),
-    MVE.kernel(
+    depthwise(
+        "depthwise_any_left",
+        depthwise_planes.left_verdicts,
+        depthwise_planes.left_params,
+        "wide",
+        **WIDE,
+    ),
+    linear(
+        "linear_rows_k16",
+        short_circuit(
+            fixed_point, pack.few_features, multiple_of("out_features", 4), pack.check_optional_fix
+        ),
+        pack.rows_16_params,
+        routine=MVE.routine("conv2d_1x1_k16_s8", "pointwise", "dot_16"),
+        work=rows_16_work,
+        **POINTWISE,
+    ),
+    *unrolled_kernels(
+        "conv2d_1x1",
+        short_circuit(fixed_point, pack.check_factors),
+        pack.rows_params,
+        "pointwise",
         Linear,
-        LINEAR,
+        "linear_rows",
+        work=rows_work,
+        **POINTWISE,
+    ),
+    linear(
+        "linear_rows",
+        short_circuit(fixed_point, pack.check_factors),
+        pack.rows_params,
+        routine=MVE.routine("conv2d_1x1_s8", "pointwise", *DOT),
+        work=rows_work,
+        **POINTWISE,
+    ),
+    linear(
+        "linear",
+        short_circuit(fixed_point, pack.check_right_shifts),
         lambda op: pack.linear_params(op.rows, channels_of(op)),
-        requires=(short_circuit(all_of(fixed_point, LAYER), pack.check_right_shifts),),
+        routine=LINEAR,
+        work=linear_work,
         overread_bytes=OVERREAD_BYTES,
+        has_private_constants=True,
+    ),
+    linear(
+        "linear_rows_left",
+        short_circuit(fixed_point, pack.check_left_shifts),
+        pack.rows_params,
+        routine=MVE.routine("conv2d_1x1_left_s8", "pointwise", *DOT_LEFT),
+        **POINTWISE,
     ),
     MVE.kernel(
         Linear,

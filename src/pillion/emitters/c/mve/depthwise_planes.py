@@ -11,13 +11,16 @@ import numpy as np
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels, channels_of
 from pillion.emitters.c.mve.pack import (
     Params,
+    check_left_shifts,
     check_optional_fix,
     check_right_shifts,
     group_channels,
     join_groups,
     kernel_has_sizes,
+    negative_sum_mode,
     pixel_bytes,
 )
+from pillion.ir.numerics import INT32_MAX
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
 
@@ -140,6 +143,17 @@ def params(op: Convolution) -> Params:
     return {**layout_params(op), "constants": pack_wide(channels_of(op).with_folded_zero_point)}
 
 
+def left_verdicts(op: Convolution) -> tuple[Verdict, ...]:
+    """Checks the conditions under which pillion_depthwise_any_left_s8_mve is exact."""
+    return (*of_bytes(op), check_left_shifts(op))
+
+
+def left_params(op: Convolution) -> Params:
+    """Returns the parameters of the kernel that shifts sums left."""
+    channels = channels_of(op)
+    return {**layout_params(op), "constants": pack_left(channels, int(negative_sum_mode(channels) == 1))}
+
+
 def layout_params(op: Convolution) -> Params:
     """Returns the parameters of both kernels but for the constants."""
     plane = plane_of(op)
@@ -167,8 +181,22 @@ def pack_wide(
     ready: OutputChannels, order: Sequence[int] = WIDE_ORDER, has_shifts: bool = True
 ) -> Int32Array:
     """Packs channels with folded zero points in groups, of which the sums lie in an order."""
-    lanes = range(len(order))
-    g = group_channels(replace(ready, weights=_odd_taps(ready.weights)), lanes, unit=1)
+    sums, multipliers, shifts = _wide_parts(ready, order)
+    return join_groups(*sums, multipliers, *[shifts.astype(np.int8)] * has_shifts)
+
+
+def pack_left(channels: OutputChannels, more: int) -> Int32Array:
+    """Packs the same for sums that are shifted left, with factors for right shifts, which are larger by `more`."""
+    sums, multipliers, shifts = _wide_parts(channels.with_folded_zero_point, WIDE_ORDER)
+    factors = (np.int64(1) << 31 + np.minimum(shifts, 0)) + more
+    lefts = np.maximum(shifts, 0).astype(np.int8)
+    return join_groups(*sums, lefts, multipliers, np.minimum(factors, INT32_MAX).astype(np.int32))
+
+
+def _wide_parts(
+    ready: OutputChannels, order: Sequence[int]
+) -> tuple[tuple[Int32Array, Int8Array], Int32Array, Int32Array]:
+    """Returns biases and weights, multipliers, and shifts of channels in groups."""
+    g = group_channels(replace(ready, weights=_odd_taps(ready.weights)), range(len(order)), unit=1)
     bias, multipliers, shifts = (part[:, order] for part in (g.bias, g.multipliers, g.shifts))
-    weights = g.weights.swapaxes(1, 2)
-    return join_groups(bias, weights, multipliers, *[shifts.astype(np.int8)] * has_shifts)
+    return (bias, g.weights.swapaxes(1, 2)), multipliers, shifts

@@ -134,16 +134,9 @@ def full_linear_params(op: Layer) -> Params:
     return {**linear_params(op), "rows": rows, "constants": pack_linear(op, True)}
 
 
-def rows_sizes(op: Linear) -> dict[str, int]:
-    """Returns the sizes of a fully connected layer of several vectors, as a convolution of pixels."""
-    sizes = {"images": 1, "image_bytes": 0, "rows": 1, "row_bytes": 0, "pixels": op.rows}
-    width = op.in_features * op.x.dtype.size_bytes
-    return {**sizes, "pixel_bytes": width, "out_c": op.out_features, "chunks": pack.vector_count(width)}
-
-
 def rows_params(op: Linear) -> Params:
     """Returns the parameters of such a layer."""
-    return {**rows_sizes(op), **dot_params(op)}
+    return {**pack.rows_sizes(op), **dot_params(op)}
 
 
 def unpacked_rows_params(op: Linear) -> Params:
@@ -166,11 +159,6 @@ def unpacking_pays(op: Conv2d) -> Verdict:
 def many_rows(op: Linear) -> Verdict:
     """Checks whether a layer has more vectors of inputs than are faster one by one."""
     return is_within("rows", op.rows, least=pack.FEW_PIXELS + 1)
-
-
-def several_rows(op: Linear) -> Verdict:
-    """Checks whether a layer has several vectors of inputs, which share loads of weights."""
-    return Verdict("rows", op.rows > 1, "at least 2", str(op.rows))
 
 
 def pairs_of_channels(op: Conv2d) -> Verdict:
@@ -309,7 +297,7 @@ KERNELS: tuple[Kernel, ...] = (
         Linear,
         ROWS_4,
         rows_params,
-        requires=(short_circuit(fixed_point, IN_NIBBLES, several_rows),),
+        requires=(short_circuit(fixed_point, IN_NIBBLES, pack.several_rows),),
         name="linear_rows_16_4",
         **POINTWISE,
     ),
@@ -345,7 +333,7 @@ KERNELS: tuple[Kernel, ...] = (
         Linear,
         ROWS,
         rows_params,
-        requires=(short_circuit(fixed_point, IN_32_BITS, several_rows),),
+        requires=(short_circuit(fixed_point, IN_32_BITS, pack.several_rows),),
         name="linear_rows_16",
         **POINTWISE,
     ),

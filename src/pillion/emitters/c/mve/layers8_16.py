@@ -12,7 +12,7 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import is_within, multiple_of, short_circuit
+from pillion.emitters.c.kernel_conditions import multiple_of, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import WIDENS, Layer, channels_16
 from pillion.emitters.c.mve import pack, pack_3x3
@@ -29,8 +29,6 @@ from pillion.emitters.c.mve.layers16 import (
     plane_work,
     pointwise_params,
     rows_params,
-    rows_sizes,
-    several_rows,
 )
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
@@ -103,11 +101,6 @@ def dot_kernels(
 
 LINEAR = MVE.routine("linear_s8_s16")
 FEW_PIXELS = MVE.routine("conv2d_1x1_k16_s8_s16", "pointwise", "dot_16_s8_s16")
-
-
-def few_features(op: Linear) -> tuple[Verdict, ...]:
-    """Checks whether vectors have at most 16 inputs, and neighbours with which they are computed."""
-    return is_within("in_features", op.in_features, most=16), is_within("rows", op.rows, least=4)
 
 
 def few_rows_work(op: Linear) -> float:
@@ -183,8 +176,8 @@ KERNELS: tuple[Kernel, ...] = (
     MVE.kernel(
         Linear,
         FEW_PIXELS,
-        partial(few_params, rows_sizes),
-        requires=(short_circuit(WIDENS, few_features, multiple_of("out_features", 2)),),
+        partial(few_params, pack.rows_sizes),
+        requires=(short_circuit(WIDENS, pack.few_features, multiple_of("out_features", 2)),),
         name="linear_rows_k16_8_16",
         work=few_rows_work,
         **POINTWISE,
@@ -192,7 +185,7 @@ KERNELS: tuple[Kernel, ...] = (
     *dot_kernels(
         "conv2d_1x1",
         "pointwise",
-        several_rows,
+        pack.several_rows,
         rows_params,
         Linear,
         "linear_rows",

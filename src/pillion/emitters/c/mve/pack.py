@@ -75,6 +75,14 @@ def check_optional_fix(op: Convolution | Linear) -> Verdict:
     return _shifts_from(op, int(negative_sum_mode(channels_of(op), dot=False) == 0))
 
 
+def check_left_shifts(op: Convolution | Linear) -> Verdict:
+    """Checks whether loops that shift sums left need no sign fix for channels with right shifts."""
+    channels = channels_of(op)
+    most = int(-channels.with_folded_zero_point.shifts.min())
+    exact = negative_sum_mode(channels) != 0
+    return Verdict("right_shift", exact, f"at most {MOST_SHIFT_OF_FACTORS}, or rectified results", str(most))
+
+
 def _shifts_from(op: Convolution | Linear, least: int) -> Verdict:
     shifts = channels_of(op).with_folded_zero_point.shifts
     found = int(-shifts.max()), int(-shifts.min())
@@ -302,7 +310,7 @@ def pointwise_16_params(op: Convolution) -> Params:
     return {**pointwise_sizes(op), **_pack_channels(op, pack_dot16)}
 
 
-def _pack_channels(op: Convolution, pack: Callable[[OutputChannels], Int32Array]) -> Params:
+def _pack_channels(op: Convolution | Linear, pack: Callable[[OutputChannels], Int32Array]) -> Params:
     channels = channels_of(op)
     return {"signs": negative_sum_mode(channels, pack is pack_dot), "constants": pack(channels)}
 
@@ -327,6 +335,33 @@ def pointwise_sizes(op: Convolution) -> dict[str, int]:
     }
 
 
+def rows_sizes(op: Linear) -> dict[str, int]:
+    """Returns the sizes of a fully connected layer of several vectors, as a convolution of pixels."""
+    sizes = {"images": 1, "image_bytes": 0, "rows": 1, "row_bytes": 0, "pixels": op.rows}
+    width = op.in_features * op.x.dtype.size_bytes
+    return {**sizes, "pixel_bytes": width, "out_c": op.out_features, "chunks": vector_count(width)}
+
+
+def several_rows(op: Linear) -> Verdict:
+    """Checks whether a layer has several vectors of inputs, which share loads of weights."""
+    return Verdict("rows", op.rows > 1, "at least 2", str(op.rows))
+
+
+def few_features(op: Linear) -> tuple[Verdict, ...]:
+    """Checks whether vectors have at most 16 inputs, and neighbours with which they are computed."""
+    return is_within("in_features", op.in_features, most=16), is_within("rows", op.rows, least=4)
+
+
+def rows_params(op: Linear) -> Params:
+    """Returns the parameters of a fully connected layer whose vectors are pixels."""
+    return {**rows_sizes(op), **_pack_channels(op, pack_dot)}
+
+
+def rows_16_params(op: Linear) -> Params:
+    """Returns the same for vectors of at most 16 inputs."""
+    return {**rows_sizes(op), **_pack_channels(op, pack_dot16)}
+
+
 FEW_PIXELS = 7
 """The pixels up to which fully connected kernels are faster than weights that are unpacked first."""
 
@@ -346,11 +381,16 @@ NUMBER_BYTES = {1: 72, 2: 64}
 """The bytes of the constants of eight channels besides weights, by those of an input."""
 
 
+def group_bytes(op: Convolution | Linear) -> int:
+    """Returns the bytes of the unpacked constants of eight channels."""
+    size, inputs = op.x.dtype.size_bytes, op.weights_per_output.shape[1]
+    return NUMBER_BYTES[size] + 128 // size * vector_count(inputs * size)
+
+
 def room_bytes(op: Convolution | Linear) -> int:
     """Returns the scratch bytes of unpacked constants: groups of eight channels."""
-    size, (outputs, inputs) = op.x.dtype.size_bytes, op.weights_per_output.shape
-    group = NUMBER_BYTES[size] + 128 // size * vector_count(inputs * size)
-    return group * min(max(ROOM_BYTES // group, 1), -(-outputs // 8))
+    group = group_bytes(op)
+    return group * min(max(ROOM_BYTES // group, 1), -(-len(op.weights_per_output) // 8))
 
 
 BLOCK_BYTES = 4096
