@@ -159,7 +159,7 @@ static int32_t add_products(int32_t sum, const int32_t *x, const int32_t *weight
     return sum;
 }
 
-static void rest_of_channels(const pillion_linear_s8_dsp_params *p, const int32_t *x, const int32_t *stream, int8_t *y) {
+static __attribute__((noinline)) void rest_of_channels(const pillion_linear_s8_dsp_params *p, const int32_t *x, const int32_t *stream, int8_t *y) {
     const int32_t fours = (p->in_features + 3) >> 2;
     uint32_t rights = (uint32_t)p->rest_rights;
     for (int32_t left = p->rest; left > 0; left--, rights >>= 8, stream += 3 + fours) {
