@@ -88,14 +88,24 @@ def ops_for(target: rig.Target) -> Iterator[Any]:
     for ratio in BELOW_1 + FROM_1 * is_helium:
         yield from layers(ratio, DType.INT8)
         yield from depthwise(ratio)
-        if target is not rig.M3:
+        if "scalar" not in target.folders:
             yield from layers(ratio, DType.INT4)
     if is_helium:
         yield from (op for ratio in BELOW_1 for op in products(ratio))
 
 
+TARGETS = {rig.M55: 40, rig.M33: 15, rig.M3: 4, rig.M4: 15, rig.M0: 4}
+"""The least number of kernels that take such layers."""
+
+
 @pytest.mark.qemu
-@pytest.mark.parametrize("target", [rig.M55, rig.M33, rig.M3], ids=["m55", "m33", "m3"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(pytest.param(target, id=target.board.core) for target in (rig.M55, rig.M33, rig.M3)),
+        *(pytest.param(t, id=t.board.core, marks=pytest.mark.nightly) for t in (rig.M4, rig.M0)),
+    ],
+)
 def test_layers_of_every_kind(target: rig.Target) -> None:
     rng = np.random.default_rng(0)
     cases, wanted, taken = [], [], set()
@@ -106,7 +116,7 @@ def test_layers_of_every_kind(target: rig.Target) -> None:
         cases += [case_of(op, kernel, data) for kernel in kernels]
         wanted += [reference(op, CMSIS_NN, data)] * len(kernels)
         taken |= {kernel.name for kernel in kernels}
-    assert len(taken) >= {rig.M55: 40, rig.M33: 15, rig.M3: 4}[target]
+    assert len(taken) >= TARGETS[target]
     rig.check(target, cases, wanted, rig.fillings(cases))
 
 
