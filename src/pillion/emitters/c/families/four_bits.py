@@ -251,8 +251,12 @@ def unpacked_im2col_scratch_bytes(op: Conv2d) -> int:
 
 
 LINEAR_MVE: dict[str, Any] = {"work": mve.linear_work, "has_private_constants": True}
-ROWS_4: dict[str, Any] = {"op": Linear, "work": mve.rows_work, **mve.POINTWISE}
-UNPACKED_ROWS: dict[str, Any] = {"op": Linear, "work": unpacked_rows_work}
+ROWS_4: dict[str, Any] = {"op": Linear, **mve.ROWS}
+UNPACKED_ROWS: dict[str, Any] = {
+    "op": Linear,
+    "work": unpacked_rows_work,
+    "extra_flash": mve.flash_of_rows,
+}
 DOT_4 = "dot_4bit", "dot_group"
 UNPACKED, LEFT_UNPACKED = ("dot_unpacked", *mve.DOT), ("dot_unpacked", *mve.DOT_LEFT)
 LINEAR_DSP = DSP.routine("linear_s4", "clamp")
@@ -396,8 +400,7 @@ KERNELS: tuple[Kernel, ...] = (
             ),
         ),
         name="linear_rows_k16_4",
-        work=mve.rows_16_work,
-        **mve.POINTWISE,
+        **mve.ROWS_16,
     ),
     *(
         few_inputs(pieces, "conv2d_1x1", "pointwise", fixed_point, pack.rows_sizes, "linear_rows", **ROWS_4)

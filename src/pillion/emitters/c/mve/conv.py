@@ -156,6 +156,16 @@ def rows_work(op: Linear) -> float:
     return 210 + rest + 27 * few * loops + groups * (42 * loops + pairs * pair)
 
 
+def flash_of_rows(op: Linear) -> int:
+    """Returns the bytes by which the parameters of pixels are larger than those of the fully connected kernel, if that takes the
+    layer."""
+    return 20 if pack.check_right_shifts(op).ok else 0
+
+
+ROWS: dict[str, Any] = {"work": rows_work, "extra_flash": flash_of_rows, **POINTWISE}
+ROWS_16: dict[str, Any] = {**ROWS, "work": rows_16_work}
+
+
 def scratch_of_sums(op: Linear) -> int:
     """Returns the scratch bytes of the sums, in groups of eight."""
     return 32 * -(-op.out_features // 8)
@@ -286,8 +296,7 @@ KERNELS: tuple[Kernel, ...] = (
         ),
         pack.rows_16_params,
         routine=MVE.routine("conv2d_1x1_k16_s8", "pointwise", "dot_16"),
-        work=rows_16_work,
-        **POINTWISE,
+        **ROWS_16,
     ),
     *unrolled_kernels(
         "conv2d_1x1",
@@ -296,16 +305,14 @@ KERNELS: tuple[Kernel, ...] = (
         "pointwise",
         Linear,
         "linear_rows",
-        work=rows_work,
-        **POINTWISE,
+        **ROWS,
     ),
     linear(
         "linear_rows",
         short_circuit(fixed_point, pack.check_factors),
         pack.rows_params,
         routine=MVE.routine("conv2d_1x1_s8", "pointwise", *DOT),
-        work=rows_work,
-        **POINTWISE,
+        **ROWS,
     ),
     linear(
         "linear",
