@@ -106,6 +106,15 @@ def check_runs(target: rig.Target, runs: Iterable[Run], arithmetic: Arithmetic =
     rig.check(target, cases, wanted, rig.fillings(cases))
 
 
+def check_every_kernel(target: rig.Target, runs: Iterable[Run]) -> set[str]:
+    """The same runs by every kernel that takes the op; gives the names of these."""
+    taken = [(run, kernel) for run in runs for kernel in kernels_of(target, run.op)]
+    cases = [case_of(run.op, kernel, run.inputs) for run, kernel in taken]
+    wanted = [reference(run.op, CMSIS_NN, run.inputs) for run, _ in taken]
+    rig.check(target, cases, wanted, rig.fillings(cases))
+    return {kernel.name for _, kernel in taken}
+
+
 def check(target: rig.Target, ops: Sequence[Op], seed: int = 0, arithmetic: Arithmetic = CMSIS_NN) -> None:
     """Every op with extreme and with random data, off the alignment and in place wherever it may be."""
     rng = np.random.default_rng(seed)

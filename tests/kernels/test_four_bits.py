@@ -16,13 +16,12 @@ from kernels import layers16_ops, rig
 from kernels.op_cases import (
     CMSIS_NN,
     Run,
-    case_of,
+    check_every_kernel,
     check_runs,
     compare_counts,
     kernel_of,
     kernels_of,
     random_operands,
-    reference,
 )
 from kernels.rig import M4, M33, M55, SANITIZED
 from pillion.errors import PillionError
@@ -138,16 +137,6 @@ def runs(ops: Sequence[Op]) -> list[Run]:
     return [Run(op, random_operands(op, rng, extreme)) for op in ops for extreme in (True, False)]
 
 
-def check_every_kernel(target: rig.Target, ops: Sequence[Op]) -> None:
-    """The same runs by every kernel that takes the op."""
-    cases, wanted = [], []
-    for run in runs(ops):
-        for kernel in kernels_of(target, run.op):
-            cases.append(case_of(run.op, kernel, run.inputs))
-            wanted.append(reference(run.op, CMSIS_NN, run.inputs))
-    rig.check(target, cases, wanted, rig.fillings(cases))
-
-
 def with_lowest(ops: Iterable[Op]) -> Iterator[Op]:
     """The ops with -8 for half of the weights of -7, and for one at least."""
     for op in ops:
@@ -164,7 +153,7 @@ def with_lowest(ops: Iterable[Op]) -> Iterator[Op]:
 def test_weights_of_the_full_range(target: rig.Target, ops: Any) -> None:
     taken = [op for op in with_lowest(ops()) if kernels_of(target, op)]
     assert len(taken) >= 15
-    check_every_kernel(target, taken)
+    check_every_kernel(target, runs(taken))
 
 
 def test_vectors_of_the_full_range_are_rounded_once() -> None:
@@ -180,7 +169,7 @@ def test_vectors_of_the_full_range_are_rounded_once() -> None:
 def test_layers_of_every_size(target: rig.Target, ops: Any) -> None:
     taken = [op for op in ops() if kernels_of(target, op)]
     assert len(taken) >= 15 or ops is long_vectors
-    check_every_kernel(target, taken)
+    check_every_kernel(target, runs(taken))
 
 
 def test_groups_minus_eight_and_double_precision_are_portable() -> None:

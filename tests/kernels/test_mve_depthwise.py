@@ -213,6 +213,8 @@ def test_left_shifts() -> None:
         for r, s in pairs
     ]
     check(LEFT, (case for one in layers for case in (with_small_sums(one, rng), one)))
+    layers[0].channels.shifts[:] = -12, 1, 1
+    assert LEFT.refusals(layers[0]) == ["right_shift"]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.kernel)

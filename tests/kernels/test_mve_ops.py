@@ -14,6 +14,8 @@ from quotient_ops import every_quotient
 from scalar_operand_ops import operations
 from sum_ops import every_block, every_extreme
 
+from kernels.op_cases import check_every_kernel
+from kernels.rig import M55
 from nightly import part_of
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.families.sum_formulas import LEVELS, ROUNDED_TWICE
@@ -228,7 +230,9 @@ def linear(rows: int, inputs: int, outputs: int, seed: int, zp: int) -> Run:
 def test_linear_every_size(zp: int) -> None:
     runs = [linear(1, n, 11, n, zp) for n in (*range(1, 34), 63, 64, 65, 127, 128, 129, 255, 257, 640)]
     runs += [linear(2, 19, n, n, zp) for n in (*range(1, 34), 63, 64, 65)]
-    check(runs)
+    runs += [linear(3 + n % 7, 13 * n % 90 + 1, 3 * n % 40 + 1, n, zp) for n in range(40)]
+    names = {"", "_left", "_k16", "_k32", "_k48", "_k64"}
+    assert check_every_kernel(M55, runs) >= {"linear_mve", *(f"linear_rows{name}_mve" for name in names)}
 
 
 @pytest.mark.parametrize("arithmetic", part_of(Arithmetic, 2), ids=lambda a: a.value)
