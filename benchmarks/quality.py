@@ -61,7 +61,7 @@ SIZES = {"mobilenet_v2": 96}
 """Of inputs, where the model's own takes long."""
 CALIBRATED, JUDGED = 8, 6
 TRAINED_CALIBRATED, TRAINED_JUDGED = 16, 60
-CALIBRATED_FOR_A_CHOICE = 32
+CALIBRATED_FOR_A_CHOICE, JUDGING_A_CHOICE = 32, 32
 """Of so many, each quarter judges the tensors that get 16 bits in programs that the others calibrate."""
 LEAST = -99.9
 """Decibels of what is not even finite."""
@@ -168,7 +168,7 @@ def measure_precision(name: str, folder: Path | None = None) -> dict[str, Any]:
     """Compiles a network in 8 bits, with the tensors in 16 bits that 35 dB need, and with all in 16 bits. Returns for each the decibels and the
     instructions counted on an emulated Cortex-M55, and how many tensors have 16 bits."""
     torch.set_num_threads(1)
-    net, data, judged = _with_data(name, folder, CALIBRATED_FOR_A_CHOICE)
+    net, data, judged = _with_data(name, folder, CALIBRATED_FOR_A_CHOICE, JUDGING_A_CHOICE)
     with torch.no_grad():
         real = [outputs(net(x)) for x in judged]
     figures: dict[str, Any] = {}
@@ -192,15 +192,24 @@ def measure_precision(name: str, folder: Path | None = None) -> dict[str, Any]:
 def _compiled(
     net: nn.Module, data: Sequence[Tensor], **options: Any
 ) -> tuple[pillion.Program, dict[str, Any]]:
-    """Compiles a network. If its quality is refused: with the quality that the error names, or if none is named, with 16 bits
-    everywhere. Returns what was reached and what was taken instead, too."""
+    """Compiles a network. If its quality is refused: with the quality that the error names, if weights are the nearest, or if none is
+    named, with 16 bits everywhere. Returns what was reached and what was taken instead, too."""
     common: dict[str, Any] = {"target": "cortex-m55", "calibrate": data, "progress": False}
     try:
         return pillion.compile(net, data[0], **common, **options), {}
     except pillion.PillionError as error:
-        named = re.search(r"--min-quality ([\d.]+dB)", error.help)
+        named = re.search(r"--min-quality ([\d.]+dB)", _refusal(net, data, **common, **options) or error.help)
         instead = {"min_quality": named[1]} if named else {"precision": "int16"}
         return pillion.compile(net, data[0], **common, **instead), {"refused": error.here, **instead}
+
+
+def _refusal(net: nn.Module, data: Sequence[Tensor], **options: Any) -> str:
+    """Returns what the error of a network with the nearest weights offers; empty if there is none."""
+    try:
+        pillion.compile(net, data[0], **options, weight_rounding="nearest")
+    except pillion.PillionError as error:
+        return error.help
+    return ""
 
 
 def _counted(program: pillion.Program, x: Tensor) -> int:
@@ -210,14 +219,14 @@ def _counted(program: pillion.Program, x: Tensor) -> int:
 
 
 def _with_data(
-    name: str, folder: Path | None, calibrated: int | None = None
+    name: str, folder: Path | None, calibrated: int | None = None, judging: int = JUDGED
 ) -> tuple[nn.Module, list[Tensor], list[Tensor]]:
     """Gives a network with the inputs that calibrate and those that judge."""
     if name in TRAINED:
         net, draw = trained_network(name, folder)
         return net, draw(calibrated or TRAINED_CALIBRATED, 0), draw(TRAINED_JUDGED, 1)
     net, shape = network(name)
-    return net, list(samples(shape, calibrated or CALIBRATED, 0)), list(samples(shape, JUDGED, 1))
+    return net, list(samples(shape, calibrated or CALIBRATED, 0)), list(samples(shape, judging, 1))
 
 
 def measure_states(cell: Cell, shape: Sequence[int]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from pillion.option_values import (
     Ranges,
     StateForm,
     VelaOptimise,
+    WeightRounding,
 )
 
 Streamed = str | Sequence[str | tuple[str, int]] | Mapping[str, int]
@@ -96,6 +97,10 @@ class Quantization(Checked):
     correct_biases: Annotated[
         bool, Option("Correct biases by the shift of channel means (from 4 samples).")
     ] = True
+    weight_rounding: Annotated[
+        WeightRounding,
+        Option("Steps of weights: the nearest, fitted to samples (from 4), or fitted beside 16 bits."),
+    ] = "auto"
     precision: Annotated[
         Precision,
         Option("Bits of tensors; mixed: 16 bits where --min-quality needs them."),
@@ -121,6 +126,12 @@ class Quantization(Checked):
     def is_mixed(self) -> bool:
         """Whether the compiler chooses tensors of 16 bits."""
         return self.precision == "mixed" or self.min_quality is not None or self.max_time is not None
+
+    @property
+    def fits_weights(self) -> bool:
+        """Whether weights are rounded for the samples that calibrate."""
+        has_16_bits = self.is_mixed or bool(self.int16_patterns)
+        return self.weight_rounding == "fitted" or (self.weight_rounding == "auto" and has_16_bits)
 
     @property
     def least_quality(self) -> float | None:

@@ -19,6 +19,9 @@ Precision = Literal["int8", "int16", "mixed"]
 Ranges = Literal["auto", "minmax", "percentile", "mse"]
 """How calibration chooses a tensor's range: everything seen, all but the rarest values, or least squared error.
 `auto` chooses the last if its error is much lower, otherwise the first."""
+WeightRounding = Literal["auto", "nearest", "fitted"]
+"""How layers' weights are rounded: to the nearest steps, or so that results for calibration samples are nearest. `auto`
+fits them where tensors may have 16 bits: beside tensors of 8 bits, it changes little."""
 Optimize = Literal["speed", "size"]
 """Whether kernels are chosen and compiled for speed or size."""
 VelaOptimise = Literal["Performance", "Size"]

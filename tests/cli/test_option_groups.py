@@ -30,7 +30,7 @@ from pillion.option_record import option_fields
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
 COMPILING = ("compile", "explain", "report", "verify", "eval", "compare")
 ON_ITS_WAY = ("compile", "explain", "report", "verify", "train")
-NOT_WHILE_TRAINING = {"max_flash", "ranges", "equalize", "correct_biases"}
+NOT_WHILE_TRAINING = {"max_flash", "ranges", "equalize", "correct_biases", "weight_rounding"}
 """What is done to weights and ranges after calibration: training finds both itself."""
 
 

@@ -68,7 +68,7 @@ class Request:
         if quantizing.tuning and not self.quantize:
             raise PillionError(
                 "there is nothing to tune",
-                rule="--ranges, --equalize and --no-correct-biases go with --quantize",
+                rule="--ranges, --equalize, --no-correct-biases and --weight-rounding go with --quantize",
                 here=f"{self.model}, no --quantize",
                 help="add --quantize, or leave them out: .tflite and .pte files are quantized already",
             )

@@ -48,7 +48,17 @@ def train(
     model: ModelOption = None,
     options: Annotated[
         CompileOptions,
-        Without(("ranges", "equalize", "correct_biases", "max_flash", "trust_pickle", "preprocess")),
+        Without(
+            (
+                "ranges",
+                "equalize",
+                "correct_biases",
+                "weight_rounding",
+                "max_flash",
+                "trust_pickle",
+                "preprocess",
+            )
+        ),
     ],
     force: ForceOption = False,
     as_json: JsonOption = False,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds the weights of a layer or a table to 4 bits. The error of each input's weights is made good by those of later inputs, as far as
-inputs of samples go together (GPTQ, Frantar et al. 2022), and that of the mean result by the bias."""
+"""Rounds the weights of a layer or a table to 4 bits. The error of each input's weights is made good by those of later inputs
+(`compensated_rounding`), and that of the mean result by the bias."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.compensated_rounding import MOST_INPUTS, Reals, compensated, nearest
 from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.types import Array, DType, PerChannel, constant_value
 from pillion.ops.conv import Conv2d, padded_windows
@@ -21,17 +22,13 @@ from pillion.ops.linear import Linear
 
 Layer = Conv2d | Linear
 Table = Gather | EmbeddingBag
-Reals = NDArray[np.float64]
 LARGEST = 7
+LEVELS = -LARGEST, LARGEST
 """Weights are from -7 to 7: symmetric, as LiteRT's own, and every two fit a byte of the Helium kernels."""
 FEWEST = 64
 """Fewer weights save nothing that counts."""
-MOST_INPUTS = 4096
-"""Sums of more inputs are rounded without compensation: their matrix would take hundreds of megabytes."""
 MOST_ROWS, MOST_VALUES = 16384, 1 << 24
 """Windows of all samples that are looked at, and the inputs of all of them."""
-BLOCK = 128
-"""Inputs whose errors are passed on together."""
 DAMPING = 0.01
 RIDGES = 0.1, 1.0, 10.0
 """Penalties, in parts of the mean product, of weights that leave their values to make good what layers before changed."""
@@ -86,7 +83,7 @@ def with_table_of_4_bits(op: Table) -> EmbeddingBag:
     zero = table.zero_point if isinstance(op, Gather) else 0
     real = (table.constant.astype(np.float64) - zero) * fine[:, None]
     scales = _best_scales(real, np.ones(table.shape[1]), fine)
-    rounded = _nearest(real, scales).astype(np.int8)
+    rounded = nearest(real, scales, LEVELS).astype(np.int8)
     coarse = constant_value(table.name, rounded, PerChannel(tuple(scales.tolist()), 0), DType.INT4)
     if isinstance(op, EmbeddingBag):
         return replace(op, table=coarse)
@@ -142,7 +139,7 @@ def with_4_bits(op: Layer, inputs: LayerInputs, fits: bool = True) -> Layer:
     wanted = read @ real.T + missing
     scales = _best_scales(real, np.square(read).sum(axis=0), fine)
     scales = np.maximum(scales, (np.abs(bias) / LARGEST_BIAS).astype(np.float32))
-    rounded = _compensated(_fitted(real, halves) if fits else real, scales, read)
+    rounded = _rounded(_fitted(real, halves) if fits else real, scales, read)
     low, high = ((bound - op.y.zero_point) * op.y.scale / op.x.scale for bound in (op.low, op.high))
     made = read @ (rounded * scales[:, None]).T
     return _with_constants(op, rounded, scales, _bias_for_mean(made, wanted + bias, bias, low, high))
@@ -155,7 +152,7 @@ def as_large_as_with_4_bits(op: Layer | Table) -> Layer | Table:
     real, fine, bias = _real_constants(op)
     scales = np.maximum(np.abs(real).max(axis=1), fine) / LARGEST
     scales = np.maximum(scales, np.abs(bias) / LARGEST_BIAS).astype(np.float32).astype(np.float64)
-    return _with_constants(op, _nearest(real, scales), scales, bias)
+    return _with_constants(op, nearest(real, scales, LEVELS), scales, bias)
 
 
 def _real_constants(op: Layer) -> tuple[Reals, Reals, Reals]:
@@ -192,8 +189,10 @@ def _bias_for_mean(sums: Reals, wanted: Reals, bias: Reals, low: float, high: fl
     return bias
 
 
-def _nearest(real: Reals, scales: Reals) -> Reals:
-    return np.asarray(np.clip(np.round(real / scales[:, None]), -LARGEST, LARGEST))
+def _rounded(real: Reals, scales: Reals, read: Reals) -> Reals:
+    if real.shape[1] > MOST_INPUTS:
+        return nearest(real, scales, LEVELS)
+    return compensated(real[None], scales[None], (read.T @ read)[None], LEVELS, DAMPING)[0]
 
 
 def _best_scales(real: Reals, importance: Reals, fine: Reals) -> Reals:
@@ -201,7 +200,7 @@ def _best_scales(real: Reals, importance: Reals, fine: Reals) -> Reals:
     largest = np.abs(real).max(axis=1)
     largest = np.where(largest > 0, largest, fine * LARGEST)
     tried = [np.float32(largest * share / LARGEST).astype(np.float64) for share in CLIPPED]
-    errors = [np.square(_nearest(real, s) * s[:, None] - real) @ importance for s in tried]
+    errors = [np.square(nearest(real, s, LEVELS) * s[:, None] - real) @ importance for s in tried]
     return np.stack(tried)[np.argmin(errors, axis=0), np.arange(len(real))]
 
 
@@ -229,27 +228,3 @@ def _ridge_change(products: Reals, lacking: Reals, ridge: float) -> Reals:
     """Returns what weights change by to make good what their results lack (ridge regression)."""
     damping = (ridge * np.diag(products).mean() + 1e-9) * np.eye(len(products))
     return np.asarray(np.linalg.solve(products + damping, lacking.T).T)
-
-
-def _compensated(real: Reals, scales: Reals, read: Reals) -> Reals:
-    """Rounds input by input, the largest first; passes errors on to the inputs that are left."""
-    if real.shape[1] > MOST_INPUTS:
-        return _nearest(real, scales)
-    products = read.T @ read
-    order = np.argsort(-np.diag(products), kind="stable")
-    products[np.diag_indices_from(products)] += DAMPING * np.diag(products).mean() + 1e-9
-    inverse = np.linalg.inv(products[np.ix_(order, order)])
-    upper = np.linalg.cholesky(inverse).T
-    left, rounded = real[:, order].copy(), np.zeros_like(real)
-    for first in range(0, real.shape[1], BLOCK):
-        last = min(first + BLOCK, real.shape[1])
-        errors = np.zeros((len(real), last - first))
-        for k in range(first, last):
-            rounded[:, k] = np.clip(np.round(left[:, k] / scales), -LARGEST, LARGEST)
-            error = (left[:, k] - rounded[:, k] * scales) / upper[k, k]
-            left[:, k:last] -= error[:, None] * upper[k, k:last]
-            errors[:, k - first] = error
-        left[:, last:] -= errors @ upper[first:last, last:]
-    back = np.empty_like(rounded)
-    back[:, order] = rounded
-    return back

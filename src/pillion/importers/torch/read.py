@@ -232,7 +232,7 @@ def _require_no_tuning(model: QatModule, tuning: Quantization) -> None:
     if tuning.tuning not in ({}, model.preparation.tuning.tuning):
         raise PillionError(
             f"`{model.preparation.name}` is prepared for training",
-            rule="tuning (--ranges, --equalize, --no-correct-biases) is for models that are quantized after training, and prepare_qat says which tensors have 16 bits",
+            rule="tuning (--ranges, --equalize, --no-correct-biases, --weight-rounding) is for models that are quantized after training, and prepare_qat says which tensors have 16 bits",
             here=", ".join(f"{name}={value!r}" for name, value in tuning.tuning.items()),
             help="leave tuning out: training has learned with the ranges that it has",
         )

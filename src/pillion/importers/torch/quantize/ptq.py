@@ -35,6 +35,7 @@ from pillion.importers.torch.quantize.range_checks import require_finite, warn_o
 from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES, Calibrated, apply_policies
 from pillion.importers.torch.quantize.self_check import warn_of_loss
 from pillion.importers.torch.quantize.specs import Specs
+from pillion.importers.torch.quantize.weight_rounding import round_weights
 from pillion.importers.torch.quantize.wide_log_softmax import lower_wide_log_softmaxes
 from pillion.importers.torch.quantize.width_trials import WidthTrials
 from pillion.importers.torch.quantize.written_states import StateMemory
@@ -115,6 +116,8 @@ def ptq(
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     apply_policies(FORMATS, calibrated)
+    if tuning.fits_weights:
+        round_weights(prepared, seen, centred=tuning.correct_biases)
     choice: PrecisionChoice | None = None
     if goal is not None and in_float is not None:
 
@@ -124,6 +127,8 @@ def ptq(
                 observing = insert_observers(deepcopy(in_float), again)
             run_through_observers(observing, samples, None, inputs)
             apply_policies((*RANGES, *FORMATS), replace(calibrated, prepared=observing))
+            if tuning.fits_weights:
+                round_weights(observing, [tuple(s) for s in samples], centred=tuning.correct_biases)
             return observing
 
         refits = calibrated_by if memory is None else None
