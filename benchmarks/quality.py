@@ -35,7 +35,16 @@ from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from quality_page import PRECISION_RECORD, PRECISIONS, RECORD, ROOT, WAYS, passes
+from quality_page import (
+    BOUNDED,
+    PRECISION_RECORD,
+    PRECISIONS,
+    RECORD,
+    ROOT,
+    WAYS,
+    passes,
+    reaches_goal,
+)
 from quality_states import CALIBRATING, END, JUDGING, STATEFUL, Buffered, Cell, run_steps, signal
 from quality_trained import FILES, TRAINED, trained_network
 
@@ -165,28 +174,31 @@ def measure(name: str, folder: Path | None = None) -> dict[str, Any]:
 
 
 def measure_precision(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Compiles a network in 8 bits, with the tensors in 16 bits that 35 dB need, and with all in 16 bits. Returns for each the decibels and the
-    instructions counted on an emulated Cortex-M55, and how many tensors have 16 bits."""
+    """Compiles a network in 8 bits, with the tensors in 16 bits that 35 dB need, with all in 16 bits, and if it misses the goal, with
+    the best that 30 % more time buy. Returns for each the decibels and the instructions counted on an emulated
+    Cortex-M55, and how many tensors have 16 bits."""
     torch.set_num_threads(1)
     net, data, judged = _with_data(name, folder, CALIBRATED_FOR_A_CHOICE, JUDGING_A_CHOICE)
     with torch.no_grad():
         real = [outputs(net(x)) for x in judged]
-    figures: dict[str, Any] = {}
-    for way, options in PRECISIONS.items():
+
+    def measured(options: dict[str, str]) -> dict[str, Any]:
         program, refused = _compiled(net, data, **options)
         found = [
             tuple(map(torch.from_numpy, program.measure(x, on="host", profile=False, native=True).outputs))
             for x in judged
         ]
         made = [v.dtype.value for op in program.graph.ops for v in op.results]
-        figures[way] = {
+        return {
             "db": worst(real, found),
             "instructions": _counted(program, judged[0]),
             "wide": made.count("int16"),
             "of": made.count("int16") + made.count("int8"),
             **refused,
         }
-    return figures
+
+    figures = {way: measured(options) for way, options in PRECISIONS.items()}
+    return figures if reaches_goal(figures) else {**figures, "bounded": measured(BOUNDED)}
 
 
 def _compiled(

@@ -26,6 +26,8 @@ PRECISIONS: dict[str, dict[str, str]] = {
     "nearest": {"precision": "int16", "weight_rounding": "nearest"},
 }
 """Ways to compile → their options."""
+BOUNDED = {"max_time": "+30%"}
+"""The options of networks that miss the goal."""
 WAYS = {"ours": "ours", "cortex_m": "Cortex-M", "xnnpack": "XNNPACK", "plain": "plain"}
 
 INTRO = """# Quality of quantization
@@ -179,15 +181,25 @@ def _precisions(table: Table) -> str:
         ]
         for name, one in record.items()
     ]
-    return table(["network", "8 bits", "`--min-quality 35dB`", "`--precision int16`", "nearest weights"], rows)
+    return table(
+        ["network", "8 bits", "`--min-quality 35dB`", "`--precision int16`", "nearest weights"], rows
+    )
 
 
 def _goals(table: Table) -> str:
     """Says how many networks reach the goal of 16 bits, and why others do not."""
     record: dict[str, Any] = json.loads(PRECISION_RECORD.read_text("utf-8"))
-    missed = [[name, MISSED[name]] for name, one in record.items() if not reaches_goal(one)]
+    missed = [
+        [name, against_int8(one["bounded"], one["int8"]), MISSED[name]]
+        for name, one in record.items()
+        if not reaches_goal(one)
+    ]
     count = f"{len(record) - len(missed)} of {len(record)} networks reach the goal: 35 dB, or what 16 bits everywhere have with the nearest weights less 1 dB, for at most 1.3 times the instructions of 8 bits."
-    return f"{count} The others:\n\n{table(['network', 'why'], missed)}" if missed else f"{count}\n"
+    return (
+        f"{count} The others:\n\n{table(['network', '`--max-time +30%`', 'why'], missed)}"
+        if missed
+        else f"{count}\n"
+    )
 
 
 def reaches_goal(one: dict[str, Any]) -> bool:
