@@ -99,7 +99,7 @@ class Quantization(Checked):
     ] = True
     weight_rounding: Annotated[
         WeightRounding,
-        Option("Steps of weights: the nearest, fitted to samples (from 4), or fitted beside 16 bits."),
+        Option("Round weights to nearest steps or for the samples (auto: beside 16 bits)."),
     ] = "auto"
     precision: Annotated[
         Precision,

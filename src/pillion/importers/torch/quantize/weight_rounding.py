@@ -35,6 +35,8 @@ DAMPINGS = 0.1, 1.0
 """Dampings of the compensation, of which half of the samples choose."""
 MOST_WINDOWS = 1024
 """Windows of a sample that a layer looks at."""
+ROUNDED = "pillion_rounded_weights"
+"""Metadata key of weights that were rounded."""
 
 
 @one_thread()
@@ -177,4 +179,17 @@ def _round(prepared: GraphModule, layer: Node, halves: Sequence[Reals]) -> None:
     rounded = _Weights(real, scales, (observer.quant_min, observer.quant_max)).best(halves)
     if rounded is not None:
         tensor = torch.from_numpy(rounded.reshape(weights.shape)).to(weights.dtype)
-        observed.args = (constant(observed, tensor, f"{layer.name}_rounded_weights"),)
+        constants = constant(observed, tensor, f"{layer.name}_rounded_weights")
+        constants.meta[ROUNDED] = True
+        observed.args = (constants,)
+
+
+def restore_weights(prepared: GraphModule, in_float: GraphModule) -> None:
+    """Gives layers whose weights were rounded those of the float model."""
+    exact = {layer.name: layer.args[1] for layer in calls(in_float.graph, LAYERS)}
+    for layer in calls(prepared.graph, LAYERS):
+        observed: Any = layer.args[1]
+        if observed.op == "call_module" and ROUNDED in observed.args[0].meta:
+            weights = constant_tensor(exact[layer.name])
+            observed.args = (constant(observed, weights, f"{layer.name}_exact_weights"),)
+    prepared.recompile()

@@ -32,6 +32,7 @@ from pillion.importers.torch.quantize.precision import (
     names_of,
     widenable_observers,
 )
+from pillion.importers.torch.quantize.weight_rounding import restore_weights
 
 SURE = 1.64
 """Standard errors that 95 % of values exceed."""
@@ -145,6 +146,8 @@ class WidthTrials:
         levels = self.clipped if clips else {}
         with quiet_torch():
             module = self.widened(wide)
+            if not rounds_weights:
+                restore_weights(module, self.in_float)
         for name, child in list(module.named_modules(remove_duplicate=False)):  # tensors share observers
             if isinstance(child, ObserverBase):
                 rounding = _Rounding(child, levels.get(child))
