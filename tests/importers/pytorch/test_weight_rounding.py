@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import pillion
+from pillion import compensated_rounding
 from pillion.compensated_rounding import BLOCK, compensated, nearest
 from pillion.importers.torch.export import export
 from pillion.importers.torch.fx_nodes import calls
@@ -29,9 +30,13 @@ def smooth(*shape: int, count: int = 16, seed: int = 0, width: int = 9) -> list[
 
 
 def compiled(
-    model: nn.Module, data: Sequence[Tensor], rounding: str = "fitted", precision: str = "int16"
+    model: nn.Module,
+    data: Sequence[Tensor],
+    rounding: str = "fitted",
+    precision: str = "int16",
+    **tuning: Any,
 ) -> pillion.Program:
-    options: Any = {"weight_rounding": rounding, "precision": precision}
+    options: Any = {"weight_rounding": rounding, "precision": precision, **tuning}
     torch.set_num_threads(1)
     return pillion.compile(
         model.eval(),
@@ -48,6 +53,10 @@ def noise(model: nn.Module, program: pillion.Program, data: Sequence[Tensor]) ->
         return sum(float(((program.run(x)[0] - model(x).numpy()) ** 2).sum()) for x in data)
 
 
+def weights_of(program: pillion.Program) -> list[list[int]]:
+    return [op.weights.constant.ravel().tolist() for op in program.graph.ops if hasattr(op, "weights")]
+
+
 def test_equal_inputs_share_what_each_is_rounded_by() -> None:
     """Three inputs that are always equal have the sum of their weights, to a step; those of another group have theirs."""
     real = np.array([[[0.4, 0.4, 0.4], [-1.4, 0.3, 0.3]], [[2.4, 0.4, 0.3], [5.0, 5.0, 5.0]]])
@@ -61,7 +70,7 @@ def test_equal_inputs_share_what_each_is_rounded_by() -> None:
 
 
 @pytest.mark.parametrize("inputs", [7, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
-def test_results_come_nearer_over_blocks_of_inputs(inputs: int) -> None:
+def test_results_come_nearer_over_blocks_of_inputs(inputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = np.random.default_rng(0)
     x = np.cumsum(made.standard_normal((4000, inputs)), axis=1) + made.standard_normal((4000, 1))
     real, scales = made.standard_normal((1, 5, inputs)), np.full((1, 5), 0.05)
@@ -72,7 +81,9 @@ def test_results_come_nearer_over_blocks_of_inputs(inputs: int) -> None:
         return float(((errors @ products) * errors).sum())
 
     plain, better = nearest(real, scales, (-60, 60)), compensated(real, scales, products, (-60, 60), 0.01)
-    assert error(better) < error(plain) / 4
+    monkeypatch.setattr(compensated_rounding, "BLOCK", inputs)
+    at_once = compensated(real, scales, products, (-60, 60), 0.01)
+    assert error(better) < min(error(plain) / 4, 1.01 * error(at_once))
     assert np.abs(better).max() <= 60
 
 
@@ -170,14 +181,14 @@ def test_samples_that_did_not_calibrate_come_nearer_to_float(name: str) -> None:
 def test_weights_are_fitted_beside_16_bits_unless_asked_otherwise() -> None:
     torch.manual_seed(0)
     model, data = images(), smooth(1, 2, 9, 16)
-    texts = {
-        (way, precision): compiled(model, data, way, precision).text()
+    found = {
+        (way, precision): weights_of(compiled(model, data, way, precision))
         for way in ("auto", "nearest", "fitted")
         for precision in ("int8", "int16")
     }
     for precision, like in (("int8", "nearest"), ("int16", "fitted")):
         other = {"nearest": "fitted", "fitted": "nearest"}[like]
-        assert texts["auto", precision] == texts[like, precision] != texts[other, precision]
+        assert found["auto", precision] == found[like, precision] != found[other, precision]
 
 
 class Shared(nn.Module):
@@ -185,25 +196,52 @@ class Shared(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.one = nn.Linear(12, 12)
+        self.one = nn.Linear(64, 64)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.one(self.one(x).relu())
 
 
-@pytest.mark.parametrize(
-    ("model", "shape", "count"),
-    [
-        (nn.Linear(12, 4), (1, 12), 3),
-        (nn.Linear(64, 4), (1, 64), 4),
-        (Shared(), (1, 12), 16),
-    ],
-    ids=["three samples", "samples that do not speak for each other", "shared weights"],
-)
-def test_the_nearest_weights_remain(model: nn.Module, shape: tuple[int, ...], count: int) -> None:
+def pairs(count: int, opposite: int = 0) -> list[Tensor]:
+    """Inputs of 64 numbers around 1 of which every two are equal; in every second of the `opposite` first, negative."""
     made = torch.Generator().manual_seed(0)
-    data = [torch.randn(shape, generator=made) for _ in range(count)]
-    assert compiled(model, data).text() == compiled(model, data, "nearest").text()
+    drawn = [torch.randn((1, 32, 1), generator=made) + 1 for _ in range(count)]
+    signs = [(-1) ** number if number < opposite else 1 for number in range(count)]
+    return [torch.cat((x, x * sign), 2).flatten(1) for x, sign in zip(drawn, signs, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("make", "data", "changes"),
+    [
+        (lambda: nn.Linear(64, 32), pairs(16), True),
+        (lambda: nn.Linear(64, 32), pairs(4), True),
+        (lambda: nn.Linear(64, 32), pairs(3), False),
+        (lambda: nn.Linear(64, 32), pairs(16, opposite=16), False),
+        (Shared, pairs(16), False),
+    ],
+    ids=["pairs", "four samples", "three samples", "samples that contradict each other", "shared weights"],
+)
+def test_weights_change_where_samples_agree(
+    make: Callable[[], nn.Module], data: list[Tensor], changes: bool
+) -> None:
+    torch.manual_seed(0)
+    model = make()
+    fitted, plain = (
+        weights_of(compiled(model, data, way, correct_biases=False)) for way in ("fitted", "nearest")
+    )
+    assert (fitted != plain) is changes
+
+
+def test_what_all_inputs_have_in_common_is_left_to_biases() -> None:
+    """Inputs that lie around 5 go together in nothing else, so weights change only if biases do not."""
+    torch.manual_seed(0)
+    model, made = nn.Linear(64, 64), torch.Generator().manual_seed(0)
+    data = [torch.randn((1, 64), generator=made) + 5 for _ in range(8)]
+    for correct, equal in ((True, True), (False, False)):
+        nearest_ones, fitted = (
+            weights_of(compiled(model, data, way, correct_biases=correct)) for way in ("nearest", "fitted")
+        )
+        assert (nearest_ones == fitted) is equal
 
 
 def test_a_choice_of_16_bits_may_be_better_than_the_nearest_weights() -> None:
