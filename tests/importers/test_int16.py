@@ -217,6 +217,7 @@ class Joined(nn.Module):
             self.large.weight.mul_(50)
             self.large.weight[1] = 1e-7
             self.large.bias[1] = 2.0
+            self.large.weight[3] = 0.0
 
     def forward(self, x: Tensor) -> Tensor:
         """Runs the net."""
@@ -224,12 +225,19 @@ class Joined(nn.Module):
         return nn.functional.max_pool2d(nn.functional.pad(x, (1, 1, 1, 1), value=-0.25), 3, 2)
 
 
-def test_joins_pads_and_channels_that_are_nearly_zero_keep_their_bits() -> None:
+@pytest.mark.parametrize("rounding", ["nearest", "fitted"])
+def test_joins_pads_and_channels_that_are_zero_or_nearly_so_keep_their_bits(rounding: Any) -> None:
     """A bias that exceeds 32 bits in fine steps would saturate, and one channel would send the layer to a slow kernel."""
     torch.manual_seed(2)
     net, samples = Joined().eval(), [torch.randn(1, 3, 9, 7) for _ in range(8)]
     program = pillion.compile(
-        net, samples[0], calibrate=samples, target="cortex-m55", precision="int16", progress=False
+        net,
+        samples[0],
+        calibrate=samples,
+        target="cortex-m55",
+        precision="int16",
+        weight_rounding=rounding,
+        progress=False,
     )
     kernels = {step.choice.kernel.name for step in program.lowered.steps}
     assert not kernels & {"conv2d_16", "depthwise_conv2d_16"}

@@ -86,7 +86,6 @@ def _fit_16_bit_kernels(
     products = magnitudes * -DType.INT16.bounds[0] + bias.detach().double().abs() / step
     factor = products / (scales * MOST_SUM)
     factor = torch.where((factor > 1) & (factor <= 2), factor, 1.0)
-    if y is not None:
-        least = LEAST_RATIO * float(y.calculate_qparams()[0]) / step
-        factor = torch.where(magnitudes > 0, torch.maximum(factor, least / scales), factor)
-    observer.max_val = torch.maximum(observer.max_val, -observer.min_val) * factor.to(observer.max_val)
+    least = 0.0 if y is None else LEAST_RATIO * float(y.calculate_qparams()[0]) / step * observer.quant_max
+    ranges = torch.maximum(observer.max_val, -observer.min_val) * factor.to(observer.max_val)
+    observer.max_val = ranges.clamp(min=least)
