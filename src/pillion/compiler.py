@@ -45,7 +45,7 @@ from pillion.compile_options import (
     Stream,
     Streamed,
 )
-from pillion.emitters.c.int8_operands import read_int8_operands
+from pillion.emitters.c.int8_operands import read_int8_operands, widen_after_moves
 from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
@@ -447,7 +447,7 @@ def place_ops(
 ) -> Placement:
     """Places each op on the NPU or the core. With `unrolls`, unrolls the loops whose steps run better so."""
     core = core_cycles(chip.core, graph.arithmetic)
-    graph = order_branches(graph)
+    graph = widen_after_moves(order_branches(graph))
     if chip.npu is None:
         graph = read_int8_operands(graph, chip.isa)
         return Placement(graph, all_on_cpu(graph, core, npu_target_example()))
@@ -459,6 +459,7 @@ def place_ops(
     request = (rewritten, npu, core, options, lambda body: cost_of(body, npu, name))
     placed = partition_loops(*request, UNROLLED.function) if unrolls else partition(*request)
     placed = restore_original_ops(graph, rewritten, placed, core)
+    placed = placed.with_core_ops(read_int8_operands(placed.graph, chip.isa), core)
     placed = replace(placed, graph=order_branches(placed.graph))
     if watch:
         watch("place", placed.graph)

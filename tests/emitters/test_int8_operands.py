@@ -13,7 +13,7 @@ from torch import nn
 
 import pillion
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.int8_operands import read_int8_operands
+from pillion.emitters.c.int8_operands import read_int8_operands, widen_after_moves
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import to_15_bits
@@ -91,7 +91,7 @@ def test_moves_come_before() -> None:
         (Isa.PORTABLE, ["transpose", "conv2d"]),
         (Isa.DSP, ["transpose", "requantize", "conv2d"]),
     ):
-        after = read_int8_operands(graph, isa)
+        after = read_int8_operands(widen_after_moves(graph), isa)
         assert [op.kind for op in after.ops] == kinds
         assert after.ops[0].results[0].dtype is DType.INT8
         assert same_bytes(graph, after)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pillion.compile_options import DEFAULT_OPTIONS, PlacementOptions
 from pillion.devices.device import Device
@@ -43,6 +43,29 @@ class Placement:
     ledger: Ledger
     cycles: int = 0
     """The estimated cycles of the program."""
+
+    def with_core_ops(self, graph: Graph, core: CoreCycles) -> Placement:
+        """Returns the placement with another graph of the same segments. A new op has the reason of the op that computed its
+        result, or else of the op of its kind that reads its operand."""
+        if graph is self.graph:
+            return self
+        by_op = {entry.op: entry for entry in self.ledger}
+        reasons: dict[object, LedgerEntry] = {
+            (entry.op.kind, x): entry for entry in self.ledger for x in entry.op.activations
+        }
+        reasons |= {y: entry for entry in self.ledger for y in entry.op.results}
+
+        def entry_of(run: OpRunCount) -> LedgerEntry:
+            op = run.op
+            if op in by_op:
+                return by_op[op]
+            before = reasons.get(op.results[0]) or reasons[op.kind, op.activations[0]]
+            return replace(before, op=op, npu_cycles=0, cpu_cycles=run.times * core(op))
+
+        flat = (op for one in graph.ops for op in (one.body.ops if isinstance(one, Segment) else (one,)))
+        entries = tuple(map(entry_of, op_run_counts(flat)))
+        saved = sum(e.cpu_cycles for e in self.ledger) - sum(e.cpu_cycles for e in entries)
+        return Placement(graph, replace(self.ledger, entries=entries), self.cycles - saved)
 
 
 CoreCycles = Callable[[Op], int]

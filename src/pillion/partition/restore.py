@@ -4,12 +4,9 @@ an op whose replacement stays on the core is restored."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ops import Scan
-from pillion.partition.ledger import LedgerEntry
 from pillion.partition.partition import CoreCycles, Placement
 
 
@@ -23,10 +20,7 @@ def restore_original_ops(original: Graph, rewritten: Graph, placed: Placement, c
     last_ops = {chain[-1]: op for op, chain in chains.items()}
     gone = {replacement for chain in chains.values() for replacement in chain} - last_ops.keys()
     ops = tuple(last_ops.get(op, op) for op in placed.graph.ops if op not in gone)
-    entries = tuple(_restored_entry(e, last_ops, core) for e in placed.ledger if e.op not in gone)
-    saved = sum(e.cpu_cycles for e in placed.ledger) - sum(e.cpu_cycles for e in entries)
-    ledger = replace(placed.ledger, entries=entries)
-    return Placement(placed.graph.replace(ops=ops), ledger, placed.cycles - saved)
+    return placed.with_core_ops(placed.graph.replace(ops=ops), core)
 
 
 def _replacement_ops(op: Op, original: Graph, rewritten: Graph) -> list[Op]:
@@ -46,9 +40,3 @@ def _replacement_ops(op: Op, original: Graph, rewritten: Graph) -> list[Op]:
     inner = {value for member in chain for value in member.results} - set(op.results)
     is_closed = all(user in makers for value in inner for user in rewritten.users.get(value, []))
     return chain if is_closed else []
-
-
-def _restored_entry(entry: LedgerEntry, last_ops: dict[Op, Op], core: CoreCycles) -> LedgerEntry:
-    """Returns the entry of a restored op for the last op of its replacement; other entries stay."""
-    op = last_ops.get(entry.op)
-    return entry if op is None else replace(entry, op=op, npu_cycles=0, cpu_cycles=core(op))

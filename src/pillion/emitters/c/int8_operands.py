@@ -13,7 +13,7 @@ from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.c.layers16 import LEAST_RIGHT, right_shifts
 from pillion.ir import numerics
 from pillion.ir.graph import Graph
-from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite
+from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite, rewrite_pass
 from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant_value
 from pillion.ir.verdict import all_ok
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Reshape, Scan, Slice, Transpose
@@ -24,10 +24,19 @@ MOST_BITS = 7
 """The bits that a widened operand has left."""
 
 
+@rewrite_pass(*MOVES, also_in_loops=True)
+def widen_after_moves(op: Any, at: RewriteSweep) -> Replacement:
+    """Moves int8 operands before they are widened without a change of scale."""
+    before = at.producers.get(op.x)
+    if not isinstance(before, Requantize) or not _keeps_numbers(before):
+        return None
+    moved = before.x.like(at.names.fresh(f"{op.name}_8"), shape=op.y.shape)
+    return [replace(op, x=before.x, y=moved), replace(before, x=moved, y=op.y)]
+
+
 def read_int8_operands(graph: Graph, isa: Isa) -> Graph:
     """Lets layers with 16-bit results read int8 operands as they are, where these would be widened without a change of scale,
-    and the instruction set has kernels for that, or none for the widened operand either. What is moved is widened
-    afterwards. Results stay the same."""
+    and the instruction set has kernels for that, or none for the widened operand either. Results stay the same."""
 
     def is_taken(op: Any, by: Isa) -> bool:
         kernels = (kernel for kernel in KERNELS_OF[by] if kernel.op is type(op))
@@ -37,12 +46,9 @@ def read_int8_operands(graph: Graph, isa: Isa) -> Graph:
         if isinstance(op, Scan):
             body = read_int8_operands(op.body, isa)
             return None if body is op.body else [replace(op, body=body)]
-        before = at.producers.get(op.x) if isinstance(op, (*MOVES, *LAYERS)) else None
+        before = at.producers.get(op.x) if isinstance(op, LAYERS) else None
         if not isinstance(before, Requantize) or not _keeps_numbers(before):
             return None
-        if isinstance(op, MOVES):
-            moved = before.x.like(at.names.fresh(f"{op.name}_8"), shape=op.y.shape)
-            return [replace(op, x=before.x, y=moved), replace(before, x=moved, y=op.y)]
         joined = replace(op, x=before.x)
         if is_taken(joined, isa):
             return [joined]
