@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import pillion
+from pillion.compiler import compile_graph
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.int8_operands import read_int8_operands, widen_after_moves
 from pillion.emitters.c.kernel_choice import choose_kernels
@@ -23,6 +24,7 @@ from pillion.ir.verify import verify_graph
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Scan, Transpose
 from pillion.ops.conv import widens
 from pillion.ops.example_values import make_op, random_like
+from pillion.targets import find_target
 
 LAYERS = [op for kind in (Conv2d, DepthwiseConv2d, Linear) for op in kind.examples() if widens(op)]
 
@@ -70,6 +72,14 @@ def test_large_ratios_keep_the_kernel(layer: Any) -> None:
     usual, after = (read_int8_operands(widened(one), Isa.DSP) for one in (layer, finer))
     assert to_15_bits(*after.ops[-1].multipliers)[1].min() == 16  # type: ignore[attr-defined]
     assert kernel_of(after, Isa.DSP) == kernel_of(usual, Isa.DSP) != f"{layer.kind}_16"
+
+
+def test_finer_steps_beside_an_npu() -> None:
+    program = compile_graph(widened(with_finer_results(LAYERS[0])), find_target("imxrt700"))
+    finer, layer = program.ledger
+    assert (finer.op, layer.op) == program.graph.ops
+    assert finer.op.name.endswith("_finer")
+    assert [entry.deciding.rule for entry in program.ledger] == ["requantize.supported", "conv2d.dtype"]
 
 
 def test_other_steps_stay_conversions() -> None:

@@ -13,6 +13,7 @@ from pillion.passes.compose_norms import compose_norms
 from pillion.passes.demote_sums import demote_sums
 from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
 from pillion.passes.legalize_softmax import legalize_softmax
+from pillion.passes.widen_operands import widen_operands
 
 COARSER: tuple[tuple[Callable[[Graph], Graph], str], ...] = (
     (
@@ -44,6 +45,7 @@ def legalize_for_runtime(
 ) -> Graph:
     """Rewrites a graph into ops that other runtimes have, and reports what becomes coarser. LiteRT has layers of 16 bits
     in its own arithmetic."""
+    graph = widen_operands(graph) if is_litert else graph
     refuse_16_bit_ops(graph, is_litert and graph.arithmetic is Arithmetic.TFLITE)
     for rewritten, words in COARSER:
         before, graph = graph, rewritten(graph)
