@@ -231,7 +231,7 @@ class CompiledProgram:
     def cost(self) -> PlanCost:
         """The estimated time of a run, and the memory."""
         if self.target.npu is not None:
-            by_op = {e.op.results[0].name: float(e.cpu_cycles) for e in self.ledger}
+            by_op = {e.op.name: e.cycles for e in self.ledger}
             time, unit = float(self.cycles), "cycles"
         else:
             kernels = {step.choice.op: step.choice.kernel for step in self.whole.steps}

@@ -144,3 +144,14 @@ def test_tflite_files_widen_operands(target: str, tmp_path: Path) -> None:
     again = pillion.compile(str(path), target=target)
     x = np.random.default_rng(0).integers(-128, 128, program.graph.inputs[0].shape, np.int8)
     np.testing.assert_array_equal(again.run(x, on="litert")[0], program.run(x, on="reference")[0])
+
+
+@needs_vela
+def test_the_search_prices_what_each_unit_runs() -> None:
+    options: Any = {"calibrate": SAMPLES, "min_quality": "40dB"}
+    program = pillion.compile(Net().eval(), SAMPLES[0], target=ETHOS, **options)
+    choice = program.precision
+    assert choice is not None
+    assert choice.cost.time == program.cycles
+    assert sum(choice.cost.by_op.values()) == pytest.approx(program.cycles)
+    assert choice.cost.time < 0.85 * choice.cost_everywhere.time

@@ -41,6 +41,8 @@ class LedgerEntry:
     npu_cycles: int
     cpu_cycles: int
     """Estimates, not measurements."""
+    cycles: float = 0.0
+    """Its part of the program's estimated cycles; 0 on chips without an NPU."""
 
     @property
     def because(self) -> str:

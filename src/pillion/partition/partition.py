@@ -41,8 +41,11 @@ class Placement:
 
     graph: Graph
     ledger: Ledger
-    cycles: int = 0
-    """The estimated cycles of the program."""
+
+    @property
+    def cycles(self) -> int:
+        """The estimated cycles of the program; 0 for chips without an NPU."""
+        return round(sum(entry.cycles for entry in self.ledger))
 
     def with_core_ops(self, graph: Graph, core: CoreCycles) -> Placement:
         """Returns the placement with another graph of the same segments. A new op has the reason of the op that computed its
@@ -60,12 +63,13 @@ class Placement:
             if op in by_op:
                 return by_op[op]
             before = reasons.get(op.results[0]) or reasons[op.kind, op.activations[0]]
-            return replace(before, op=op, npu_cycles=0, cpu_cycles=run.times * core(op))
+            on_core = run.times * core(op)
+            cycles = before.cycles + on_core - before.cpu_cycles
+            return replace(before, op=op, npu_cycles=0, cpu_cycles=on_core, cycles=cycles)
 
         flat = (op for one in graph.ops for op in (one.body.ops if isinstance(one, Segment) else (one,)))
         entries = tuple(map(entry_of, op_run_counts(flat)))
-        saved = sum(e.cpu_cycles for e in self.ledger) - sum(e.cpu_cycles for e in entries)
-        return Placement(graph, replace(self.ledger, entries=entries), self.cycles - saved)
+        return Placement(graph, replace(self.ledger, entries=entries))
 
 
 CoreCycles = Callable[[Op], int]
@@ -102,20 +106,26 @@ def partition(
     for segment, verdict in zip(segments, verdicts, strict=True):
         judged.update((op, (*judged[op], verdict)) for op in segment)
     cut = _replace_by_segments(graph, segments, npu)
+    cycles: dict[Op, float] = {
+        run.op: run.times * _core_cycles([run.op], npu, core) for run in op_run_counts(graph.ops)
+    }
+    for segment in segments:
+        cycles |= _shares(segment, npu, _segment_cycles(graph, segment, npu, core, costs))
     ledger = _make_ledger(
-        graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, core
+        graph, [list(op.body.ops) for op in cut.ops if isinstance(op, Segment)], judged, npu, core, cycles
     )
     if options.only_npu:
         require_all_on_npu(ledger)
-    segment_costs = [(_segment_cycles(graph, segment, npu, core, costs), segment) for segment in segments]
+    return Placement(cut, ledger)
+
+
+def _shares(segment: list[Op], npu: Device, cost: _SegmentCycles) -> dict[Op, float]:
+    """Returns the cycles of the ops of a segment on the NPU, in proportion to their estimates."""
     # Estimates of single ops omit the start of each op.
-    on_npu = sum(
-        cost.on_npu + (0 if cost.by else BEGIN_CYCLES * sum(not npu.removes(op) for op in segment))
-        for cost, segment in segment_costs
-    )
-    members = {op for segment in segments for op in segment}
-    left = (run for run in op_run_counts(graph.ops) if run.op not in members)
-    return Placement(cut, ledger, on_npu + sum(run.times * _core_cycles([run.op], npu, core) for run in left))
+    begin = 0 if cost.by else BEGIN_CYCLES * sum(not npu.removes(op) for op in segment)
+    estimates = {op: npu.estimate(op) + 1 for op in segment}
+    scale = (cost.on_npu + begin) / sum(estimates.values())
+    return {op: scale * estimate for op, estimate in estimates.items()}
 
 
 def all_on_cpu(graph: Graph, core: CoreCycles, flip: str) -> Ledger:
@@ -294,6 +304,7 @@ def _make_ledger(
     judged: dict[Op, tuple[Verdict, ...]],
     npu: Device,
     core: CoreCycles,
+    cycles: Mapping[Op, float],
 ) -> Ledger:
     number = {op: i for i, segment in enumerate(segments) for op in segment}
     crossing = Counter[Op]()
@@ -304,9 +315,8 @@ def _make_ledger(
         op = run.op
         if op not in judged:
             inside = f"one that runs {run.times:,} times, in a loop"
-            entries.append(
-                _entry_on_cpu(run, core, Verdict("scan.step", False, "an op that runs once", inside))
-            )
+            why = Verdict("scan.step", False, "an op that runs once", inside)
+            entries.append(replace(_entry_on_cpu(run, core, why), cycles=cycles[op]))
             continue
         verdicts = judged[op]
         entries.append(
@@ -320,6 +330,7 @@ def _make_ledger(
                 crossing_bytes=crossing[op],
                 npu_cycles=npu.estimate(op) if all_ok(npu.judge(op)) else 0,
                 cpu_cycles=core(op),
+                cycles=cycles[op],
             )
         )
     return Ledger(tuple(entries))
