@@ -42,7 +42,6 @@ from pillion.passes.split_reductions import split_reductions
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
 from pillion.passes.transpose_product import transpose_product
 from pillion.passes.uint8_io import uint8_io
-from pillion.passes.widen_operands import widen_operands
 
 __all__ = [
     "AFTER_STREAMING",
@@ -72,7 +71,6 @@ __all__ = [
     "split_reductions",
     "sum_hard_sigmoids",
     "uint8_io",
-    "widen_operands",
 ]
 
 Pass = Callable[[Graph], Graph]

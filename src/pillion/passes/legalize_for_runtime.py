@@ -8,12 +8,12 @@ from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import flatten_ops
 from pillion.ops.movement import computes_in_16_bits
+from pillion.ops.widen_operands import widen_operands
 from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
 from pillion.passes.demote_sums import demote_sums
 from pillion.passes.legalize_embedding_bags import legalize_embedding_bags
 from pillion.passes.legalize_softmax import legalize_softmax
-from pillion.passes.widen_operands import widen_operands
 
 COARSER: tuple[tuple[Callable[[Graph], Graph], str], ...] = (
     (

@@ -16,7 +16,6 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops import Linear, ReduceSum, Segment
-from pillion.passes import widen_operands
 from pillion.run.executor import (
     DEFAULTS,
     LITERT,
@@ -112,7 +111,7 @@ def _npu_segments(graph: Graph) -> list[Segment]:
 
 
 def _open_interpreter(body: Graph) -> LiteRtProcess:
-    return LiteRtProcess(tflite.emit(widen_operands(body)))
+    return LiteRtProcess(tflite.emit(body))
 
 
 def _run_in_litert(interpreter: LiteRtProcess, body: Graph, seconds: float, *operands: Array) -> Outputs:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pillion.ir.graph import Graph
 from pillion.ops import Lut, flatten_ops, unroll_for_format
 from pillion.ops.lut_tflite import ENTRIES
+from pillion.ops.widen_operands import widen_operands
 
 
 def emit(graph: Graph) -> bytes:
@@ -17,7 +18,7 @@ def emit(graph: Graph) -> bytes:
     from pillion.emitters.tflite.recurrent import with_layers
     from pillion.emitters.tflite.writer import write_file
 
-    return write_file(unroll_for_format(with_layers(graph), ".tflite"))
+    return write_file(widen_operands(unroll_for_format(with_layers(graph), ".tflite")))
 
 
 def emit_segment(body: Graph) -> bytes:
