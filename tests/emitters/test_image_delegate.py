@@ -22,7 +22,9 @@ import torch
 import pillion
 from emitters.test_c import GROUPS, group_graph
 from emitters.test_image import answers, raw, two_branches
+from ethos_streams import needs_vela
 from example_graphs import samples_of
+from partition.test_widths_on_the_core import ETHOS, SAMPLES, compiled, layers
 from pillion.compile_options import Memory, Stream
 from pillion.devices.cortex_m import CORES
 from pillion.emitters.c.lower import CProgram, lower
@@ -210,6 +212,16 @@ def test_cpu_and_npu_segments_are_delegates_of_one_program(
     plain = pillion.compile(Net(is_stateful).eval(), example, target="cortex-m55")
     ((_, image),) = delegates_in(plain.save(tmp_path / "m55.pte", kernels="pillion"))
     assert image.startswith(plain.image())
+
+
+@needs_vela
+def test_layers_of_the_core_beside_an_npu_read_8_bits(library: Path) -> None:
+    program = compiled(ETHOS)
+    assert layers(program)
+    core = replace(program, target=replace(program.target, core=CORES[CORE]))
+    samples = [[x.numpy()] for x in SAMPLES]
+    (found,), said = executed(library, [(core.pte(kernels="pillion"), samples)], "npu")
+    assert found == answers(program.graph, samples), said
 
 
 def test_streams_take_new_frames_and_those_of_several_calls_are_refused(library: Path) -> None:
