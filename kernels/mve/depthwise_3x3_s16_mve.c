@@ -4,7 +4,8 @@
  * A vector is two columns of a strip, and two of them are a window of 4x4 for two outputs side by side: the columns of the kernel lie
  * in q0 and q1 for the left one, in q2 and q3 for the right one, with zeros around. Vectors that begin one row further down make outputs of
  * the lower row. Two rows of four outputs are made together; where the last strip has one row of outputs, eight of it. The lanes of the lower
- * row come first: where there is none, they go where those of the upper row go after them. All strips of a channel are made before its outputs: y may be x.
+ * row come first: where there is none, they go where those of the upper row go after them. y may be x:
+ * strips.h says why.
  * Registers: as strips_asm.h says; q4 q5 columns, q6 q7 sums. */
 #include "pillion/mve.h"
 

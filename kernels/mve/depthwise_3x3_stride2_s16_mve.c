@@ -2,7 +2,7 @@
  * Depthwise convolution by a kernel of 3x3 of 16-bit inputs, stride 2, by strips (strips.h).
  *
  * A vector is two columns of a strip, and two of them are a window of 4x4 for one output: the columns of the kernel lie in q0 and q1, with
- * zeros below and on the right. All strips of a channel are made before its outputs: y may be x.
+ * zeros below and on the right. y may be x: strips.h says why.
  * Registers: as strips_asm.h says; q2 the least result, q3 q4 columns. */
 #include "pillion/mve.h"
 

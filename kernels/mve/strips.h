@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Depthwise convolution, one channel at a time, by strips: four rows of the padded channel laid out column by column, four
  * elements to a column, so that any 16 are a window of 4x4. Strips begin with every second padded row: neighbours share
- * a pair of rows. What lies where the compiler has put into tables of words (emitters/c/mve). "Rows" and "columns" may be
- * exchanged, and the kernel transposed, so that the longer side of an image lies along the strips. */
+ * a pair of rows. "Rows" and "columns" may be exchanged, and the kernel transposed, so that the longer side of an image lies
+ * along the strips. The compiler puts all places into tables of words (emitters/c/mve).
+ *
+ * A long channel of halfwords is made in bands, so that strips need less memory. The strips of a band, and the first one of
+ * the next, are made before the outputs of the band: y may be x. */
 #ifndef PILLION_MVE_STRIPS_H
 #define PILLION_MVE_STRIPS_H
 
@@ -22,6 +25,8 @@ typedef struct {
     int32_t zp;                          /* what padding is made of */
     int32_t single;                      /* one strip: of four rows of the image, of three, or 0 */
     uint16_t columns[8], next_columns[8]; /* offsets of eight columns, and of those one row below */
+    int32_t shared, strip_bytes;         /* the offset of a strip that the next band begins with, and its size */
+    int32_t passes;                      /* the passes of this band, if another one follows, otherwise 0 */
 } pillion_mve_strip_build;
 
 /* Which outputs are made of strips: `blocks` blocks of eight outputs of each strip, of two rows of four columns, or of one row. */
@@ -48,6 +53,7 @@ PILLION_FIELDS_AT(pillion_mve_strip_build, 0, pair_step, strip_step, inner, bloc
 PILLION_AT(pillion_mve_strip_build, bottom, 40);
 PILLION_FIELDS_AT(pillion_mve_strip_build, 48, from, to, zp, single, columns);
 PILLION_AT(pillion_mve_strip_build, next_columns, 80);
+PILLION_FIELDS_AT(pillion_mve_strip_build, 96, shared, strip_bytes, passes);
 PILLION_FIELDS_AT(pillion_mve_strip_pass, 0, strip_skip, y_skip, blocks, y_block, strip, strip_end, y, kind, outputs);
 PILLION_BYTES(pillion_mve_strip_pass, 48);
 PILLION_FIELDS_AT(pillion_mve_strip_channel, 0, strips, y, kernel, level, numbers);
@@ -58,7 +64,7 @@ typedef void (*pillion_mve_strip_builder)(const pillion_mve_strip_build *b, cons
 void pillion_mve_strips_of_bytes(const pillion_mve_strip_build *b, const void *x, void *strips);
 void pillion_mve_strips_of_halfwords(const pillion_mve_strip_build *b, const void *x, void *strips);
 
-/* A whole convolution: of each channel the strips, then the outputs. */
+/* A whole convolution: of each channel the strips, then the outputs, band by band. */
 typedef struct {
     pillion_mve_strip_outputs outputs;
     pillion_mve_strip_builder build;

@@ -18,6 +18,7 @@ from kernels.op_cases import CMSIS_NN, case_of, kernels_of, random_operands, ref
 from kernels.rig import M55
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.int8_operands import read_int8_operands
+from pillion.emitters.c.mve import depthwise_strips
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, PerTensor, TensorType, Value, constant_value
 from pillion.ops import DepthwiseConv2d, Requantize
@@ -58,6 +59,17 @@ def every_length() -> Iterator[DepthwiseConv2d]:
             size = (rows, length) if i % 3 else (length, rows)
             around = ((0, 0, 0, 0), (0, 1, 0, 1), BORDER)[i % 3]
             yield depthwise((1, *size, 3), (3, 3), i, padding=around, stride=(stride, stride))
+
+
+def bands() -> Iterator[DepthwiseConv2d]:
+    """Images of one band to five, both ways round, with random padding and with results as large as the image."""
+    rng = np.random.default_rng(1)
+    for i in range(48):
+        size = tuple(int(n) for n in rng.integers(34, 90, 2))
+        around = BORDER if i % 4 < 2 else tuple(int(n) for n in rng.integers(0, 3, 4))
+        steps, shape = (1 + i % 2, 1 + i % 2), (1 + i % 7 // 6, *size, 1 + i % 2)
+        yield depthwise(shape, (3, 3), i, 1 + i % 5 // 4, padding=around, stride=steps)
+    yield depthwise((1, 366, 370, 1), (3, 3), 1, padding=BORDER)
 
 
 def many_elements() -> Iterator[DepthwiseConv2d]:
@@ -102,6 +114,7 @@ def windows_5x5() -> Iterator[DepthwiseConv2d]:
     [
         (strips, STRIPS),
         (every_length, STRIPS),
+        (bands, STRIPS),
         (many_elements, (*STRIPS, WIDE, ANY)),
         (channels, (STRIPS[0], WIDE, ANY)),
         (windows, (ANY,)),
@@ -125,6 +138,22 @@ def test_depthwise_of_every_size(
     assert seen >= set(names)
     assert widens or any(case.overwritten for case in cases)
     rig.check(M55, cases, wanted, rig.fillings(cases))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_bands_need_little_memory_and_few_instructions(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, scratch = [], []
+    for strips_of_a_band in (depthwise_strips.BAND, 1000):
+        monkeypatch.setattr(depthwise_strips, "BAND", strips_of_a_band)
+        op = depthwise((1, 96, 96, 2), (3, 3), 1, padding=BORDER, stride=(stride, stride))
+        kernel, data = kernels_of(M55, op)[0], random_operands(op, np.random.default_rng(0), False)
+        (result,) = rig.check(M55, [case_of(op, kernel, data)], [reference(op, CMSIS_NN, data)])
+        counts.append(result.instructions)
+        scratch.append(kernel.scratch_bytes(op))
+        assert kernel.work is not None
+        assert kernel.work(op) == pytest.approx(result.instructions, rel=0.15)
+    assert counts[0] < 1.03 * counts[1]
+    assert scratch[0] < 0.3 * scratch[1]
 
 
 def test_what_no_kernel_takes() -> None:
