@@ -58,8 +58,7 @@
 STRIP_OUTPUTS(outputs, INT16_NUMBERS, LOAD_KERNEL, IS_LONE, "", ROUND(LOWER_WINDOWS("q6") UPPER_WINDOWS("q7"), "q6", "q7", RESULTS), LONE_ROW)
 
 void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
-    const pillion_mve_strip_kind kind = {outputs, pillion_mve_strips_of_halfwords, 2, 2};
-    pillion_mve_strips(p, x, y, scratch, &kind);
+    pillion_mve_strips_of_halfwords(p, x, y, scratch, outputs);
     pillion_mve_clamp_16(y, p->images * p->output_bytes >> 1, INT16_MIN, p->high);
 }
 

@@ -35,8 +35,7 @@ STRIP_OUTPUTS(outputs, INT16_NUMBERS, LOAD_KERNEL, "", "vldrh.u16 q4, [r1], #16\
 
 void pillion_depthwise_3x3_stride2_s16_mve(const pillion_depthwise_3x3_stride2_s16_mve_params *p, const int16_t *x, int16_t *y,
                                            void *scratch) {
-    const pillion_mve_strip_kind kind = {outputs, pillion_mve_strips_of_halfwords, 2, 2};
-    pillion_mve_strips(p, x, y, scratch, &kind);
+    pillion_mve_strips_of_halfwords(p, x, y, scratch, outputs);
     pillion_mve_clamp_16(y, p->images * p->output_bytes >> 1, INT16_MIN, p->high);
 }
 

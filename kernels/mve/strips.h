@@ -25,9 +25,14 @@ typedef struct {
     int32_t zp;                          /* what padding is made of */
     int32_t single;                      /* one strip: of four rows of the image, of three, or 0 */
     uint16_t columns[8], next_columns[8]; /* offsets of eight columns, and of those one row below */
-    int32_t shared, strip_bytes;         /* the offset of a strip that the next band begins with, and its size */
-    int32_t passes;                      /* the passes of this band, if another one follows, otherwise 0 */
 } pillion_mve_strip_build;
+
+/* A band of halfwords. */
+typedef struct {
+    pillion_mve_strip_build build;
+    int32_t shared, strip_bytes;         /* the offset of the strip that the next band begins with, and its size */
+    int32_t passes;                      /* the passes of this band, if another one follows, otherwise 0 */
+} pillion_mve_strip_band;
 
 /* Which outputs are made of strips: `blocks` blocks of eight outputs of each strip, of two rows of four columns, or of one row. */
 typedef struct {
@@ -53,7 +58,6 @@ PILLION_FIELDS_AT(pillion_mve_strip_build, 0, pair_step, strip_step, inner, bloc
 PILLION_AT(pillion_mve_strip_build, bottom, 40);
 PILLION_FIELDS_AT(pillion_mve_strip_build, 48, from, to, zp, single, columns);
 PILLION_AT(pillion_mve_strip_build, next_columns, 80);
-PILLION_FIELDS_AT(pillion_mve_strip_build, 96, shared, strip_bytes, passes);
 PILLION_FIELDS_AT(pillion_mve_strip_pass, 0, strip_skip, y_skip, blocks, y_block, strip, strip_end, y, kind, outputs);
 PILLION_BYTES(pillion_mve_strip_pass, 48);
 PILLION_FIELDS_AT(pillion_mve_strip_channel, 0, strips, y, kernel, level, numbers);
@@ -62,9 +66,8 @@ PILLION_FIELDS_AT(pillion_mve_strip_channel, 0, strips, y, kernel, level, number
 typedef void (*pillion_mve_strip_outputs)(pillion_mve_strip_channel *channel, const pillion_mve_strip_pass *passes);
 typedef void (*pillion_mve_strip_builder)(const pillion_mve_strip_build *b, const void *x, void *strips);
 void pillion_mve_strips_of_bytes(const pillion_mve_strip_build *b, const void *x, void *strips);
-void pillion_mve_strips_of_halfwords(const pillion_mve_strip_build *b, const void *x, void *strips);
 
-/* A whole convolution: of each channel the strips, then the outputs, band by band. */
+/* A whole convolution of bytes: of each channel the strips, then the outputs. */
 typedef struct {
     pillion_mve_strip_outputs outputs;
     pillion_mve_strip_builder build;
@@ -72,5 +75,8 @@ typedef struct {
 } pillion_mve_strip_kind;
 void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const void *x, void *y, void *scratch,
                         const pillion_mve_strip_kind *kind);
+/* The same of halfwords, band by band. */
+void pillion_mve_strips_of_halfwords(const pillion_depthwise_3x3_s8_mve_params *p, const int16_t *x, int16_t *y, void *scratch,
+                                     pillion_mve_strip_outputs outputs);
 
 #endif

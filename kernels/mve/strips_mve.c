@@ -17,20 +17,9 @@ void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const void
         pillion_mve_strip_channel c = {scratch, out, p->kernels + 1, y_bytes == 1 ? p->out_zp : p->low, p->numbers};
         const int8_t *in = image;
         for (int32_t left = p->channels; left > 0; left--, in += x_bytes) {
-            const pillion_mve_strip_pass *band = passes;
-            for (const pillion_mve_strip_build *b = build;; b++) {
-                kind->build(b, in, scratch);
-                for (int32_t filters = p->filters; filters > 0; filters--, c.y += y_bytes, c.kernel += 12) {
-                    kind->outputs(&c, band);
-                }
-                if (b->passes == 0) {
-                    break;
-                }
-                pillion_mve_copy(scratch, (const int8_t *)scratch + b->shared, b->strip_bytes);
-                band += b->passes;
-                c.y -= p->filters * y_bytes;
-                c.kernel -= p->filters * 12;
-                c.numbers -= p->filters * 2; /* bands are of halfwords */
+            kind->build(build, in, scratch);
+            for (int32_t filters = p->filters; filters > 0; filters--, c.y += y_bytes, c.kernel += 12) {
+                kind->outputs(&c, passes);
             }
             __asm__ volatile("" : : : "q4", "q5", "q6", "q7"); /* neither saves them: this function does, once */
         }

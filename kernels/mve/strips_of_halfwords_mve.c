@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Makes the strips of a channel of halfwords; see strips.h.
+ * Makes the strips of channels of halfwords, and walks over images, channels and bands; see strips.h.
  *
  * Two gathers fetch eight columns of two rows; a four-way interleaving store merges the pair with the pair of rows above it. A row
  * outside the image is not read: it is zero. A round is two pairs of rows of eight columns; a pair that is odd comes first.
@@ -9,6 +9,7 @@
 #include "strips.h"
 
 #if defined(__ARM_FEATURE_MVE)
+#include "bytes.h"
 
 /* A pair of rows at r1, of which r0 and r2 say whether they are in the image. */
 #define EDGE(upper, lower)                \
@@ -35,8 +36,8 @@
     STORE(rows)                           \
     "add r3, r5\n"
 
-PILLION_NAKED void pillion_mve_strips_of_halfwords(PILLION_UNUSED const pillion_mve_strip_build *b, PILLION_UNUSED const void *x,
-                                                   PILLION_UNUSED void *strips) {
+PILLION_NAKED static void strips_of(PILLION_UNUSED const pillion_mve_strip_build *b, PILLION_UNUSED const int16_t *x,
+                                    PILLION_UNUSED void *strips) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
         "mov r11, r0\n"
@@ -72,6 +73,35 @@ PILLION_NAKED void pillion_mve_strips_of_halfwords(PILLION_UNUSED const pillion_
         "subs r12, #1\n"
         "bne 1b\n"
         "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");
+}
+
+void pillion_mve_strips_of_halfwords(const pillion_depthwise_3x3_s8_mve_params *p, const int16_t *x, int16_t *y, void *scratch,
+                                     pillion_mve_strip_outputs outputs) {
+    const pillion_mve_strip_band *const bands = (const pillion_mve_strip_band *)(const void *)p->build;
+    const pillion_mve_strip_pass *const passes = (const pillion_mve_strip_pass *)(const void *)p->passes;
+    int8_t *const strips = scratch;
+    pillion_mve_fill(strips, 0, p->strip_bytes);
+    for (int32_t n = 0; n < p->images; n++, x += p->image_bytes >> 1, y += p->output_bytes >> 1) {
+        pillion_mve_strip_channel c = {strips, (int8_t *)y, p->kernels + 1, p->low, p->numbers};
+        for (int32_t channel = 0; channel < p->channels; channel++) {
+            const pillion_mve_strip_pass *pass = passes;
+            for (const pillion_mve_strip_band *band = bands;; band++) {
+                strips_of(&band->build, x + channel, strips);
+                for (int32_t filters = p->filters; filters > 0; filters--, c.y += 2, c.kernel += 12) {
+                    outputs(&c, pass);
+                }
+                if (band->passes == 0) {
+                    break;
+                }
+                pillion_mve_copy(strips, strips + band->shared, band->strip_bytes);
+                pass += band->passes;
+                c.y -= 2 * p->filters;
+                c.kernel -= 12 * p->filters;
+                c.numbers -= 2 * p->filters;
+            }
+            __asm__ volatile("" : : : "q4", "q5", "q6", "q7"); /* neither saves them: this function does, once */
+        }
+    }
 }
 
 #endif

@@ -77,7 +77,7 @@ def in_planes_3x3(op: DepthwiseConv2d) -> tuple[Verdict, ...]:
     return (*depthwise_planes.is_3x3(op), *in_planes(op))
 
 
-def strip_kernels(is_widening: bool, strips: str, **more: Any) -> Iterator[Kernel]:
+def strip_kernels(is_widening: bool, *strips: str, **more: Any) -> Iterator[Kernel]:
     """Yields the 3x3 kernels by strips of a type, for either stride."""
     for name, stride in (("depthwise_3x3", 1), ("depthwise_3x3_stride2", 2)):
         yield depthwise(
@@ -85,7 +85,7 @@ def strip_kernels(is_widening: bool, strips: str, **more: Any) -> Iterator[Kerne
             is_widening,
             in_strips(stride),
             strip_params,
-            *("strips", strips),
+            *strips,
             scratch_bytes=depthwise_strips.scratch_bytes,
             work=depthwise_strips.work,
             **more,
@@ -112,7 +112,7 @@ def plane_kernels(is_widening: bool, **more: Any) -> Iterator[Kernel]:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    *strip_kernels(True, "strips_of_bytes"),
+    *strip_kernels(True, "strips", "strips_of_bytes"),
     *strip_kernels(False, "strips_of_halfwords", in_place=in_place_if(has_one_filter)),
     depthwise(
         "depthwise_5x5",

@@ -84,7 +84,9 @@ class Strips:
         """The strips of each band of a channel."""
         number = (self.count + BAND // 2) // BAND if self.is_divisible else 1
         size = -(-self.count // max(number, 1))
-        while self.count % size == 1:  # the band before makes the first strip of the last one, which makes others
+        while (
+            self.count % size == 1
+        ):  # the band before makes the first strip of the last one, which makes others
             size += 1
         return [range(first, min(first + size, self.count)) for first in range(0, self.count, size)]
 
@@ -239,8 +241,8 @@ def _pack_halfwords(offsets: list[int]) -> Int32Array:
 
 
 def _strip_build_table(s: Strips, band: range, zp: int) -> Int32Array:
-    """Returns the table pillion_mve_strip_build (kernels/mve/strips.h) of a band, which makes the first strip of the next
-    one, too."""
+    """Returns the table pillion_mve_strip_build, or of halfwords pillion_mve_strip_band (kernels/mve/strips.h), of a band, which
+    makes the first strip of the next one, too."""
     down, along = s.down, s.along
     is_later, is_last = band.start > 0, band.stop == s.count
     first, end = band.start + is_later, band.stop + (not is_last)
@@ -256,7 +258,7 @@ def _strip_build_table(s: Strips, band: range, zp: int) -> Int32Array:
     ]
     offsets = _pack_halfwords(columns + [c + down.x_step for c in columns])
     shared = (len(band) * s.strip_bytes, s.strip_bytes, len(_split_into_strip_runs(s, band)))
-    after = [0, 0, 0] if is_last else shared
+    after = () if s.item == 1 else (0, 0, 0) if is_last else shared
     return np.concatenate([np.array(words, np.int32), offsets, np.array(after, np.int32)])
 
 
