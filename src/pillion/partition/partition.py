@@ -123,7 +123,7 @@ def _shares(segment: list[Op], npu: Device, cost: _SegmentCycles) -> dict[Op, fl
     """Returns the cycles of the ops of a segment on the NPU, in proportion to their estimates."""
     # Estimates of single ops omit the start of each op.
     begin = 0 if cost.by else BEGIN_CYCLES * sum(not npu.removes(op) for op in segment)
-    estimates = {op: npu.estimate(op) + 1 for op in segment}
+    estimates = {op: npu.estimate(op) + 1 for op in segment}  # moves alone are estimated as 0
     scale = (cost.on_npu + begin) / sum(estimates.values())
     return {op: scale * estimate for op, estimate in estimates.items()}
 
