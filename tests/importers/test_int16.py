@@ -249,6 +249,28 @@ def test_joins_pads_and_channels_that_are_zero_or_nearly_so_keep_their_bits(roun
         assert np.abs(found - exact).max() < 1e-2 * np.abs(exact).max()
 
 
+@pytest.mark.parametrize(("factor", "is_fast"), [(200.0, True), (20_000.0, False)])
+def test_large_weights_of_small_inputs_have_fast_kernels_where_few_bits_are_lost(
+    factor: float, is_fast: bool
+) -> None:
+    """Their steps decide those of sums: results get steps that are at most eight times as coarse."""
+    torch.manual_seed(4)
+    net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.ReLU(), nn.Conv2d(8, 6, 1)).eval()
+    with torch.no_grad():
+        net[0].weight[0] /= factor
+        net[0].bias[0] /= factor
+        net[2].weight[:, 0] *= factor
+    samples = [torch.randn(1, 3, 6, 7) for _ in range(8)]
+    program = pillion.compile(
+        net, samples[0], calibrate=samples, target="cortex-m55", precision="int16", progress=False
+    )
+    names = {step.choice.kernel.name for step in program.lowered.steps}
+    assert ("conv2d_16" not in names) is is_fast
+    for x in samples:
+        found = np.asarray(program.run(x.numpy(), on="mps3-an547"))
+        np.testing.assert_array_equal(found, program.run(x.numpy(), on="reference"))
+
+
 def test_more_elements_than_16_bits_count() -> None:
     """An image of 67,950 elements, and 90,600 results."""
     torch.manual_seed(1)

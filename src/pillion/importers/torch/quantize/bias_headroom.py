@@ -23,15 +23,18 @@ MOST_SUM = 0.98 * 2.0**31
 """Largest sum of 16-bit products and bias, with room for the rounding of weights."""
 
 FINEST_STEP = 2.001
-"""The least step of a result in steps of a sum, if the operand had 8 bits: a kernel's factor is below 1/2."""
+"""The least step of a 16-bit result in steps of a sum: a kernel's factor is below 1/2."""
+
+COARSER = 8.0
+"""By how much the steps of a result may grow for the sake of a fast kernel, if the operand has 16 bits."""
 
 LEAST_RATIO = 1.01 * 2.0**-17
 """Least ratio of scales that one multiplication rounds."""
 
 
 def add_bias_headroom(prepared: GraphModule) -> None:
-    """Widens the range of weights until the bias fits; matters for nearly zero channels. 16-bit results of 8-bit operands get
-    steps of two of a sum at least."""
+    """Widens the range of weights until the bias fits; matters for nearly zero channels. 16-bit results get steps of two of a
+    sum at least."""
     for node in calls(prepared.graph):
         rule = RULES.get(node.target)
         if rule is None or rule.weight is None or len(node.args) <= rule.weight:
@@ -40,15 +43,26 @@ def add_bias_headroom(prepared: GraphModule) -> None:
         x, weights = (observer_of(prepared, node.args[i]) for i in (0, rule.weight))
         if not isinstance(weights, (PerChannelMinMaxObserver, MinMaxObserver)):
             continue
-        y = _observer_behind(prepared, node)
         if bias is not None:
             _widen_weight_range(weights, x, bias)
-            if getattr(x, "dtype", None) is torch.int16:
-                held: Any = node.args[rule.weight]
-                _fit_16_bit_kernels(weights, x, y, bias, constant_of(held.args[0]))
-        if isinstance(x, WidenedObserver) and isinstance(y, SymmetricObserver):
-            step = x.calculate_qparams()[0] * weights.calculate_qparams()[0].max()
-            y.least_step = max(y.least_step, FINEST_STEP * float(step))
+        if getattr(x, "dtype", None) is not torch.int16 or not weights.max_val.numel():
+            continue
+        held: Any = node.args[rule.weight]
+        y = _observer_behind(prepared, node)
+        if bias is not None:
+            _fit_sums(weights, x, bias, constant_of(held.args[0]))
+        if isinstance(y, SymmetricObserver):
+            _coarsen_result(y, x, weights)
+        if bias is not None and y is not None and hasattr(weights, "ch_axis"):
+            least = LEAST_RATIO * y.calculate_qparams()[0] / x.calculate_qparams()[0] * weights.quant_max
+            weights.max_val = weights.max_val.clamp(min=float(least))
+
+
+def _coarsen_result(y: SymmetricObserver, x: Any, weights: PerChannelMinMaxObserver | MinMaxObserver) -> None:
+    """Gives a result the least steps of fast kernels, which those of an operand with 8 bits need in any case."""
+    step = FINEST_STEP * float(x.calculate_qparams()[0] * weights.calculate_qparams()[0].max())
+    if isinstance(x, WidenedObserver) or step <= COARSER * float(y.calculate_qparams()[0]):
+        y.least_step = max(y.least_step, step)
 
 
 def _observer_behind(prepared: GraphModule, layer: Node) -> Any:
@@ -73,19 +87,17 @@ def _widen_weight_range(weights: PerChannelMinMaxObserver | MinMaxObserver, x: A
     )
 
 
-def _fit_16_bit_kernels(
-    observer: PerChannelMinMaxObserver | MinMaxObserver, x: Any, y: Any, bias: Tensor, weights: Tensor | None
+def _fit_sums(
+    observer: PerChannelMinMaxObserver | MinMaxObserver, x: Any, bias: Tensor, weights: Tensor | None
 ) -> None:
-    """Widens weight ranges for kernels that are several times faster: by at most a factor of two, if sums of 16-bit products
-    then fit 32 bits; and in channels that are so small that the ratio of scales would be below 2^-17."""
+    """Widens weight ranges by at most a factor of two, if sums of 16-bit products then fit 32 bits: such kernels are several
+    times faster."""
     axis = getattr(observer, "ch_axis", None)
-    if axis is None or weights is None or not observer.max_val.numel() or bias.numel() != weights.shape[axis]:
+    if axis is None or weights is None or bias.numel() != weights.shape[axis]:
         return
     scales, step = observer.calculate_qparams()[0].double(), float(x.calculate_qparams()[0])
     magnitudes = weights.detach().double().abs().movedim(axis, 0).flatten(1).sum(1)
     products = magnitudes * -DType.INT16.bounds[0] + bias.detach().double().abs() / step
     factor = products / (scales * MOST_SUM)
     factor = torch.where((factor > 1) & (factor <= 2), factor, 1.0)
-    least = 0.0 if y is None else LEAST_RATIO * float(y.calculate_qparams()[0]) / step * observer.quant_max
-    ranges = torch.maximum(observer.max_val, -observer.min_val) * factor.to(observer.max_val)
-    observer.max_val = ranges.clamp(min=least)
+    observer.max_val = torch.maximum(observer.max_val, -observer.min_val) * factor.to(observer.max_val)
