@@ -21,6 +21,7 @@ from judge.delegate import answer_of, firmware, missing_tools, rows
 from judge.machine import CORES, FOLDER, IMAGES, RUNTIMES, Core, judged
 from judge.zoo import RESULTS
 from kernels import test_four_bits as four_bits
+from kernels import test_large_ratios as large_ratios
 from kernels import test_layers16 as layers16
 from nets_as_written import NETS
 from pillion.emitters.c.kernel_choice import choose_kernels
@@ -130,9 +131,11 @@ def test_norms_attention_recurrence_and_spectra_are_those_of_the_program(core: C
 
 
 def ops_of_4_bits() -> Iterator[Op]:
-    """Layers with 4-bit weights of many sizes, with operands of 8 and of 16 bits, without and with -8, and with large sums."""
+    """Layers with 4-bit weights of many sizes, with operands of 8 and of 16 bits, without and with -8, with large sums, and with large ratios of scales."""
     small = [*four_bits.pixels(), *four_bits.windows(), *four_bits.windows_3x3(), *four_bits.vectors()]
     small += [four_bits.conv2d((1, 3, 5, channels), 9) for channels in (40, 60)]
+    small += [four_bits.linear(6, features, 12) for features in (16, 30, 45, 60, 90)]
+    small += large_ratios.layers(1.7, DType.INT4)
     makers = layers16.pixels, layers16.windows, layers16.windows_3x3, layers16.vectors
     wide = list(with_4_bits(chain(*(made() for made in makers), [layers16.linear(10, 500, 19)]), DType.INT16))
     for ops in (small, wide):
