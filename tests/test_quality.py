@@ -50,9 +50,9 @@ def test_a_refused_quality_has_the_figures_of_the_one_that_was_named() -> None:
     narrow = {"db": 20.0, "instructions": 1000, "wide": 0, "of": 8}
     mixed = {"db": 30.5, "instructions": 1250, "wide": 4, "of": 8, "refused": "…", "min_quality": "29.5dB"}
     assert page.against_int8(mixed, narrow) == "30.5 · 4 of 8 · 1.25 × (at 29.5dB)"
-    one = {"int8": narrow, "mixed": mixed, "int16": mixed | {"db": 31.4}}
+    one = {"int8": narrow, "mixed": mixed, "nearest": mixed | {"db": 31.4}}
     assert page.reaches_goal(one)
-    assert not page.reaches_goal({**one, "int16": mixed | {"db": 31.6}})
+    assert not page.reaches_goal({**one, "nearest": mixed | {"db": 31.6}})
     assert not page.reaches_goal({**one, "mixed": mixed | {"instructions": 1301}})
 
 
