@@ -120,9 +120,7 @@ REASONS: dict[str, str] = {
 """Why recorded networks are outside the gate, or below plain."""
 
 GOAL_DB, GOAL_RATIO = 35.0, 1.3
-ALL_NEEDED = (
-    "nearly all tensors are needed for what is wished, and layers that read 16 bits take 1.5 to 1.9 times as much"
-)
+ALL_NEEDED = "nearly all tensors are needed for what is wished, and layers that read 16 bits take 1.5 to 1.9 times as much"
 MISSED: dict[str, str] = {
     "ds_cnn": ALL_NEEDED,
     "resnet8": ALL_NEEDED,
