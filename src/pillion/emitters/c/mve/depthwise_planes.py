@@ -34,6 +34,8 @@ of a plane, their outputs, pairs of taps of these, output rows, rows of the plan
 WIDE_WORK = {1: (154.0, 127.4, 12.6, 16.3, 4.6), 2: (80.0, 66.5, 8.0, 21.0, 4.4)}
 """Instructions of the 3x3 kernels, fitted in the same way: for the channels of a plane, their outputs, output rows, rows
 of the plane, and columns copied into these."""
+WIDE_START = {1: 150.0, 2: 0.0}
+"""Instructions of the 3x3 kernels for an image, beside those for planes."""
 
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
@@ -121,7 +123,8 @@ def work_3x3(op: Convolution) -> float:
     plane, (out_h, out_w) = plane_of(op), op.y.shape[1:3]
     rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
     counts = (1, out_h * out_w, out_h, rows, rows * used_column_count(op))
-    return op.x.shape[0] * _planes(op) * float(np.dot(WIDE_WORK[op.x.dtype.size_bytes], counts))
+    size = op.x.dtype.size_bytes
+    return op.x.shape[0] * (WIDE_START[size] + _planes(op) * float(np.dot(WIDE_WORK[size], counts)))
 
 
 def _planes(op: Convolution) -> int:
