@@ -209,6 +209,12 @@ def scales_of(op: Convolve, data: bytes) -> tuple[Int64Array, Int64Array, Int64A
         len(data),
     )
     rows = np.frombuffer(data[:size], np.uint8).reshape(channels, _SCALE_BYTES).astype(np.int64)
+    require_valid(
+        op.x.dtype in _U85_SCALE_PLACES,
+        "operands of a layer have a type that it does not read",
+        ", ".join(dtype.value for dtype in _U85_SCALE_PLACES),
+        op.x.dtype.value,
+    )
     places = _U85_SCALE_PLACES[op.x.dtype] if op.form.is_u85 else _SCALE_PLACES
     bias, scale, shift, rest = (
         sum((rows[:, first + n] << 8 * n for n in range(count)), np.zeros(channels, np.int64))
