@@ -99,7 +99,7 @@ class Quantization(Checked):
     ] = True
     weight_rounding: Annotated[
         WeightRounding,
-        Option("Round weights to nearest steps or for the samples (auto: beside 16 bits)."),
+        Option("Round weights to nearest steps, or fitted to samples (auto: beside 16 bits)."),
     ] = "auto"
     precision: Annotated[
         Precision,

@@ -212,12 +212,12 @@ class Joined(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.small, self.large = nn.Conv2d(3, 5, 1), nn.Conv2d(3, 4, 3, padding=1)
+        self.small, self.large = nn.Conv2d(3, 5, 1, bias=False), nn.Conv2d(3, 4, 3, padding=1)
         with torch.no_grad():
             self.large.weight.mul_(50)
             self.large.weight[1] = 1e-7
             self.large.bias[1] = 2.0
-            self.large.weight[3] = 0.0
+            self.large.weight[3] = self.small.weight[2] = 0.0
 
     def forward(self, x: Tensor) -> Tensor:
         """Runs the net."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import pillion
 from pillion import compensated_rounding
 from pillion.compensated_rounding import BLOCK, compensated, nearest
+from pillion.errors import PillionWarning
 from pillion.importers.torch.export import export
 from pillion.importers.torch.fx_nodes import calls
 from pillion.importers.torch.quantize.bias_correction import LAYERS
@@ -230,6 +231,12 @@ def test_weights_change_where_samples_agree(
         weights_of(compiled(model, data, way, correct_biases=False)) for way in ("fitted", "nearest")
     )
     assert (fitted != plain) is changes
+
+
+def test_fitted_weights_of_few_samples_are_warned_of() -> None:
+    torch.manual_seed(0)
+    with pytest.warns(PillionWarning, match="needs 4 calibration samples, here 3"):
+        compiled(nn.Linear(64, 32), pairs(3))
 
 
 def test_what_all_inputs_have_in_common_is_left_to_biases() -> None:

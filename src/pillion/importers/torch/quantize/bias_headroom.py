@@ -53,7 +53,7 @@ def add_bias_headroom(prepared: GraphModule) -> None:
             _fit_sums(weights, x, bias, constant_of(held.args[0]))
         if isinstance(y, SymmetricObserver):
             _coarsen_result(y, x, weights)
-        if bias is not None and y is not None and hasattr(weights, "ch_axis"):
+        if y is not None and hasattr(weights, "ch_axis"):
             least = LEAST_RATIO * y.calculate_qparams()[0] / x.calculate_qparams()[0] * weights.quant_max
             weights.max_val = weights.max_val.clamp(min=float(least))
 

@@ -25,7 +25,7 @@ from pillion.importers.torch.fx_nodes import aten, calls, operator_name, source_
 from pillion.importers.torch.loop_nodes import has_loops, run_with_loops
 from pillion.importers.torch.observers import has_finite_range, observer_of
 from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
-from pillion.importers.torch.quantize.bias_correction import MOST, correct_biases
+from pillion.importers.torch.quantize.bias_correction import FEWEST, MOST, correct_biases
 from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.equalize import equalize
 from pillion.importers.torch.quantize.precision import Widening
@@ -116,8 +116,8 @@ def ptq(
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     apply_policies(FORMATS, calibrated)
-    if tuning.fits_weights:
-        round_weights(prepared, seen, centred=tuning.correct_biases)
+    _warn_of_few_samples(tuning, len(seen))
+    _fit_weights(prepared, seen, tuning)
     choice: PrecisionChoice | None = None
     if goal is not None and in_float is not None:
 
@@ -127,8 +127,7 @@ def ptq(
                 observing = insert_observers(deepcopy(in_float), again)
             run_through_observers(observing, samples, None, inputs)
             apply_policies((*RANGES, *FORMATS), replace(calibrated, prepared=observing))
-            if tuning.fits_weights:
-                round_weights(observing, [tuple(s) for s in samples], centred=tuning.correct_biases)
+            _fit_weights(observing, samples, tuning)
             return observing
 
         refits = calibrated_by if memory is None else None
@@ -143,6 +142,19 @@ def ptq(
             answers = correct_biases(converted, in_float, seen, change=tuning.correct_biases)
             warn_of_loss(converted, in_float, seen, answers, outputs=len(answers[0][0]) - states)
         return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float, choice, seen)
+
+
+def _warn_of_few_samples(tuning: Quantization, count: int) -> None:
+    if tuning.weight_rounding == "fitted" and count < FEWEST:
+        warn(
+            f"--weight-rounding fitted needs {FEWEST} calibration samples, here {count}: weights are nearest"
+        )
+
+
+def _fit_weights(prepared: GraphModule, samples: Sequence[Inputs], tuning: Quantization) -> None:
+    """Rounds weights for samples, if wished."""
+    if tuning.fits_weights:
+        round_weights(prepared, [tuple(s) for s in samples], centred=tuning.correct_biases)
 
 
 def judges_of(
