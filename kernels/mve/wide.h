@@ -114,30 +114,27 @@ void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const void *
     "vadd.i32 " even ", " even ", q2\n"      \
     "vadd.i32 " odd ", " odd ", q3\n"
 
-/* The sums of a pixel in q4 and q5 times the factors from r5 on, as 16 bits that are at least r8, to the channels at r6, as far as there are. */
-#define RESULTS_16(even, odd)                \
-    MULTIPLY("q4", even) MULTIPLY("q5", odd) \
-    "vqmovnb.s32 q4, q4\n"                   \
-    "vqmovnt.s32 q4, q5\n"                   \
-    "vdup.16 q0, r8\n"                       \
-    "vmax.s16 q4, q4, q0\n"                  \
+/* Sums of even and odd channels times the factors in q2 and q3, as 16 bits. */
+#define NARROW_16(even, odd)                 \
+    "vqrdmulh.s32 " even ", " even ", q2\n"  \
+    "vqrdmulh.s32 " odd ", " odd ", q3\n"    \
+    "vqmovnb.s32 " even ", " even "\n"       \
+    "vqmovnt.s32 " even ", " odd "\n"
+#define FACTORS_16(even, odd)                \
+    "vldrw.u32 q2, [r5, #" even "]\n"        \
+    "vldrw.u32 q3, [r5, #" odd "]\n"
+/* Results that are at least r8, which are put into q0, to the channels at r6, as far as there are. */
+#define LEAST_16 "vdup.16 q0, r8\n"
+#define STORE_16(results)                    \
+    "vmax.s16 " results ", " results ", q0\n" \
     "vpst\n"                                 \
-    "vstrht.16 q4, [r6]\n"                   \
+    "vstrht.16 " results ", [r6]\n"          \
     NEXT_PIXEL
 
-/* The same of two pixels, with the sums of the second one in q6 and q7. */
-#define RESULTS_OF_TWO_16(even, odd)         \
-    "vldrw.u32 q2, [r5, #" even "]\n"        \
-    "vldrw.u32 q3, [r5, #" odd "]\n"         \
-    "vqrdmulh.s32 q6, q6, q2\n"              \
-    "vqrdmulh.s32 q7, q7, q3\n"              \
-    "vqmovnb.s32 q6, q6\n"                   \
-    "vqmovnt.s32 q6, q7\n"                   \
-    RESULTS_16(even, odd)                    \
-    "vmax.s16 q6, q6, q0\n"                  \
-    "vpst\n"                                 \
-    "vstrht.16 q6, [r6]\n"                   \
-    NEXT_PIXEL
+/* From the sums of a pixel in q4 and q5, and of the one after it in q6 and q7, with the factors from r5 on. */
+#define RESULTS_16(even, odd) FACTORS_16(even, odd) NARROW_16("q4", "q5") LEAST_16 STORE_16("q4")
+#define RESULTS_OF_TWO_16(even, odd) \
+    FACTORS_16(even, odd) NARROW_16("q4", "q5") NARROW_16("q6", "q7") LEAST_16 STORE_16("q4") STORE_16("q6")
 #define SECOND_SUMS "vmov q6, q4\n" "vmov q7, q5\n"
 
 #endif

@@ -28,10 +28,10 @@ PLANE_BYTES = 8192
 """The target size of a plane, which limits the output rows for each block."""
 WIDE_ORDER = tuple(np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1).tolist())
 """The order of 16 channels' sums in four vectors."""
-ANY_WORK = {1: (236.0, 53.6, 23.0, 28.0, 8.3, 5.5), 2: (80.0, 22.0, 14.2, 12.0, 18.0, 4.7)}
+ANY_WORK = {1: (236.0, 53.6, 23.0, 28.0, 8.3, 5.5), 2: (80.0, 21.0, 14.2, 12.0, 18.0, 4.7)}
 """Instructions of the kernels of any window by the bytes of an input, fitted to counts in the emulator: for the channels
 of a plane, their outputs, pairs of taps of these, output rows, rows of the plane, and columns copied into these."""
-WIDE_WORK = {1: (154.0, 127.4, 12.6, 16.3, 4.6), 2: (80.0, 66.5, 8.0, 21.0, 4.4)}
+WIDE_WORK = {1: (154.0, 127.4, 12.6, 16.3, 4.6), 2: (80.0, 65.0, 8.0, 21.0, 4.4)}
 """Instructions of the 3x3 kernels, fitted in the same way: for the channels of a plane, their outputs, output rows, rows
 of the plane, and columns copied into these."""
 WIDE_START = {1: 150.0, 2: 0.0}
