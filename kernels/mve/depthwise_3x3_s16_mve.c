@@ -6,7 +6,7 @@
  * the lower row. Two rows of four outputs are made together; where the last strip has one row of outputs, eight of it. The lanes of the lower
  * row come first: where there is none, they go where those of the upper row go after them. y may be x:
  * strips.h says why.
- * Registers: as strips_asm.h says; q4 q5 columns, q6 q7 sums. */
+ * Registers: as strips_asm.h says; q4 the last column of the lower row or of a lone one, q5 that of the upper row, q6 q7 columns and sums. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -20,15 +20,15 @@
     "vmladava.s16 " even ", " right ", q1\n"  \
     "vmladav.s16 " odd ", " left ", q2\n"     \
     "vmladava.s16 " odd ", " right ", q3\n"
-#define WINDOWS(q, second, third)                                                   \
-    WINDOW("q4", "q5", second, "r0", "r2") WINDOW("q5", "q4", third, "r4", "r6")    \
+#define WINDOWS(q, last, next, second, third)                                           \
+    WINDOW(last, next, second, "r0", "r2") WINDOW(next, last, third, "r4", "r6")    \
     "vmov " q "[2], " q "[0], r0, r4\n"                                             \
     "vmov " q "[3], " q "[1], r2, r6\n"
 /* Four outputs of a row, whose first columns are in q4, and become the next ones. */
-#define ROW_WINDOWS(q) WINDOWS(q, "[r1], #16", "[r1], #16")
-/* Of two rows, four outputs each. */
-#define LOWER_WINDOWS(q) "vldrh.u16 q4, [r1, #2]\n" WINDOWS(q, "[r1, #18]", "[r1, #34]")
-#define UPPER_WINDOWS(q) "vldrh.u16 q4, [r1]\n" WINDOWS(q, "[r1, #16]", "[r1, #32]!")
+#define ROW_WINDOWS(q) WINDOWS(q, "q4", "q5", "[r1], #16", "[r1], #16")
+/* Of two rows, four outputs each, whose first columns are in q4 and q5. */
+#define TWO_ROWS WINDOWS("q6", "q4", "q6", "[r1, #2]", "[r1, #18]") WINDOWS("q7", "q5", "q7", "[r1], #16", "[r1], #16")
+#define BEGIN_ROWS "vldrh.u16 q4, [r1, #2]\n" "vldrh.u16 q5, [r1], #16\n"
 
 /* The lanes around a kernel are not loaded, and stay zero. */
 #define LOAD_KERNEL              \
@@ -41,25 +41,33 @@
     "vpnot\n"                    \
     "vpst\n"                     \
     "vldrbt.s16 q2, [r4, #-4]\n"
-#define RESULTS INT16_RESULTS("q6", "q7", "vdup.16 q5, r8\n", "q5", "vldrh.u16 q5, [r11, #32]\n", "q5")
+#define RESULTS(bounded) INT16_RESULTS("q6", "q7", bounded, "vldrh.u16 q7, [r11, #32]\n", "q7")
+#define NO_BOUND(q) ""
+/* unsigned saturation of a shift by no bit */
+#define FROM_ZERO_ON(q) "vqshlu.s16 " q ", " q ", #0\n"
 
 /* Where the pass says so, a row of its own. */
 #define IS_LONE                  \
     "lsls r0, r0, #30\n"         \
     "bmi 4f\n"
-#define LONE_ROW                 \
+#define LONE_ROW(results)            \
     "4:\n"                       \
     "dls lr, lr\n"               \
     "vldrh.u16 q4, [r1], #16\n"  \
-    "5:\n" ROUND(ROW_WINDOWS("q6") ROW_WINDOWS("q7"), "q6", "q7", RESULTS) \
+    "5:\n" ROUND(ROW_WINDOWS("q6") ROW_WINDOWS("q7"), "q6", "q7", results) \
     "le lr, 5b\n"                \
     "b 3b\n"
 
-STRIP_OUTPUTS(outputs, INT16_NUMBERS, LOAD_KERNEL, IS_LONE, "", ROUND(LOWER_WINDOWS("q6") UPPER_WINDOWS("q7"), "q6", "q7", RESULTS), LONE_ROW)
+#define OUTPUTS(name, bounded)                                                                              \
+    STRIP_OUTPUTS(name, INT16_NUMBERS, LOAD_KERNEL, IS_LONE, BEGIN_ROWS, ROUND(TWO_ROWS, "q6", "q7", RESULTS(bounded)), \
+                  LONE_ROW(RESULTS(bounded)))
+OUTPUTS(outputs, NO_BOUND)
+OUTPUTS(rectified_outputs, FROM_ZERO_ON)
 
 void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch) {
-    pillion_mve_strips_of_halfwords(p, x, y, scratch, outputs);
-    pillion_mve_clamp_16(y, p->images * p->output_bytes >> 1, INT16_MIN, p->high);
+    const int32_t is_rectified = p->low == 0;
+    pillion_mve_strips_of_halfwords(p, x, y, scratch, is_rectified ? rectified_outputs : outputs);
+    pillion_mve_clamp_16(y, p->images * p->output_bytes >> 1, is_rectified ? INT16_MIN : p->low, p->high);
 }
 
 #endif

@@ -30,7 +30,8 @@
     "vpst\n"                     \
     "vldrbt.s16 q1, [r4, #8]\n"
 
-#define RESULTS INT16_RESULTS("q5", "q6", "", "q2", "", "q7")
+#define AT_LEAST_Q2(q) "vmax.s16 " q ", " q ", q2\n"
+#define RESULTS INT16_RESULTS("q5", "q6", AT_LEAST_Q2, "", "q7")
 STRIP_OUTPUTS(outputs, INT16_NUMBERS, LOAD_KERNEL, "", "vldrh.u16 q4, [r1], #16\n", ROUND(WINDOWS("q5") WINDOWS("q6"), "q5", "q6", RESULTS), "")
 
 void pillion_depthwise_3x3_stride2_s16_mve(const pillion_depthwise_3x3_stride2_s16_mve_params *p, const int16_t *x, int16_t *y,

@@ -5,7 +5,7 @@
  * along the strips. The compiler puts all places into tables of words (emitters/c/mve).
  *
  * A long channel of halfwords is made in bands, so that strips need less memory. The strips of a band, and the first one of
- * the next, are made before the outputs of the band: y may be x. */
+ * the next, are made before the outputs of the band: y may be x. Every second band goes back from there. */
 #ifndef PILLION_MVE_STRIPS_H
 #define PILLION_MVE_STRIPS_H
 
@@ -30,7 +30,6 @@ typedef struct {
 /* A band of halfwords. */
 typedef struct {
     pillion_mve_strip_build build;
-    int32_t shared, strip_bytes;         /* the offset of the strip that the next band begins with, and its size */
     int32_t passes;                      /* the passes of this band, if another one follows, otherwise 0 */
 } pillion_mve_strip_band;
 

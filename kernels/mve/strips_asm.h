@@ -31,13 +31,16 @@
     shifted                                     \
     "vqmovnb.s16 q5, q5\n"                      \
     "vstrb.16 q5, [r9, q7]\n"
-#define INT16_RESULTS(even, odd, load_bound, bound, load_offsets, offsets) \
+#define INT16_RESULTS(even, odd, bounded, load_offsets, offsets) \
     "vqmovnb.s32 " even ", " even "\n"          \
     "vqmovnt.s32 " even ", " odd "\n"           \
-    load_bound                                  \
-    "vmax.s16 " even ", " even ", " bound "\n"  \
+    bounded(even)                               \
     load_offsets                                \
     "vstrh.16 " even ", [r9, " offsets "]\n"
+/* At least r8, by way of q4. */
+#define AT_LEAST(q)                             \
+    "vdup.16 q4, r8\n"                          \
+    "vmax.s16 " q ", " q ", q4\n"
 
 /* Eight outputs from the sums of `windows`, then the next round. */
 #define ROUND(windows, even, odd, results)      \

@@ -93,7 +93,6 @@ void pillion_mve_strips_of_halfwords(const pillion_depthwise_3x3_s8_mve_params *
                 if (band->passes == 0) {
                     break;
                 }
-                pillion_mve_copy(strips, strips + band->shared, band->strip_bytes);
                 pass += band->passes;
                 c.y -= 2 * p->filters;
                 c.kernel -= 12 * p->filters;

@@ -95,6 +95,16 @@ class Strips:
         """The size of a strip."""
         return self.columns * self.column
 
+    def step(self, band: range) -> int:
+        """Returns the bytes from a strip of a band to the next one. Every second band goes back: it begins with the strip that the band
+        before made for it, where that lies."""
+        return -self.strip_bytes if band.start // len(self.bands[0]) % 2 else self.strip_bytes
+
+    def offset(self, band: range, strip: int) -> int:
+        """Returns the offset of a strip of a band."""
+        step = self.step(band)
+        return (len(self.bands[0]) * self.strip_bytes if step < 0 else 0) + (strip - band.start) * step
+
     @property
     def bytes(self) -> int:
         """The size of a band and of the first strip of the next; lower rows of halfwords are read to one element beyond."""
@@ -194,13 +204,13 @@ def scratch_bytes(op: Convolution) -> int:
 STRIPS_WORK = {
     (1, 1): (50.0, 28.7, 7.1, 29.1, 10.4),
     (1, 2): (75.0, 24.2, 7.2, 36.2, 6.3),
-    (2, 1): (85.0, 40.0, 9.6, 38.0, 7.0),
+    (2, 1): (85.0, 40.0, 9.6, 35.2, 8.0),
     (2, 2): (60.0, 36.0, 9.2, 38.0, 7.0),
 }
 """Instructions by the bytes of an element and the stride, fitted to counts in the emulator: for a channel, a block of
 columns, each further strip in it, a block of eight outputs, and each run of these."""
-LONE_ROW = {1: 6.3, 2: -2.0}
-"""Additional instructions of a block that is one row of eight outputs, by the bytes of an element."""
+LONE_ROW = 6.3
+"""Additional instructions of a block of bytes that is one row of eight outputs."""
 FURTHER_BAND = 15.0
 """Instructions of a block of columns in each further band."""
 SINGLE_BLOCK = 13.0
@@ -215,7 +225,7 @@ def work(op: Convolution) -> float:
     of_columns = SINGLE_BLOCK if is_single else first + further * (s.count - 1)
     of_columns += FURTHER_BAND * (len(s.bands) - 1)
     outputs = sum(
-        (r.end - r.first) * (run + r.blocks * (eight + LONE_ROW[s.item] * (r.block > s.block)))
+        (r.end - r.first) * (run + r.blocks * (eight + LONE_ROW * (s.item == 1 and r.block > s.block)))
         for r in _split_into_strip_runs(s)
     )
     return op.x.shape[0] * (
@@ -251,14 +261,13 @@ def _strip_build_table(s: Strips, band: range, zp: int) -> Int32Array:
     second = s.image_columns - 8 * (blocks - 1)
     columns = [i * along.x_step for i in range(8)]
     words = [
-        *(2 * down.x_step, s.strip_bytes, end - first - 1, blocks),
+        *(2 * down.x_step, s.step(band), end - first - 1, blocks),
         *(second * along.x_step, s.column * second, 8 * along.x_step, 8 * s.column),
         *(0xFFFF * (0 <= row < down.in_size) for row in (top, top + 1, bottom, bottom + 1)),
-        *(top * down.x_step, s.column * along.before + is_later * s.strip_bytes, zp, _single_strip_rows(s)),
+        *(top * down.x_step, s.column * along.before + s.offset(band, first), zp, _single_strip_rows(s)),
     ]
     offsets = _pack_halfwords(columns + [c + down.x_step for c in columns])
-    shared = (len(band) * s.strip_bytes, s.strip_bytes, len(_split_into_strip_runs(s, band)))
-    after = () if s.item == 1 else (0, 0, 0) if is_last else shared
+    after = [0 if is_last else len(_split_into_strip_runs(s, band))] * (s.item == 2)
     return np.concatenate([np.array(words, np.int32), offsets, np.array(after, np.int32)])
 
 
@@ -312,22 +321,20 @@ def _split_into_strip_runs(s: Strips, band: range | None = None) -> list[StripRu
 
 def _pass_tables(s: Strips, band: range) -> list[Int32Array]:
     runs = _split_into_strip_runs(s, band)
-    return [_pass_table(s, run, band.start, last=run == runs[-1]) for run in runs]
+    return [_pass_table(s, run, band, last=run == runs[-1]) for run in runs]
 
 
 CARRIED_COLUMNS = 2
-"""The columns of halfwords that the first window of a row finds loaded."""
+"""The columns of halfwords that the first windows find loaded."""
 
 
-def _pass_table(s: Strips, run: StripRun, start: int, last: bool) -> Int32Array:
-    """Returns the table pillion_mve_strip_pass (kernels/mve/strips.h) of a band that starts with some strip."""
+def _pass_table(s: Strips, run: StripRun, band: range, last: bool) -> Int32Array:
+    """Returns the table pillion_mve_strip_pass (kernels/mve/strips.h) of a band."""
     down, along = s.down, s.along
-    strips = (run.first - start, run.end - start)
-    ends = (s.column * (strip * s.columns + s.stride * run.column) for strip in strips)
-    is_row = s.item == 2 and run.block == LONE_BLOCK
-    seen = s.stride * run.block * run.blocks + is_row * CARRIED_COLUMNS
+    ends = (s.offset(band, strip) + s.column * s.stride * run.column for strip in (run.first, run.end))
+    seen = s.stride * run.block * run.blocks + (s.item == 2) * CARRIED_COLUMNS
     words = [
-        s.column * (s.columns - seen),
+        s.step(band) - s.column * seen,
         s.rows * down.y_step - run.block * run.blocks * along.y_step,
         *(run.blocks, run.block * along.y_step),
         *ends,
