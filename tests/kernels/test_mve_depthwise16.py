@@ -14,7 +14,7 @@ import pytest
 
 from kernels import rig
 from kernels.layers16_ops import depthwise
-from kernels.op_cases import CMSIS_NN, case_of, kernels_of, random_operands, reference
+from kernels.op_cases import CMSIS_NN, case_of, compare_counts, kernels_of, random_operands, reference
 from kernels.rig import M55
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.int8_operands import read_int8_operands
@@ -101,12 +101,13 @@ def windows() -> Iterator[DepthwiseConv2d]:
 
 
 def windows_5x5() -> Iterator[DepthwiseConv2d]:
-    """Sizes around the fours of rows and the blocks of columns."""
-    for i, (h, w) in enumerate(product((4, 5, 7, 8, 13), (4, 5, 6, 9, 16, 17, 33))):
+    """Sizes around the fours of rows and the tiles of columns, the last of which may be padding."""
+    for i, (h, w) in enumerate(product((4, 5, 7, 8, 13), (4, 5, 6, 9, 14, 15, 28, 29, 57))):
         around = (2, i % 3, 2, 2 - i % 2)
         stride = 1 + i % 2
         shape = (1 + i % 3 // 2, stride * h, stride * w, 1 + i % 4)
         yield depthwise(shape, (5, 5), i, 1 + i % 5 // 4, padding=around, stride=(stride, stride))
+    yield depthwise((1, 6, 9, 2), (5, 5), 1, padding=(2, 40, 2, 60))
 
 
 @pytest.mark.parametrize(
@@ -154,6 +155,24 @@ def test_bands_need_little_memory_and_few_instructions(stride: int, monkeypatch:
         assert kernel.work(op) == pytest.approx(result.instructions, rel=0.15)
     assert counts[0] < 1.03 * counts[1]
     assert scratch[0] < 0.3 * scratch[1]
+
+
+def in_8_bits(op: DepthwiseConv2d) -> DepthwiseConv2d:
+    """The layer with an operand and a result of 8 bits; results from 0 on begin with the zero point."""
+    x = Value("x", TensorType(op.x.shape, DType.INT8, PerTensor(256 * op.x.scale, 3)))
+    y = Value("y", TensorType(op.y.shape, DType.INT8, PerTensor(256 * op.y.scale, -5 if op.low else -128)))
+    return replace(op, x=x, y=y, low=-128, high=127)
+
+
+def test_layers_take_at_most_1_3_times_the_instructions_of_8_bits() -> None:
+    bounds = ({"low": -(2**15), "high": 2**15 - 1}, {"low": 0, "high": 2**15 - 1})
+    sizes = ((8, 8), (14, 14), (13, 19), (24, 24), (25, 5), (48, 48), (37, 60))
+    made = [
+        depthwise((1, *size, 4), (k, k), 1, padding=(k // 2,) * 4, stride=(stride, stride))
+        for size, k, stride in product(sizes, (3, 5), (1, 2))
+    ]
+    ops = [replace(op, **bound) for op in made for bound in bounds]
+    compare_counts(M55, [(op, in_8_bits(op)) for op in ops], 1.3)
 
 
 def test_what_no_kernel_takes() -> None:
