@@ -115,19 +115,21 @@ void pillion_conv2d_unpacked_s16_s4_dsp(const pillion_conv2d_unpacked_s16_s4_dsp
     void (*of_channel)(const loop *, const int32_t *) = is_rectified ? rectified_fives_of_channel : fives_of_channel;
     window next = {x, -p->pad_top, -p->pad_left};
     int32_t pixels = PIXELS, later = in_fours;
+    list_places(p, pixels, s.places);
     for (int32_t left = total; left > 0;) {
         if (left <= in_fours) {
             pixels = PIXELS - 1, later = 0;
             s.entry = (uint32_t)(skipped * FOUR_STEP_BYTES), s.y_step = 2 * pixels * p->out_c;
             of_channel = is_rectified ? rectified_fours_of_channel : fours_of_channel;
         }
+        if (left < pixels) {
+            pixels = left;
+            list_places(p, pixels, s.places);
+        }
         const int32_t whole = (left - later) / pixels, groups = whole == 0 ? 1 : whole < together ? whole : together;
         int16_t *const out = y + (total - left) * p->out_c;
         for (int32_t i = 0; i < groups; i++, left -= pixels) {
-            window w[PIXELS];
-            next = next_five(p, next, left, w, s.places);
-            lay_out(p, w, blocks + i * five_words, copies);
-            next = pixels < PIXELS ? w[pixels] : next;
+            next = lay_out(p, next, pixels, blocks + i * five_words, copies);
         }
         const int32_t *stream = p->stream;
         for (int32_t channel = 0; channel < p->out_c; channel++, stream += p->steps + 2) {

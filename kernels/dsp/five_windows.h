@@ -70,13 +70,10 @@ typedef struct {
     int32_t top, left;
 } window;
 
-static inline window after(const params *p, window w) {
-    w.left += p->stride_w;
-    if (w.left == p->out_w * p->stride_w - p->pad_left) {
-        w.left = -p->pad_left, w.top += p->stride_h;
-        if (w.top == p->out_h * p->stride_h - p->pad_top) {
-            w.top = -p->pad_top, w.image += p->in_h * p->in_w * p->in_c;
-        }
+static inline window next_row(const params *p, window w) {
+    w.left = -p->pad_left, w.top += p->stride_h;
+    if (w.top == p->out_h * p->stride_h - p->pad_top) {
+        w.top = -p->pad_top, w.image += p->in_h * p->in_w * p->in_c;
     }
     return w;
 }
@@ -95,43 +92,20 @@ static inline void copy(int16_t *to, const int16_t *from, int32_t count) {
 }
 
 /* A window with zeros outside of the image. */
-static void copy_window(const params *p, window w, int32_t *to, int32_t words) {
-    const int32_t in_c = p->in_c, step = p->dilation_w;
+static __attribute__((noinline)) void copy_window(const params *p, window w, int32_t *to, int32_t words) {
+    const int32_t in_c = p->in_c, step = p->dilation_w, row = p->dilation_h * p->in_w * in_c;
     const int32_t first = w.left < 0 ? (step - 1 - w.left) / step : 0;
     const int32_t end = p->in_w > w.left ? (p->in_w - w.left + step - 1) / step : 0, last = end < p->kernel_w ? end : p->kernel_w;
+    const int32_t pieces = p->whole_rows ? first < last : last - first, count = p->whole_rows ? (last - first) * in_c : in_c;
+    int16_t *at = (int16_t *)(void *)to + first * in_c;
     memset(to, 0, (size_t)(4 * words * p->kernel_h));
     w.left += first * step;
-    for (int32_t ky = p->kernel_h; ky > 0; ky--, to += words, w.top += p->dilation_h) {
-        if ((uint32_t)w.top < (uint32_t)p->in_h && first < last) {
-            int16_t *const row = (int16_t *)(void *)to + first * in_c;
-            const int16_t *const x = tap(p, w);
-            if (p->whole_rows) {
-                copy(row, x, (last - first) * in_c);
-                continue;
-            }
-            for (int32_t kx = 0; kx < last - first; kx++) {
-                copy(row + kx * in_c, x + kx * step * in_c, in_c);
-            }
+    const int16_t *x = tap(p, w);
+    for (int32_t ky = p->kernel_h; ky > 0; ky--, at += 2 * words, x += row, w.top += p->dilation_h) {
+        for (int32_t i = 0; i < pieces && (uint32_t)w.top < (uint32_t)p->in_h; i++) {
+            copy(at + i * in_c, x + i * step * in_c, count);
         }
     }
-}
-
-/* The windows of five pixels: those that lie in the image from there, others by copies. */
-static void lay_out(const params *p, const window *w, int32_t *blocks, int32_t *copies) {
-    const int32_t words = (p->kernel_w * p->in_c + 1) / 2, row = p->dilation_h * p->in_w * p->in_c;
-    const int32_t last_top = p->in_h - 1 - (p->kernel_h - 1) * p->dilation_h, last_left = p->in_w - p->kernel_w;
-    windows five;
-    for (int32_t i = 0; i < PIXELS; i++, w++) {
-        five.x[i] = tap(p, *w);
-        five.skip[i] = 2 * row - 4 * words;
-        if (!p->whole_rows || w->top < 0 || w->top > last_top || w->left < 0 || w->left > last_left) {
-            int32_t *const to = copies + i * words * p->kernel_h;
-            copy_window(p, *w, to, words);
-            five.x[i] = (const int16_t *)(void *)to;
-            five.skip[i] = 0;
-        }
-    }
-    interleave(&five, blocks, words, p->kernel_h);
 }
 
 /* The pixels at the end that are computed as fours: where the last five would have less than five pixels, as many fives are fours instead, if there
@@ -141,15 +115,39 @@ static inline int32_t pixels_in_fours(int32_t total) {
     return missing <= groups ? missing * (PIXELS - 1) : 0;
 }
 
-/* The windows of the next pixels, of which `left` are left, and where their results lie from the first one. After the last pixel it stands
- * there again. Returns the window behind them. */
-static inline window next_five(const params *p, window next, int32_t left, window *w, int32_t *places) {
+/* Where the results of five pixels lie from the first one. Of fewer, the last one stands for the others. */
+static inline void list_places(const params *p, int32_t pixels, int32_t *places) {
     for (int32_t i = 0; i < PIXELS; i++) {
-        w[i] = next;
-        places[i] = 2 * p->out_c * (i < left ? i : left - 1);
-        next = i + 1 < left ? after(p, next) : next;
+        places[i] = 2 * p->out_c * (i < pixels ? i : pixels - 1);
     }
-    return next;
+}
+
+/* Lays out the windows of some pixels, five at most, from `w` on: those that lie in the image from there, others by copies. Returns the window
+ * behind them. Of fewer than five, the last one stands for the others. */
+static window lay_out(const params *p, window w, int32_t pixels, int32_t *blocks, int32_t *copies) {
+    const int32_t words = (p->kernel_w * p->in_c + 1) / 2, row = p->dilation_h * p->in_w * p->in_c, skip = 2 * row - 4 * words;
+    const int32_t last_top = p->in_h - 1 - (p->kernel_h - 1) * p->dilation_h, end = p->out_w * p->stride_w - p->pad_left;
+    windows five;
+    for (int32_t i = 0; i < PIXELS;) {
+        const int32_t is_inside = p->whole_rows && w.top >= 0 && w.top <= last_top, last_left = is_inside ? p->in_w - p->kernel_w : -1;
+        const int32_t step = p->stride_w;
+        const int16_t *x = tap(p, w);
+        do {
+            five.x[i] = x, five.skip[i] = skip;
+            if (w.left < 0 || w.left > last_left) {
+                int32_t *const to = copies + i * words * p->kernel_h;
+                copy_window(p, w, to, words);
+                five.x[i] = (const int16_t *)(void *)to, five.skip[i] = 0;
+            }
+            x += step * p->in_c, w.left += step;
+        } while (++i < pixels && w.left != end);
+        w = w.left == end ? next_row(p, w) : w;
+        for (; i >= pixels && i < PIXELS; i++) {
+            five.x[i] = five.x[pixels - 1], five.skip[i] = five.skip[pixels - 1];
+        }
+    }
+    interleave(&five, blocks, words, p->kernel_h);
+    return w;
 }
 #endif
 

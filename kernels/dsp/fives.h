@@ -82,13 +82,11 @@ static inline int32_t is_of_pixels(const params *p) {
     return p->kernel_h * p->kernel_w == 1 && p->stride_h * p->stride_w == 1 && p->in_h == p->out_h && p->in_w == p->out_w;
 }
 
-/* The next pixels, of which `left` are left, and where their results lie from the first one. */
-static inline void lay_out_pixels(const params *p, const int16_t *x, int32_t left, int32_t *blocks, int32_t *places) {
+/* Lays out pixels, five at most, that are windows as they are. */
+static inline void lay_out_pixels(const params *p, const int16_t *x, int32_t pixels, int32_t *blocks) {
     windows five = {{NULL}, {0}};
     for (int32_t i = 0; i < PIXELS; i++) {
-        const int32_t at = i < left ? i : left - 1;
-        five.x[i] = x + at * p->in_c;
-        places[i] = 2 * at * p->out_c;
+        five.x[i] = x + (i < pixels ? i : pixels - 1) * p->in_c;
     }
     interleave(&five, blocks, (p->in_c + 1) / 2, 1);
 }
@@ -103,19 +101,20 @@ static inline void convolve(const params *p, const int16_t *x, int16_t *y, void 
     void (*channels)(const loop *, const int32_t *) = is_rectified ? rectified_channels_of_five : channels_of_five;
     window next = {x, -p->pad_top, -p->pad_left};
     int32_t pixels = PIXELS;
+    list_places(p, pixels, s.places);
     for (int32_t left = total; left > 0; left -= pixels, s.y = y + (total - left) * p->out_c) {
-        if (left <= in_fours) {
+        if (left < PIXELS && in_fours == 0) {
+            pixels = left;
+            list_places(p, pixels, s.places);
+        } else if (left <= in_fours) {
             pixels = PIXELS - 1;
             s.entry = skipped * FOUR_STEP_BYTES;
             channels = is_rectified ? rectified_channels_of_four : channels_of_four;
         }
         if (of_pixels) {
-            lay_out_pixels(p, x + (total - left) * p->in_c, left, blocks, s.places);
+            lay_out_pixels(p, x + (total - left) * p->in_c, pixels, blocks);
         } else {
-            window w[PIXELS];
-            next = next_five(p, next, left, w, s.places);
-            lay_out(p, w, blocks, end);
-            next = pixels < PIXELS ? w[pixels] : next;
+            next = lay_out(p, next, pixels, blocks, end);
         }
         channels(&s, p->stream);
     }

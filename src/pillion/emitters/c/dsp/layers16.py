@@ -156,7 +156,7 @@ def work(op: Conv2d | Linear, step: float = 15.0) -> float:
     rounds = -(-steps // 8)
     sums = groups * (28.0 + 3 * rounds + step * steps) - fours * (3.0 + rounds + 2.0 * steps)
     copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
-    layout = (190.0 if is_of_pixels(op) else 380.0) + 7.0 * words
+    layout = (190.0 if is_of_pixels(op) else 265.0) + 7.0 * words
     return groups * layout + out_c * sums + copied_windows(op) * copy
 
 
@@ -297,7 +297,7 @@ def unpacked_work(op: Conv2d | Linear) -> float:
     sums = groups * (36.0 + 3 * rounds + 13.0 * steps) - fours * (3.0 + rounds + 2.0 * steps)
     sums += unpacked * (77.0 + 7.8 * eight_steps(op))
     copy = 80.0 + 30.0 * kernel_rows(op) + 5.0 * words
-    return groups * (380.0 + 7.0 * words) + out_c * sums + copied_windows(op) * copy
+    return groups * (265.0 + 7.0 * words) + out_c * sums + copied_windows(op) * copy
 
 
 def sums_have_28_bits(op: Layer) -> Verdict:
