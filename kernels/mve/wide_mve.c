@@ -26,7 +26,8 @@ static void number_inputs(int32_t filter, int32_t filters, int32_t bytes, uint8_
     }
 }
 
-/* Rows from `top` on of 16 bytes of channels, with padding on the left and, where rows are outside the image, all over. */
+/* Rows from `top` on of 16 bytes of channels, with padding on the left. Rows outside the image are padding all over, which the first channels
+ * leave to the others. */
 static void load_rows(const pillion_depthwise_any_s8_mve_params *p, const int8_t *image, int32_t c, int32_t bytes, int32_t top,
                       int32_t rows, int8_t *to) {
     const int32_t filters = p->filters, step = p->channels / filters * bytes;
@@ -37,7 +38,9 @@ static void load_rows(const pillion_depthwise_any_s8_mve_params *p, const int8_t
     image += c / filters * bytes;
     for (int32_t row = top; row < top + rows; row++, to += p->plane_row_bytes) {
         if (row < 0 || row >= p->in_h) {
-            pillion_mve_fill(to, p->in_zp, p->plane_row_bytes);
+            if (c == 0) {
+                pillion_mve_fill(to, p->in_zp, p->plane_row_bytes);
+            }
         } else if (filters > 1) {
             gather_plane(to + p->left_bytes, image + row * p->in_row_bytes, lanes, step, p->copy_w);
         } else {

@@ -34,7 +34,7 @@ of a plane, their outputs, pairs of taps of these, output rows, rows of the plan
 WIDE_WORK = {1: (154.0, 127.4, 12.6, 16.3, 4.6), 2: (80.0, 65.0, 8.0, 21.0, 4.4)}
 """Instructions of the 3x3 kernels, fitted in the same way: for the channels of a plane, their outputs, output rows, rows
 of the plane, and columns copied into these."""
-WIDE_START = {1: 150.0, 2: 0.0}
+WIDE_START = {1: 220.0, 2: 0.0}
 """Instructions of the 3x3 kernels for an image, beside those for planes."""
 
 
@@ -118,10 +118,17 @@ def fits_in_place(op: Convolution) -> bool:
     return op.in_channels == op.out_channels and plane_of(op).block_rows == op.y.shape[1]
 
 
+def _copied_rows(op: Convolution) -> int:
+    """Returns the rows of the image that are copied into planes for some channels."""
+    plane, stride, first = plane_of(op), op.stride[0], op.padding[0]
+    tops = range(-first, op.y.shape[1] * stride - first, plane.block_rows * stride)
+    rows = plane.bytes // plane.row_bytes
+    return sum(max(min(top + rows, op.x.shape[1]) - max(top, 0), 0) for top in tops)
+
+
 def work_3x3(op: Convolution) -> float:
     """Estimates the instructions of the 3x3 kernel."""
-    plane, (out_h, out_w) = plane_of(op), op.y.shape[1:3]
-    rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
+    (out_h, out_w), rows = op.y.shape[1:3], _copied_rows(op)
     counts = (1, out_h * out_w, out_h, rows, rows * used_column_count(op))
     size = op.x.dtype.size_bytes
     return op.x.shape[0] * (WIDE_START[size] + _planes(op) * float(np.dot(WIDE_WORK[size], counts)))
@@ -134,8 +141,7 @@ def _planes(op: Convolution) -> int:
 
 def work(op: Convolution) -> float:
     """Estimates the instructions of the kernel of any window."""
-    plane, (out_h, out_w) = plane_of(op), op.y.shape[1:3]
-    rows = -(-out_h // plane.block_rows) * (plane.bytes // plane.row_bytes)
+    (out_h, out_w), rows = op.y.shape[1:3], _copied_rows(op)
     pairs = op.kernel[0] * op.kernel[1] // 2
     counts = (1, out_h * out_w, out_h * out_w * pairs, out_h, rows, rows * used_column_count(op))
     return op.x.shape[0] * _planes(op) * float(np.dot(ANY_WORK[op.x.dtype.size_bytes], counts))
