@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 from random_ops import (
-    LAYERS,
     random_data,
     random_ops,
     random_ops_4,
+    random_ops_8,
     random_ops_8_16,
     random_ops_16,
     widened_ops,
@@ -54,7 +54,7 @@ FIGURES = Path(__file__).with_suffix(".json")
 COSTS_FILE = Path(__file__).resolve().parents[1] / "src" / "pillion" / "emitters" / "c" / TABLE
 TARGETS = {"cortex-m55": rig.M55, "cortex-m33": rig.M33, "cortex-m3": rig.M3, "cortex-m0": rig.M0}
 FITTED, FIT_SEED = 12_000, 1
-FITTED_16, FITTED_4 = 2400, 1600
+FITTED_16, FITTED_8, FITTED_4 = 2400, 2400, 1600
 CHECKED, CHECK_SEED = 500, 2
 IN_ONE_RUN = 400
 MOST_ROWS = 150
@@ -116,16 +116,11 @@ def pairs_to_fit(core: str) -> Iterator[tuple[Op, Kernel]]:
     yield from with_every_kernel(core, FAMILIES)
 
 
-def random_layers(count: int, seed: int) -> Iterator[Op]:
-    """Yields layers of int8."""
-    return random_ops(count, seed, LAYERS)
-
-
 FAMILIES = (
-    *((random_ops_16, FITTED_16), (widened_ops, FITTED_16)),
+    *((random_ops_8, FITTED_8), (random_ops_16, FITTED_16), (widened_ops, FITTED_16)),
     *((random_ops_4, FITTED_4), (random_ops_8_16, FITTED_4)),
 )
-"""Ops with 16-bit operands or results, or weights of 4 bits."""
+"""Layers of 8 bits, ops with 16-bit operands or results, and layers with weights of 4 bits."""
 
 
 def with_every_kernel(
@@ -151,7 +146,7 @@ def fitted(rows: Sequence[tuple[Op, Kernel, int]]) -> dict[str, float]:
     counts = np.array([count for *_, count in rows], float)
     shares = np.array([[found.get(name, 0.0) for name in names] for found in features]) / counts[:, None]
     while True:
-        coefficients = least_relative_error(shares)
+        coefficients = least_relative_error(shares, counts**LARGE)
         parts = np.percentile(shares * coefficients, 98, axis=0)
         left = parts > LEAST_PART
         if left.all() or not left.any():
@@ -162,19 +157,23 @@ def fitted(rows: Sequence[tuple[Op, Kernel, int]]) -> dict[str, float]:
 
 FEWEST = 12
 """Fewer ops than these say less of a kernel than its own estimate."""
-LEAST_PART = 0.04
+LEAST_PART = 0.02
 """A feature stays if it makes out such a part of the instructions of one op in fifty."""
+LARGE = 0.25
+"""An op counts by its instructions to this power, because those of a network are mostly those of its large ops."""
 
 
-def least_relative_error(shares: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def least_relative_error(
+    shares: np.ndarray[Any, Any], importance: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
     """Returns the coefficients for which the sums of the shares are closest to 1; outliers count less."""
     scale = shares.max(axis=0)
     scale[scale == 0] = 1
-    weights = np.ones(len(shares))
+    weights = importance
     for _ in range(12):
         coefficients = nnls(shares / scale * weights[:, None], weights, maxiter=10_000)[0] / scale
         errors = np.abs(shares @ coefficients - 1)
-        weights = 1 / np.sqrt(np.maximum(errors, 0.05))
+        weights = importance / np.sqrt(np.maximum(errors, 0.05))
     return coefficients
 
 
@@ -257,8 +256,7 @@ def main() -> None:
     if wanted.missing:
         known = json.loads(COSTS_FILE.read_text())
         for core, rows in known.items():
-            families = ((random_layers, FITTED_4), *FAMILIES)
-            rows |= costs_of(core, with_every_kernel(core, families, rows.keys()))
+            rows |= costs_of(core, with_every_kernel(core, FAMILIES, rows.keys()))
             COSTS_FILE.write_text(table_text({c: dict(sorted(r.items())) for c, r in known.items()}))
         return
     figures = {core: figures_of(core) for core in TARGETS}

@@ -153,7 +153,7 @@ def random_ops_16(count: int, seed: int) -> Iterator[Op]:
         if len(op.activations) > 1 or (x.dtype is not DType.INT8 and not isinstance(op, Quantize)):
             continue
         fields: dict[str, Any] = {"x": in_16_bits(x) if x.dtype is DType.INT8 else x}
-        fields |= BOUNDS_16 if "low" in op.attributes else {}
+        fields |= bounds_16(op) if "low" in op.attributes else {}
         fields |= {name: getattr(op, name) for name in ("weights", "bias") if isinstance(op, LAYERS)}
         attributes = {name: value for name, value in op.attributes.items() if name not in BOUNDS_16}
         forms = [fields | attributes]
@@ -162,14 +162,24 @@ def random_ops_16(count: int, seed: int) -> Iterator[Op]:
             fields["weights"] = constant_value("w", first, op.weights.type.quant)
             forms += [fields, fields | {"x": in_16_bits(op.x.like("x", shape=(1, 1, 1, op.in_channels)))}]
         if isinstance(op, DepthwiseConv2d):
-            square = np.resize(op.weights.constant, (1, 3, 3, op.out_channels))
-            fields["weights"] = constant_value("w", square, op.weights.type.quant)
-            forms += [fields | {"padding": (1, 1, 1, 1), "stride": (size, size)} for size in (1, 2)]
+            forms += [fields | form for form in by_3x3(op)]
         for form in forms:
             with suppress(PillionError):
                 yield (wide := make_op(type(op), in_16_bits(op.y), **form))
                 if isinstance(op, DepthwiseConv2d):
                     yield of_bytes(wide, x)
+
+
+def by_3x3(op: DepthwiseConv2d) -> list[dict[str, Any]]:
+    """Returns weights, padding and strides of a depthwise convolution by 3x3."""
+    square = np.resize(op.weights.constant, (1, 3, 3, op.out_channels))
+    weights = constant_value("w", square, op.weights.type.quant)
+    return [{"weights": weights, "padding": (1, 1, 1, 1), "stride": (size, size)} for size in (1, 2)]
+
+
+def bounds_16(op: Any) -> dict[str, int]:
+    """Returns the bounds of results in 16 bits: those of a ReLU where results in 8 bits have bounds."""
+    return BOUNDS_16 | ({"low": 0} if (op.low, op.high) != op.y.dtype.bounds else {})
 
 
 def of_bytes(layer: Any, x: Value) -> Op:
@@ -234,10 +244,20 @@ def random_layers(count: int, seed: int) -> Iterator[list[Any]]:
         yield forms
 
 
+def random_ops_8(count: int, seed: int) -> Iterator[Op]:
+    """Yields random layers of 8 bits; of depthwise convolutions those by 3x3, too."""
+    yield from itertools.chain.from_iterable(random_layers(count, seed))
+    for op in random_ops(count // 3, seed, (DepthwiseConv2d,)):
+        assert isinstance(op, DepthwiseConv2d)
+        yield op
+        fields = {name: getattr(op, name) for name in ("x", "bias", "low", "high")}
+        yield from (make_op(DepthwiseConv2d, op.y, **fields, **form) for form in by_3x3(op))
+
+
 def random_ops_8_16(count: int, seed: int) -> Iterator[Op]:
     """Yields random layers with 8-bit operands and 16-bit results."""
     layers = itertools.chain.from_iterable(random_layers(count, seed))
-    of_bytes = (replace(op, **BOUNDS_16) for op in layers if op.weights.dtype is DType.INT8)
+    of_bytes = (replace(op, **bounds_16(op)) for op in layers if op.weights.dtype is DType.INT8)
     yield from with_8_bit_operands(of_bytes)
 
 

@@ -19,9 +19,11 @@ from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.segments import cost_of
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import PerTensor, constant_value
+from pillion.ir.types import PerChannel, PerTensor, constant_value
 from pillion.ops import (
     AvgPool2d,
+    Conv2d,
+    DepthwiseConv2d,
     Function,
     Lut,
     MaxPool2d,
@@ -98,6 +100,47 @@ def test_estimates_of_single_ops_are_close_to_counts() -> None:
     pairs = [(op, kernel_of(op, Isa.MVE)) for op in ops.values()]
     found = dict(zip(ops, ratios("cortex-m55", pairs), strict=True))
     assert all(abs(ratio - 1) <= CLOSE for ratio in found.values()), found
+
+
+LAYERS_OF_NETWORKS = (
+    (48, 8, 16),
+    (24, 16, 32),
+    (24, 32, 32),
+    (12, 64, 64),
+    (6, 64, 128),
+    (6, 128, 128),
+    (3, 256, 256),
+)
+"""Sides of images, and channels of 1x1 convolutions that read and make them."""
+
+
+def layers_of_networks(are_wide: bool) -> list[Op]:
+    """Returns 1x1 and depthwise convolutions with a ReLU, as in MobileNet."""
+    layers = []
+    for side, inputs, outputs in LAYERS_OF_NETWORKS:
+        x, y = value("x", (1, side, side, inputs)), value("y", (), 0.05, -128)
+        fields = {"low": -128, "high": 127, "x": x}
+        if are_wide:
+            fields, y = {"low": 0, "high": 2**15 - 1, "x": in_16_bits(x)}, in_16_bits(y)
+        for kind, shape in ((Conv2d, (outputs, 1, 1, inputs)), (DepthwiseConv2d, (1, 3, 3, inputs))):
+            quant = PerChannel((0.004,) * shape[0 if kind is Conv2d else 3], 0 if kind is Conv2d else 3)
+            weights = constant_value("w", np.resize(np.arange(-127, 128, dtype=np.int8), shape), quant)
+            made = {"weights": weights, "padding": (shape[1] // 2,) * 4}
+            made["bias"] = constant_value("b", np.arange(len(quant.scales), dtype=np.int32))
+            layers.append(make_op(kind, y, **fields, **made))
+    return layers
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("are_wide", [False, True])
+def test_estimates_of_layers_of_networks_are_close_to_counts(are_wide: bool) -> None:
+    """So --max-time holds, which compares both widths."""
+    pairs = [(op, kernel_of(op, Isa.MVE)) for op in layers_of_networks(are_wide)]
+    found = [
+        (kernel_instructions(op, kernel, "cortex-m55"), n) for op, kernel, n in counted("cortex-m55", pairs)
+    ]
+    assert all(abs(estimate / count - 1) < 0.12 for estimate, count in found), found
+    assert abs(sum(e for e, _ in found) / sum(n for _, n in found) - 1) < 0.03
 
 
 @pytest.mark.qemu
