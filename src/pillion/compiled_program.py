@@ -65,6 +65,8 @@ class CompiledProgram:
     """The tensors that got 16 bits for a wished quality."""
     four_bits: FlashChoice | None = None
     """The layers that got weights of 4 bits for a wished size of flash."""
+    fitted_layers: int = 0
+    """Layers whose weights were rounded for calibration samples."""
     npu_calls: NpuCalls = NpuCalls.BLOCKING
     """How the C calls the NPU."""
     floats: FloatModel | None = field(default=None, compare=False)
@@ -224,8 +226,11 @@ class CompiledProgram:
 
     @property
     def precision_texts(self) -> tuple[str, ...]:
-        """The tensors of 16 bits and the layers of 4 that the compiler chose, with what they gain and cost."""
-        return tuple(choice.text for choice in (self.precision, self.four_bits) if choice)
+        """The tensors of 16 bits and the layers of 4 that the compiler chose, with what they gain and cost, and the
+        layers whose weights were rounded for samples."""
+        fitted = (f"weights of {self.fitted_layers} layers rounded for the calibration samples",)
+        chosen = tuple(choice.text for choice in (self.precision, self.four_bits) if choice)
+        return chosen + (fitted if self.fitted_layers else ())
 
     @property
     def cost(self) -> PlanCost:

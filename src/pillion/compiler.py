@@ -248,7 +248,7 @@ def compile_with(
         watch=watch,
     )
     refuse_lost_quality(program.four_bits, options)
-    program = replace(program, precision=precision) if precision else program
+    program = replace(program, precision=precision, fitted_layers=read.fitted_layers if read else 0)
     return (
         program
         if metric is None

@@ -152,6 +152,21 @@ def test_explain_has_a_row_for_every_op(pillion: Call) -> None:
     assert all(row["because"] for row in facts["ops"])
 
 
+def test_explain_and_compile_name_widths_alike(tmp_path: Path, pillion: Call) -> None:
+    """Tensors of 16 bits that the user named, layers of 4 bits, and weights that samples rounded."""
+    drawn = np.random.default_rng(0).standard_normal((8, 3, 9, 7)).cumsum(axis=2).astype(np.float32)
+    np.savez(tmp_path / "data.npz", drawn)
+    for options, wanted in (
+        (("--precision", "int16"), {"tensors_of_16_bits", "layers_of_fitted_weights"}),
+        (("--max-flash", "1M"), {"layers_of_4_bits", "flash_bytes", "layers_by_damage"}),
+    ):
+        common = (f"{NET}:Net", "-t", "cortex-m55", "--calibrate", tmp_path / "data.npz", *options, "--json")
+        explained = pillion("explain", *common).facts
+        compiled = pillion("compile", "-q", *common, "-o", tmp_path / options[0].strip("-")).facts
+        assert wanted <= explained.keys() & compiled.keys(), explained.keys()
+        assert {key: explained[key] for key in wanted} == {key: compiled[key] for key in wanted}
+
+
 def test_explain_on_a_chip_without_an_npu_names_the_kernels(pillion: Call) -> None:
     text = pillion("explain", "-m", f"{NET}:Net", "-t", "cortex-m55").out
     assert "conv2d" in text

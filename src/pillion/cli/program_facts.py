@@ -167,7 +167,8 @@ def precision_facts(program: Program) -> Facts:
     choice = program.precision
     gains = _choice_facts(choice) if choice else {}
     wide_facts = {"tensors_of_16_bits": f"{wide} of {len(made)}", **gains} if wide or choice else {}
-    return {**wide_facts, **_four_bit_facts(program)}
+    fitted = {"layers_of_fitted_weights": program.fitted_layers} if program.fitted_layers else {}
+    return {**wide_facts, **_four_bit_facts(program), **fitted}
 
 
 def _four_bit_facts(program: Program) -> Facts:
@@ -388,7 +389,7 @@ def explanation_facts(program: Program) -> Facts:
         "model": program.graph.name,
         "target": program.target.name,
         "arithmetic": program.arithmetic,
-        **(precision_facts(program) if program.precision else {}),
+        **precision_facts(program),
         **_stream_facts(program),
         "ops_on_npu": len(ledger.on_npu),
         "ops_on_cpu": len(rows) - len(ledger.on_npu),

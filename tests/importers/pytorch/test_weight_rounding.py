@@ -58,6 +58,15 @@ def weights_of(program: pillion.Program) -> list[list[int]]:
     return [op.weights.constant.ravel().tolist() for op in program.graph.ops if hasattr(op, "weights")]
 
 
+def test_a_program_says_whose_weights_are_fitted() -> None:
+    torch.manual_seed(0)
+    net, data = nn.Sequential(nn.Linear(20, 6), nn.ReLU(), nn.Linear(6, 4)), smooth(1, 20)
+    program, plain = compiled(net, data, "auto"), compiled(net, data, "nearest")
+    assert [one.fitted_layers for one in (program, plain)] == [2, 0]
+    assert "weights of 2 layers rounded for the calibration samples" in program.precision_texts
+    assert plain.precision_texts == ()
+
+
 def test_equal_inputs_share_what_each_is_rounded_by() -> None:
     """Three inputs that are always equal have the sum of their weights, to a step; those of another group have theirs."""
     real = np.array([[[0.4, 0.4, 0.4], [-1.4, 0.3, 0.3]], [[2.4, 0.4, 0.3], [5.0, 5.0, 5.0]]])

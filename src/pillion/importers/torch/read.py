@@ -53,6 +53,8 @@ class ReadModel:
     """The tensors that got 16 bits for a wished quality."""
     samples: Sequence[Sequence[Array]] = ()
     """The first calibration samples, with the float model's states."""
+    fitted_layers: int = 0
+    """Layers whose weights were rounded for calibration samples."""
 
 
 def read(
@@ -225,7 +227,7 @@ def _read_model(graph: Graph, origins: Mapping[str, Origin], quantized: Quantize
     module = quantized.float_module
     floats = FloatNet(module, origins) if module is not None else None
     samples = [[tensor.detach().numpy() for tensor in sample] for sample in quantized.samples]
-    return ReadModel(graph, floats, quantized.precision, samples)
+    return ReadModel(graph, floats, quantized.precision, samples, quantized.fitted_layers)
 
 
 def _require_no_tuning(model: QatModule, tuning: Quantization) -> None:

@@ -35,7 +35,7 @@ from pillion.importers.torch.quantize.range_checks import require_finite, warn_o
 from pillion.importers.torch.quantize.range_policies import FORMATS, RANGES, Calibrated, apply_policies
 from pillion.importers.torch.quantize.self_check import warn_of_loss
 from pillion.importers.torch.quantize.specs import Specs
-from pillion.importers.torch.quantize.weight_rounding import round_weights
+from pillion.importers.torch.quantize.weight_rounding import fitted_layers, round_weights
 from pillion.importers.torch.quantize.wide_log_softmax import lower_wide_log_softmaxes
 from pillion.importers.torch.quantize.width_trials import WidthTrials
 from pillion.importers.torch.quantize.written_states import StateMemory
@@ -136,12 +136,13 @@ def ptq(
         )
         choice = choose_precision(prepared, in_float, seen, judges, judged_by, goal, tuning)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
+    fitted = fitted_layers(prepared)
     with stage("quantizing"):
         converted = convert(prepared)
         if calibrate is not None and in_float is not None:
             answers = correct_biases(converted, in_float, seen, change=tuning.correct_biases)
             warn_of_loss(converted, in_float, seen, answers, outputs=len(answers[0][0]) - states)
-        return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float, choice, seen)
+        return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float, choice, seen, fitted)
 
 
 def _warn_of_few_samples(tuning: Quantization, count: int) -> None:

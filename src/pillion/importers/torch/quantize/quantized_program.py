@@ -61,6 +61,8 @@ class QuantizedProgram:
     """The tensors that got 16 bits for a wished quality."""
     samples: Sequence[Sequence[Tensor]] = ()
     """The first calibration samples, without states."""
+    fitted_layers: int = 0
+    """Layers whose weights were rounded for calibration samples."""
 
     def __call__(self, *inputs: Tensor) -> object:
         """Runs torch's simulation of int8."""

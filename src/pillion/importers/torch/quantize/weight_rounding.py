@@ -184,12 +184,23 @@ def _round(prepared: GraphModule, layer: Node, halves: Sequence[Reals]) -> None:
         observed.args = (constants,)
 
 
+def _is_fitted(layer: Node) -> bool:
+    """Whether a layer's weights were rounded."""
+    observed: Any = layer.args[1]
+    return observed.op == "call_module" and ROUNDED in observed.args[0].meta
+
+
+def fitted_layers(prepared: GraphModule) -> int:
+    """Counts the layers whose weights were rounded."""
+    return sum(map(_is_fitted, calls(prepared.graph, LAYERS)))
+
+
 def restore_weights(prepared: GraphModule, in_float: GraphModule) -> None:
     """Gives layers whose weights were rounded those of the float model."""
     exact = {layer.name: layer.args[1] for layer in calls(in_float.graph, LAYERS)}
     for layer in calls(prepared.graph, LAYERS):
-        observed: Any = layer.args[1]
-        if observed.op == "call_module" and ROUNDED in observed.args[0].meta:
+        if _is_fitted(layer):
+            observed: Any = layer.args[1]
             weights = constant_tensor(exact[layer.name])
             observed.args = (constant(observed, weights, f"{layer.name}_exact_weights"),)
     prepared.recompile()
