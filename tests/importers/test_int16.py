@@ -182,7 +182,8 @@ def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
 def test_other_formats_refuse_wide_layers(suffix: str, tmp_path: Any) -> None:
     with pytest.raises(pillion.PillionError, match="16 bits") as error:
         compiled("residual", precision="int16").save(tmp_path / f"net{suffix}")
-    assert "-o FOLDER" in error.value.help
+    for way_out in ("-o FOLDER", "--kernels pillion for a .pte", "--arithmetic tflite for a .tflite"):
+        assert way_out in error.value.help
 
 
 def test_images_in_pte_files_have_wide_layers(tmp_path: Any) -> None:

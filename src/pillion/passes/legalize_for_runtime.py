@@ -61,11 +61,12 @@ def refuse_16_bit_ops(graph: Graph, is_litert: bool = False) -> None:
     own = [op for op in ops if op.has_own_int16_form(graph.arithmetic)]
     wide = [op for op in ops if computes_in_16_bits(op) and op not in own]
     refused = own if wide and is_litert else wide
+    in_litert = "" if graph.arithmetic.is_tflite else "--arithmetic tflite for a .tflite, "
     for op in refused:
         raise PillionError(
             f"{op.kind} `{op.name}` computes in 16 bits",
             rule="layers of .pte files are int8; those of .tflite files have 16 bits as far as LiteRT has, with --arithmetic "
             "tflite; C projects and program images have 16 bits",
             here=f"`{op.name}` of `{graph.name}`" + (f"  ({op.source})" if op.source else ""),
-            help="-o FOLDER, -o NAME.plm, --kernels pillion for a .pte, or leave --precision, --int16 and --io-dtype int16 out",
+            help=f"-o FOLDER, -o NAME.plm, --kernels pillion for a .pte, {in_litert}or leave --precision, --int16 and --io-dtype int16 out",
         )
