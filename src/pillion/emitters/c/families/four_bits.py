@@ -17,7 +17,7 @@ from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv as dsp
 from pillion.emitters.c.dsp import conv_cost, linear_4
 from pillion.emitters.c.dsp.pack import dot_verdicts
-from pillion.emitters.c.kernel import CallCost, Kernel, Params, Routine
+from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     LAYER_4,
     LAYER_16_4,
@@ -32,6 +32,15 @@ from pillion.emitters.c.kernel_conditions import (
 from pillion.emitters.c.kernel_library import DSP, MVE, PORTABLE
 from pillion.emitters.c.mve import conv as mve
 from pillion.emitters.c.mve import pack, pack_3x3
+from pillion.emitters.c.mve.dot_products import (
+    FEW_PIXELS,
+    GATHERED,
+    ONE_PIXEL,
+    PIXELS,
+    ROWS,
+    VECTORS,
+    DotProducts,
+)
 from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.emitters.c.portable.layers16 import linear_in_double, rounding_params, row_of_pixels
 from pillion.ir.nibbles import pack_rows
@@ -76,11 +85,6 @@ def dot_is_exact(op: Layer) -> tuple[Verdict, ...]:
 
 DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
 DSP_LINEAR = short_circuit(DSP_DOT, linear_4.sums_are_exact)
-MVE_FULL = short_circuit(LAYER_4, pack.check_right_shifts)
-MVE_SHARED = short_circuit(MVE_FULL, pack.nibbles_can_share)
-MVE_LEFT = short_circuit(LAYER_4, pack.check_left_shifts)
-MVE_FULL_DOT = short_circuit(LAYER_4, pack.check_factors)
-MVE_DOT = short_circuit(MVE_FULL_DOT, pack.nibbles_can_share)
 FOURS: Condition[Any] = multiple_of("in_channels", 4)
 UNGROUPED: Condition[Any] = field_equals("groups", 1)
 
@@ -100,107 +104,35 @@ def dsp_kernel(
     )
 
 
-def mve_kernel(
-    routine: Routine, verdicts: Any, sizes: Any, name: str, op: type[Layer] = Conv2d, **more: Any
-) -> Kernel:
-    """Returns the Helium kernel of dot products for a class of layers."""
-
-    def params(op: Layer) -> Params:
-        channels = channels_of(op)
-        constants = pack.pack_dot_4(channels)
-        return {**sizes(op), "signs": pack.negative_sum_mode(channels), "constants": constants}
-
-    requires = (short_circuit(MVE_DOT, verdicts),)
-    return MVE.kernel(op, routine, params, requires=requires, name=name, **more)
+def shared_dot_params(op: Layer) -> Params:
+    """Returns the constants of the Helium kernels of dot products, in which two weights share a byte."""
+    channels = channels_of(op)
+    return {"signs": pack.negative_sum_mode(channels), "constants": pack.pack_dot_4(channels)}
 
 
-def unpacked_dot_params(sizes: Callable[[Any], dict[str, int]], op: Layer) -> Params:
-    """Returns the parameters of the Helium kernels that unpack weights with -8."""
+def unpacked_dot_params(op: Layer) -> Params:
+    """Returns the constants of the same that unpack weights with -8."""
     channels = channels_of(op)
     signs = pack.negative_sum_mode(channels)
-    return {**sizes(op), "signs": signs, "constants": pack.pack_dot(channels, pack.pairs_of_vectors)}
+    return {"signs": signs, "constants": pack.pack_dot(channels, pack.pairs_of_vectors)}
 
 
-def unpacked_pointwise(
-    routine: Routine,
-    verdicts: Any,
-    name: str,
-    op: type[Layer] = Conv2d,
-    exact: Any = MVE_FULL_DOT,
-    **more: Any,
-) -> Kernel:
-    """Returns the Helium kernel of 1x1 windows, or of vectors, that unpacks weights with -8."""
-    sizes = pack.rows_sizes if op is Linear else pack.pointwise_sizes
-    return MVE.kernel(
-        op,
-        routine,
-        partial(unpacked_dot_params, sizes),
-        requires=(short_circuit(exact, verdicts),),
-        name=name,
-        scratch_bytes=pack.room_bytes,
-        **mve.POINTWISE,
-        **more,
-    )
-
-
-def has_pieces(pieces: int, op: Layer) -> Verdict:
-    """Checks whether windows have so many pieces of 16 inputs."""
-    return pack.check_input_chunks(pieces, weights_of(op).shape[1])
-
-
-def few_inputs(
-    pieces: int, routine: str, shared: str, condition: Any, sizes: Any, name: str = "", **more: Any
-) -> Kernel:
-    """Returns a Helium kernel of windows with so many pieces of inputs, whose loop is unrolled."""
-    few = MVE.routine(f"{routine}_few_s4", shared, "dot_4bit", "dot_few_4bit", "dot_group")
-    key = f"_k{16 * pieces}"
-    verdicts = short_circuit(condition, partial(has_pieces, pieces))
-    named = replace(few, name=f"pillion_{routine}{key}_s4_mve")
-    return mve_kernel(named, verdicts, sizes, f"{name or routine}{key}_4", **more)
-
-
-def few_unpacked_inputs(pieces: int, condition: Any, name: str, **more: Any) -> Kernel:
-    """Returns the same of weights with -8, for windows of one pixel, or for vectors."""
-    routine = MVE.routine(
-        "conv2d_1x1_few_unpacked_s4", "pointwise", "dot_unpacked", "dot", "dot_few", "dot_group"
-    )
-    key = f"_k{16 * pieces}_unpacked"
-    return unpacked_pointwise(
-        replace(routine, name=f"pillion_conv2d_1x1{key}_s4_mve"),
-        short_circuit(condition, partial(has_pieces, pieces)),
-        f"{name}{key}_4",
-        **more,
-    )
-
-
-def linear_mve_params(op: Layer, is_full: bool) -> Params:
-    """Returns the parameters of the fully connected Helium kernels, for a layer, or for a convolution whose pixels are rows."""
+def dot_16_params(op: Layer) -> Params:
+    """Returns the constants of the same for windows of at most 16 inputs."""
     channels = channels_of(op)
-    rows = op.rows if isinstance(op, Linear) else math.prod(op.y.shape[:3])
-    sizes = pack.linear_params(rows, channels)
-    return {**sizes, "constants": pack.pack_linear_4(channels.with_folded_zero_point, is_full)}
+    signs = pack.negative_sum_mode(channels, dot=False)
+    return {"signs": signs, "constants": pack.pack_dot16_4(channels)}
+
+
+def vector_params(op: Layer, is_full: bool = False) -> Params:
+    """Returns the constants of the fully connected Helium kernels, for weights with -8 if that `is_full`."""
+    return {"constants": pack.pack_linear_4(channels_of(op).with_folded_zero_point, is_full)}
 
 
 def linear_tflite_mve_params(op: Linear, is_full: bool) -> Params:
     """Returns the parameters of the fully connected Helium kernels with single rounding."""
     constants = pack.pack_linear_4(pack.unscaled_channel_params(channels_of(op)), is_full)
     return {**mve.tflite_sizes(op), "constants": constants}
-
-
-def linear_mve_kernel(
-    op: type[Layer], condition: Any, name: str, is_full: bool = False, **more: Any
-) -> Kernel:
-    """Returns a fully connected Helium kernel, which may be that of weights with -8."""
-    routine = MVE.routine("linear_s4")
-    return MVE.kernel(
-        op,
-        replace(routine, name="pillion_linear_full_s4_mve") if is_full else routine,
-        lambda op: linear_mve_params(op, is_full),
-        requires=(short_circuit(MVE_FULL if is_full else MVE_SHARED, condition),),
-        name=name,
-        overread_bytes=pack.OVERREAD_BYTES,
-        **more,
-    )
 
 
 def linear_tflite_mve_kernel(name: str, is_full: bool = False) -> Kernel:
@@ -217,13 +149,6 @@ def linear_tflite_mve_kernel(name: str, is_full: bool = False) -> Kernel:
         scratch_bytes=mve.scratch_of_sums,
         overread_bytes=pack.OVERREAD_BYTES,
     )
-
-
-def dot_16_params(op: Conv2d, sizes: dict[str, int]) -> Params:
-    """Returns the parameters of the Helium kernels of windows of at most 16 inputs."""
-    channels = channels_of(op)
-    signs = pack.negative_sum_mode(channels, False)
-    return {**sizes, "signs": signs, "constants": pack.pack_dot16_4(channels)}
 
 
 def rows_pay_as_pixels(op: Linear) -> Verdict:
@@ -245,20 +170,45 @@ def unpacked_rows_work(op: Linear) -> float:
     return mve.rows_work(op) - 43 + 98 * parts * loops + unpacked
 
 
-def unpacked_im2col_scratch_bytes(op: Conv2d) -> int:
-    """Returns the scratch bytes of windows that are gathered, and of constants that are unpacked."""
-    return pack.im2col_scratch_bytes(op) + pack.room_bytes(op)
-
-
-LINEAR_MVE: dict[str, Any] = {"work": mve.linear_work, "has_private_constants": True}
-ROWS_4: dict[str, Any] = {"op": Linear, **mve.ROWS}
-UNPACKED_ROWS: dict[str, Any] = {
-    "op": Linear,
-    "work": unpacked_rows_work,
-    "extra_flash": mve.flash_of_rows,
-}
-DOT_4 = "dot_4bit", "dot_group"
-UNPACKED, LEFT_UNPACKED = ("dot_unpacked", *mve.DOT), ("dot_unpacked", *mve.DOT_LEFT)
+VECTOR_SHARED = DotProducts(
+    "s4", LAYER_4, vector_params, short_circuit(pack.check_right_shifts, pack.nibbles_can_share)
+)
+VECTOR_FULL = DotProducts(
+    "s4",
+    LAYER_4,
+    partial(vector_params, is_full=True),
+    pack.check_right_shifts,
+    variant="_full",
+    file="linear_s4",
+)
+FEW_INPUTS = DotProducts(
+    "s4", LAYER_4, dot_16_params, pack.check_optional_fix, ("dot_16_4bit",), variant="_k16"
+)
+SHARED = DotProducts(
+    "s4",
+    LAYER_4,
+    shared_dot_params,
+    short_circuit(pack.check_factors, pack.nibbles_can_share),
+    ("dot_4bit", "dot_group"),
+    ("dot_4bit", "dot_few_4bit", "dot_group"),
+)
+UNPACKED = DotProducts(
+    "s4",
+    LAYER_4,
+    unpacked_dot_params,
+    pack.check_factors,
+    ("dot_unpacked", *mve.DOT.files),
+    ("dot_unpacked", *mve.DOT.unrolled_files),
+    variant="_unpacked",
+    unpacks=True,
+)
+LEFT_UNPACKED = replace(
+    UNPACKED,
+    exact=pack.check_left_shifts,
+    files=("dot_unpacked", *mve.DOT_LEFT.files),
+    variant="_left",
+)
+UNPACKED_ROWS: dict[str, Any] = {"work": unpacked_rows_work, "extra_flash": mve.flash_of_rows}
 LINEAR_DSP = DSP.routine("linear_s4", "clamp")
 
 KERNELS: tuple[Kernel, ...] = (
@@ -309,33 +259,10 @@ KERNELS: tuple[Kernel, ...] = (
         name="linear_4",
         scratch_bytes=linear_4.scratch_linear_4,
     ),
-    linear_mve_kernel(Conv2d, mve.one_pixel, "conv2d_pixel_4"),
-    MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_1x1_k16_s4", "pointwise", "dot_16_4bit"),
-        lambda op: dot_16_params(op, pack.pointwise_sizes(op)),
-        requires=(short_circuit(LAYER_4, pack.pointwise_16_verdicts),),
-        name="conv2d_1x1_k16_4",
-        **{**mve.POINTWISE, "call_cost": CallCost(160.0)},
-    ),
-    *(
-        few_inputs(
-            pieces,
-            "conv2d_1x1",
-            "pointwise",
-            pack.pixels_are_windows,
-            pack.pointwise_sizes,
-            **mve.POINTWISE,
-        )
-        for pieces in (2, 3, 4)
-    ),
-    mve_kernel(
-        MVE.routine("conv2d_1x1_s4", "pointwise", *DOT_4),
-        pack.pixels_are_windows,
-        pack.pointwise_sizes,
-        "conv2d_1x1_4",
-        **mve.POINTWISE,
-    ),
+    VECTOR_SHARED.kernel(ONE_PIXEL),
+    FEW_INPUTS.kernel(PIXELS, PIXELS.has_few_inputs, call_cost=CallCost(160.0)),
+    *SHARED.unrolled(PIXELS),
+    SHARED.kernel(PIXELS),
     MVE.kernel(
         Conv2d,
         MVE.routine("conv2d_3x3_fours_s4", "conv2d_3x3_fours_s8", "planes"),
@@ -358,109 +285,24 @@ KERNELS: tuple[Kernel, ...] = (
         call_cost=CallCost(550.0, reread=0.125),
         work=lambda op: pack_3x3.work(op) + pack_3x3.unpacking_instructions(op, 8),
     ),
-    MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_im2col_k16_s4", "im2col", "dot_16_4bit"),
-        lambda op: dot_16_params(op, pack.im2col_sizes(op)),
-        requires=(short_circuit(LAYER_4, pack.im2col_16_verdicts),),
-        name="conv2d_im2col_k16_4",
-        **mve.IM2COL,
-    ),
-    *(
-        few_inputs(
-            pieces,
-            "conv2d_im2col",
-            "im2col",
-            pack.is_ungrouped,
-            pack.im2col_sizes,
-            work=pack.im2col_work,
-            **mve.IM2COL,
-        )
-        for pieces in (2, 3, 4)
-    ),
-    mve_kernel(
-        MVE.routine("conv2d_im2col_s4", "im2col", *DOT_4),
-        pack.is_ungrouped,
-        pack.im2col_sizes,
-        "conv2d_im2col_4",
-        work=pack.im2col_work,
-        **mve.IM2COL,
-    ),
-    MVE.kernel(
-        Linear,
-        MVE.routine("conv2d_1x1_k16_s4", "pointwise", "dot_16_4bit"),
-        lambda op: dot_16_params(op, pack.rows_sizes(op)),
-        requires=(
-            short_circuit(
-                LAYER_4,
-                fixed_point,
-                pack.few_features,
-                multiple_of("out_features", 4),
-                pack.check_optional_fix,
-            ),
-        ),
-        name="linear_rows_k16_4",
-        **mve.ROWS_16,
-    ),
-    *(
-        few_inputs(pieces, "conv2d_1x1", "pointwise", fixed_point, pack.rows_sizes, "linear_rows", **ROWS_4)
-        for pieces in (2, 3, 4)
-    ),
-    mve_kernel(
-        MVE.routine("conv2d_1x1_s4", "pointwise", *DOT_4),
-        fixed_point,
-        pack.rows_sizes,
-        "linear_rows_4",
-        **ROWS_4,
-    ),
-    linear_mve_kernel(Linear, fixed_point, "linear_4", **LINEAR_MVE),
-    linear_mve_kernel(Conv2d, mve.one_pixel, "conv2d_pixel_full_4", True),
-    linear_mve_kernel(Conv2d, pack.are_few_vectors, "conv2d_few_pixels_full_4", True),
-    linear_mve_kernel(Linear, fixed_point, "linear_full_4", True, **{**LINEAR_MVE, "work": full_linear_work}),
-    *(few_unpacked_inputs(pieces, pack.pixels_are_windows, "conv2d_1x1") for pieces in (2, 3, 4)),
-    *(few_unpacked_inputs(pieces, fixed_point, "linear_rows", **UNPACKED_ROWS) for pieces in (2, 3, 4)),
-    unpacked_pointwise(
-        MVE.routine("conv2d_1x1_unpacked_s4", "pointwise", *UNPACKED),
-        pack.pixels_are_windows,
-        "conv2d_1x1_unpacked_4",
-    ),
-    unpacked_pointwise(
-        MVE.routine("conv2d_1x1_unpacked_s4", "pointwise", *UNPACKED),
-        fixed_point,
-        "linear_rows_unpacked_4",
-        **UNPACKED_ROWS,
-    ),
-    *(
-        unpacked_pointwise(
-            MVE.routine("conv2d_1x1_left_s4", "pointwise", *LEFT_UNPACKED),
-            condition,
-            name,
-            op,
-            MVE_LEFT,
-        )
-        for op, condition, name in (
-            (Conv2d, pack.pixels_are_windows, "conv2d_1x1_left_4"),
-            (Linear, fixed_point, "linear_rows_left_4"),
-        )
-    ),
-    MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_im2col_unpacked_s4", "im2col", *UNPACKED),
-        partial(unpacked_dot_params, pack.im2col_sizes),
-        requires=(short_circuit(MVE_FULL_DOT, pack.is_ungrouped),),
-        name="conv2d_im2col_unpacked_4",
-        scratch_bytes=unpacked_im2col_scratch_bytes,
-        call_cost=mve.IM2COL["call_cost"],
-    ),
-    MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_im2col_left_s4", "im2col", *LEFT_UNPACKED),
-        partial(unpacked_dot_params, pack.im2col_sizes),
-        requires=(short_circuit(MVE_LEFT, pack.is_ungrouped),),
-        name="conv2d_im2col_left_4",
-        scratch_bytes=unpacked_im2col_scratch_bytes,
-        call_cost=mve.IM2COL["call_cost"],
-    ),
+    FEW_INPUTS.kernel(GATHERED, GATHERED.has_few_inputs),
+    *SHARED.unrolled(GATHERED, work=pack.im2col_work),
+    SHARED.kernel(GATHERED, work=pack.im2col_work),
+    FEW_INPUTS.kernel(ROWS, ROWS.has_few_inputs, **mve.BY_FEW_ROWS),
+    *SHARED.unrolled(ROWS, **mve.BY_ROWS),
+    SHARED.kernel(ROWS, **mve.BY_ROWS),
+    VECTOR_SHARED.kernel(VECTORS, **mve.LINEAR_COST),
+    VECTOR_FULL.kernel(ONE_PIXEL),
+    VECTOR_FULL.kernel(FEW_PIXELS),
+    VECTOR_FULL.kernel(VECTORS, work=full_linear_work, has_private_constants=True),
+    *UNPACKED.unrolled(PIXELS),
+    *UNPACKED.unrolled(ROWS, **UNPACKED_ROWS),
+    UNPACKED.kernel(PIXELS),
+    UNPACKED.kernel(ROWS, **UNPACKED_ROWS),
+    LEFT_UNPACKED.kernel(PIXELS),
+    LEFT_UNPACKED.kernel(ROWS),
+    UNPACKED.kernel(GATHERED),
+    LEFT_UNPACKED.kernel(GATHERED),
     DSP.kernel(
         Linear,
         replace(LINEAR_DSP, name="pillion_linear_tflite_s4_dsp"),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,85 +11,45 @@ from typing import Any
 from pillion.emitters.c import single_rounding, subpixel
 from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import (
-    LAYER,
-    Condition,
-    all_of,
-    fixed_point,
-    multiple_of,
-    short_circuit,
-)
+from pillion.emitters.c.kernel_conditions import LAYER, Condition, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips, pack, pack_3x3
+from pillion.emitters.c.mve.dot_products import (
+    GATHERED,
+    ONE_PIXEL,
+    PIXELS,
+    ROWS,
+    VECTORS,
+    DotProducts,
+    Layer,
+)
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
 from pillion.ops.linear import Linear
 
-Verdicts = Callable[[Any], tuple[Verdict, ...]]
-CallParams = Callable[[Any], Params]
-
 
 def layer_kernel(
-    op: type[Convolution | Linear],
+    op: type[Convolution],
     name: str,
     verdicts: Condition[Any],
-    params: CallParams,
+    params: Callable[[Any], Params],
     *also: str,
     **more: Any,
 ) -> Kernel:
     """Returns the kernel of a class of layers, whose verdicts rely on constant int8 weights."""
-    routine = more.pop("routine", None) or MVE.routine(f"{name}_s8", *also)
-    return MVE.kernel(op, routine, params, requires=(short_circuit(LAYER, verdicts),), name=name, **more)
+    requires = (short_circuit(LAYER, verdicts),)
+    return MVE.kernel(op, f"{name}_s8", params, requires=requires, name=name, also=also, **more)
 
 
-conv, depthwise, linear = (partial(layer_kernel, op) for op in (Conv2d, DepthwiseConv2d, Linear))
-DOT, DOT_LEFT = ("dot", "dot_any", "dot_group"), ("dot", "dot_left", "dot_group")
-POINTWISE: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES, "call_cost": CallCost(200.0, channel=4.5)}
-IM2COL: dict[str, Any] = {
-    "scratch_bytes": pack.im2col_scratch_bytes,
-    "call_cost": CallCost(150.0, reread=0.45),
-}
+conv, depthwise = partial(layer_kernel, Conv2d), partial(layer_kernel, DepthwiseConv2d)
 PLANES: dict[str, Any] = {"scratch_bytes": pack_3x3.scratch_bytes}
 
 
-def unrolled_kernels(
-    routine: str,
-    verdicts: Condition[Any],
-    params: CallParams,
-    shared: str,
-    op: type[Convolution | Linear] = Conv2d,
-    name: str = "",
-    **more: Any,
-) -> Iterator[Kernel]:
-    """Yields the kernels with unrolled loops for 2, 3 and 4 chunks of 16 inputs."""
-    few = MVE.routine(f"{routine}_few_s8", shared, "dot", "dot_few", "dot_group")
-
-    def has_chunks(pieces: int, op: Convolution | Linear) -> Verdict:
-        return pack.check_input_chunks(pieces, op.weights_per_output.shape[1])
-
-    for pieces in (2, 3, 4):
-        key = f"_k{16 * pieces}"
-        yield layer_kernel(
-            op,
-            f"{name or routine}{key}",
-            short_circuit(verdicts, partial(has_chunks, pieces)),
-            params,
-            routine=replace(few, name=f"pillion_{routine}{key}_s8_mve"),
-            **more,
-        )
-
-
-def for_one_input_channel(verdicts: Verdicts) -> Verdicts:
-    """Returns the conditions of a convolution kernel for depthwise convolutions with one input channel, which all
-    filters read."""
-
-    def check(op: DepthwiseConv2d) -> tuple[Verdict, ...]:
-        single = Verdict("in_channels", op.in_channels == 1, "1", str(op.in_channels))
-        return (single, *verdicts(op)) if single.ok else (single,)
-
-    return check
+def one_input_channel(op: DepthwiseConv2d) -> Verdict:
+    """Checks whether all filters of a depthwise convolution read the same input channel."""
+    return Verdict("in_channels", op.in_channels == 1, "1", str(op.in_channels))
 
 
 def in_place_if(fits: Callable[[Convolution], bool]) -> Callable[[Convolution], tuple[Value, ...]]:
@@ -113,15 +73,37 @@ WIDE: dict[str, Any] = {
     "in_place": in_place_if(depthwise_planes.fits_in_place),
 }
 
-LINEAR = MVE.routine("linear_s8")
-LINEAR_TFLITE = replace(LINEAR, name="pillion_linear_tflite_s8_mve")
+LINEAR_TFLITE = replace(MVE.routine("linear_s8"), name="pillion_linear_tflite_s8_mve")
 
 
-def one_pixel(op: Conv2d) -> Iterator[Verdict]:
-    """Checks whether a convolution computes one pixel from the whole image: a matrix-vector product."""
-    yield Verdict("pixels", op.y.shape[:3] == (1, 1, 1), "one", str(op.y.shape[:3]))
-    yield Verdict("window", op.kernel == op.x.shape[1:3], "the whole image", str(op.kernel))
-    yield Verdict("groups", op.groups == 1, "1", str(op.groups))
+def pack_vectors(op: Layer) -> Params:
+    """Returns the constants of the fully connected kernel."""
+    return {"constants": pack.pack_linear(channels_of(op).with_folded_zero_point)}
+
+
+def pack_dot(op: Layer) -> Params:
+    """Returns the constants of dot products."""
+    channels = channels_of(op)
+    return {"signs": pack.negative_sum_mode(channels), "constants": pack.pack_dot(channels)}
+
+
+def pack_dot_16(op: Layer) -> Params:
+    """Returns the constants of dot products of at most 16 inputs."""
+    channels = channels_of(op)
+    return {"signs": pack.negative_sum_mode(channels, dot=False), "constants": pack.pack_dot16(channels)}
+
+
+def loop_files(name: str) -> tuple[str, ...]:
+    """Returns the C files of the loops over inputs, of which one has a name of its own."""
+    return "dot", name, "dot_group"
+
+
+VECTOR = DotProducts("s8", LAYER, pack_vectors, pack.check_right_shifts)
+FEW_INPUTS = DotProducts("s8", LAYER, pack_dot_16, pack.check_optional_fix, ("dot_16",), variant="_k16")
+DOT = DotProducts("s8", LAYER, pack_dot, pack.check_factors, loop_files("dot_any"), loop_files("dot_few"))
+DOT_LEFT = DotProducts("s8", LAYER, pack_dot, pack.check_left_shifts, loop_files("dot_left"), variant="_left")
+SHARED_CHANNEL = replace(GATHERED, op=DepthwiseConv2d, name="depthwise_im2col", condition=one_input_channel)
+"""The windows of depthwise convolutions whose filters read the same channel."""
 
 
 def tflite_sizes(op: Linear) -> Params:
@@ -162,8 +144,9 @@ def flash_of_rows(op: Linear) -> int:
     return 20 if pack.check_right_shifts(op).ok else 0
 
 
-ROWS: dict[str, Any] = {"work": rows_work, "extra_flash": flash_of_rows, **POINTWISE}
-ROWS_16: dict[str, Any] = {**ROWS, "work": rows_16_work}
+BY_ROWS: dict[str, Any] = {"work": rows_work, "extra_flash": flash_of_rows}
+BY_FEW_ROWS: dict[str, Any] = {"work": rows_16_work, "extra_flash": flash_of_rows}
+LINEAR_COST: dict[str, Any] = {"work": linear_work, "has_private_constants": True}
 
 
 def scratch_of_sums(op: Linear) -> int:
@@ -171,28 +154,13 @@ def scratch_of_sums(op: Linear) -> int:
     return 32 * -(-op.out_features // 8)
 
 
-IM2COL_KERNEL = conv(
-    "conv2d_im2col", pack.im2col_verdicts, pack.im2col_params, "im2col", *DOT, work=pack.im2col_work, **IM2COL
-)
+IM2COL_KERNEL = DOT.kernel(GATHERED, work=pack.im2col_work)
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.kernel(
-        Conv2d,
-        LINEAR,
-        lambda op: pack.linear_params(1, channels_of(op)),
-        requires=(short_circuit(all_of(LAYER, one_pixel), pack.check_right_shifts),),
-        name="conv2d_pixel",
-        overread_bytes=OVERREAD_BYTES,
-    ),
-    conv(
-        "conv2d_1x1_k16",
-        pack.pointwise_16_verdicts,
-        pack.pointwise_16_params,
-        *("pointwise", "dot_16"),
-        **{**POINTWISE, "call_cost": CallCost(160.0)},
-    ),
-    *unrolled_kernels("conv2d_1x1", pack.pointwise_verdicts, pack.pointwise_params, "pointwise", **POINTWISE),
-    conv("conv2d_1x1", pack.pointwise_verdicts, pack.pointwise_params, "pointwise", *DOT, **POINTWISE),
+    VECTOR.kernel(ONE_PIXEL),
+    FEW_INPUTS.kernel(PIXELS, PIXELS.has_few_inputs, call_cost=CallCost(160.0)),
+    *DOT.unrolled(PIXELS),
+    DOT.kernel(PIXELS),
     conv(
         "conv2d_3x3_fours",
         pack_3x3.four_pixel_verdicts,
@@ -211,43 +179,14 @@ KERNELS: tuple[Kernel, ...] = (
         work=pack_3x3.work,
         **PLANES,
     ),
-    conv(
-        "conv2d_im2col_k16", pack.im2col_16_verdicts, pack.im2col_16_params, *("im2col", "dot_16"), **IM2COL
-    ),
-    *unrolled_kernels(
-        "conv2d_im2col", pack.im2col_verdicts, pack.im2col_params, "im2col", work=pack.im2col_work, **IM2COL
-    ),
+    FEW_INPUTS.kernel(GATHERED, GATHERED.has_few_inputs),
+    *DOT.unrolled(GATHERED, work=pack.im2col_work),
     IM2COL_KERNEL,
-    *(
-        conv(
-            f"{name}_left",
-            short_circuit(windows, pack.check_left_shifts),
-            params,
-            shared,
-            *DOT_LEFT,
-            **memory,
-        )
-        for name, windows, params, shared, memory in (
-            ("conv2d_1x1", pack.pixels_are_windows, pack.pointwise_params, "pointwise", POINTWISE),
-            ("conv2d_im2col", pack.is_ungrouped, pack.im2col_params, "im2col", IM2COL),
-        )
-    ),
-    subpixel.kernel(MVE, IM2COL_KERNEL, "conv2d_im2col_s8", "im2col", *DOT),
-    depthwise(
-        "depthwise_im2col_k16",
-        for_one_input_channel(pack.im2col_16_verdicts),
-        pack.im2col_16_params,
-        routine=MVE.routine("conv2d_im2col_k16_s8", "im2col", "dot_16"),
-        **IM2COL,
-    ),
-    depthwise(
-        "depthwise_im2col",
-        for_one_input_channel(pack.im2col_verdicts),
-        pack.im2col_params,
-        routine=MVE.routine("conv2d_im2col_s8", "im2col", *DOT),
-        work=pack.im2col_work,
-        **IM2COL,
-    ),
+    DOT_LEFT.kernel(PIXELS),
+    DOT_LEFT.kernel(GATHERED),
+    subpixel.kernel(MVE, IM2COL_KERNEL, "conv2d_im2col_s8", "im2col", *DOT.files),
+    FEW_INPUTS.kernel(SHARED_CHANNEL, SHARED_CHANNEL.has_few_inputs),
+    DOT.kernel(SHARED_CHANNEL, work=pack.im2col_work),
     *(
         depthwise(
             name,
@@ -289,47 +228,11 @@ KERNELS: tuple[Kernel, ...] = (
         "wide",
         **WIDE,
     ),
-    linear(
-        "linear_rows_k16",
-        short_circuit(
-            fixed_point, pack.few_features, multiple_of("out_features", 4), pack.check_optional_fix
-        ),
-        pack.rows_16_params,
-        routine=MVE.routine("conv2d_1x1_k16_s8", "pointwise", "dot_16"),
-        **ROWS_16,
-    ),
-    *unrolled_kernels(
-        "conv2d_1x1",
-        short_circuit(fixed_point, pack.check_factors),
-        pack.rows_params,
-        "pointwise",
-        Linear,
-        "linear_rows",
-        **ROWS,
-    ),
-    linear(
-        "linear_rows",
-        short_circuit(fixed_point, pack.check_factors),
-        pack.rows_params,
-        routine=MVE.routine("conv2d_1x1_s8", "pointwise", *DOT),
-        **ROWS,
-    ),
-    linear(
-        "linear",
-        short_circuit(fixed_point, pack.check_right_shifts),
-        lambda op: pack.linear_params(op.rows, channels_of(op)),
-        routine=LINEAR,
-        work=linear_work,
-        overread_bytes=OVERREAD_BYTES,
-        has_private_constants=True,
-    ),
-    linear(
-        "linear_rows_left",
-        short_circuit(fixed_point, pack.check_left_shifts),
-        pack.rows_params,
-        routine=MVE.routine("conv2d_1x1_left_s8", "pointwise", *DOT_LEFT),
-        **POINTWISE,
-    ),
+    FEW_INPUTS.kernel(ROWS, ROWS.has_few_inputs, **BY_FEW_ROWS),
+    *DOT.unrolled(ROWS, **BY_ROWS),
+    DOT.kernel(ROWS, **BY_ROWS),
+    VECTOR.kernel(VECTORS, **LINEAR_COST),
+    DOT_LEFT.kernel(ROWS),
     MVE.kernel(
         Linear,
         LINEAR_TFLITE,

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int32Array, OutputChannels
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import LAYER_16_4, fixed_point, is_within, short_circuit
+from pillion.emitters.c.kernel_conditions import LAYER_16_4, is_within, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import (
     IN_32_BITS,
@@ -24,8 +24,16 @@ from pillion.emitters.c.layers16 import (
     weight_rows,
 )
 from pillion.emitters.c.mve import pack, pack_3x3
-from pillion.emitters.c.mve.conv import one_pixel
-from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
+from pillion.emitters.c.mve.dot_products import (
+    FEW_PIXELS,
+    GATHERED,
+    ONE_PIXEL,
+    PIXELS,
+    ROWS,
+    VECTORS,
+    DotProducts,
+)
+from pillion.emitters.c.mve.pack import EVEN, ODD
 from pillion.emitters.c.portable.layers16 import SOFTMAX, softmax_params
 from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
@@ -37,7 +45,6 @@ INPUTS = 8
 """The 16-bit inputs of a vector."""
 MANY_PIXELS = 32
 """The pixels from which weights of one vector of inputs are unpacked, because sums of pairs cost more."""
-DOT, DOT_4, UNPACKED = ("dot16",), ("dot16_4",), ("dot16_unpacked", "dot16")
 
 
 def pack_dot(op: Layer) -> Int32Array:
@@ -73,17 +80,21 @@ def pack_dot_4(op: Layer) -> Int32Array:
 
 def dot_params(op: Layer) -> Params:
     """Returns the constants of dot products, and whether results below 0 become 0."""
-    constants = pack_dot_4(op) if op.weights.dtype is DType.INT4 else pack_dot(op)
-    return {"signs": is_rectified(op), "constants": constants}
-
-
-def unpacked_dot_params(op: Layer) -> Params:
-    """Returns the same with weights of 4 bits that are unpacked."""
     return {"signs": is_rectified(op), "constants": pack_dot(op)}
 
 
-def pack_linear(op: Layer, is_full: bool = False) -> Int32Array:
-    """Packs the same for one vector of inputs, with weights of which some are -8 if that `is_full`."""
+def shared_dot_params(op: Layer) -> Params:
+    """Returns the same with weights of 4 bits, of which two share a byte."""
+    return {"signs": is_rectified(op), "constants": pack_dot_4(op)}
+
+
+def vector_params(op: Layer, is_full: bool = False) -> Params:
+    """Returns the same for one vector of inputs, with weights of which some are -8 if that `is_full`."""
+    return {"constants": pack_linear(op, is_full)}
+
+
+def pack_linear(op: Layer, is_full: bool) -> Int32Array:
+    """Packs weights, biases and factors of a fully connected layer."""
     unit = pack.vector_inputs(op)
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), unit)
     if op.weights.dtype is not DType.INT4:
@@ -92,16 +103,6 @@ def pack_linear(op: Layer, is_full: bool = False) -> Int32Array:
         pack.full_bytes_of_pairs(g, weight_rows(op).shape[1]) if is_full else pack.bytes_of_pairs(g)
     )
     return pack.join_groups(sums, pack.chunks_of(weights, unit), g.multipliers)
-
-
-def pointwise_params(op: Conv2d) -> Params:
-    """Returns the parameters of a convolution whose windows are pixels."""
-    return {**pack.pointwise_sizes(op), **dot_params(op)}
-
-
-def im2col_params(op: Conv2d) -> Params:
-    """Returns the parameters of a convolution by gathered windows."""
-    return {**pack.im2col_sizes(op), **dot_params(op)}
 
 
 def conv_3x3_params(op: Conv2d) -> Params:
@@ -113,35 +114,6 @@ def conv_3x3_params(op: Conv2d) -> Params:
         "signs": is_rectified(op),
         "constants": pack.join_groups(g.bias, g.multipliers, pack.stored_form(op)(taps)),
     }
-
-
-def linear_params(op: Layer) -> Params:
-    """Returns the parameters of a fully connected layer, or of a convolution of one pixel."""
-    out_features, in_features = channels_16(op).weights.shape
-    sizes = {"in_features": in_features, "out_features": out_features}
-    rows = op.rows if isinstance(op, Linear) else 1
-    return {
-        "rows": rows,
-        **sizes,
-        "chunks": -(-in_features // pack.vector_inputs(op)),
-        "constants": pack_linear(op),
-    }
-
-
-def full_linear_params(op: Layer) -> Params:
-    """Returns the same with weights of which some are -8; pixels are rows."""
-    rows = op.rows if isinstance(op, Linear) else math.prod(op.y.shape[:3])
-    return {**linear_params(op), "rows": rows, "constants": pack_linear(op, True)}
-
-
-def rows_params(op: Linear) -> Params:
-    """Returns the parameters of such a layer."""
-    return {**pack.rows_sizes(op), **dot_params(op)}
-
-
-def unpacked_rows_params(op: Linear) -> Params:
-    """Returns the same with weights of 4 bits that are unpacked."""
-    return {**rows_params(op), **unpacked_dot_params(op)}
 
 
 def unpacking_pays(op: Conv2d) -> Verdict:
@@ -186,47 +158,21 @@ def softmax_work(op: Softmax) -> float:
     return op.x.type.elements // count * (180.0 + 6.6 * count)
 
 
-LINEAR = MVE.routine("linear_s16")
-LINEAR_4 = replace(LINEAR, name="pillion_linear_s16_s4_mve")
-POINTWISE: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES, "call_cost": CallCost(200.0, channel=4.5)}
-IM2COL: dict[str, Any] = {
-    "scratch_bytes": pack.im2col_scratch_bytes,
-    "call_cost": CallCost(150.0, reread=0.45),
-}
-ROWS = MVE.routine("conv2d_1x1_s16", "pointwise", *DOT)
-ROWS_4 = MVE.routine("conv2d_1x1_s16_s4", "pointwise", *DOT_4)
-ROWS_UNPACKED = MVE.routine("conv2d_1x1_unpacked_s16_s4", "pointwise", *UNPACKED)
-
-
-def full_linear_kernel(op: type[Any], condition: Any, name: str) -> Kernel:
-    """Returns a fully connected kernel of weights with -8."""
-    return MVE.kernel(
-        op,
-        replace(LINEAR, name="pillion_linear_full_s16_s4_mve"),
-        full_linear_params,
-        requires=(short_circuit(OF_NIBBLES, condition),),
-        name=name,
-        overread_bytes=OVERREAD_BYTES,
-    )
-
+VECTOR = DotProducts("s16", IN_32_BITS, vector_params)
+VECTOR_4 = DotProducts("s16_s4", IN_NIBBLES, vector_params, file="linear_s16")
+FULL_VECTOR_4 = replace(
+    VECTOR_4, layer=OF_NIBBLES, constants=partial(vector_params, is_full=True), variant="_full"
+)
+DOT = DotProducts("s16", IN_32_BITS, dot_params, files=("dot16",))
+DOT_4 = DotProducts("s16_s4", IN_NIBBLES, shared_dot_params, files=("dot16_4",))
+UNPACKED_4 = DotProducts(
+    "s16_s4", OF_NIBBLES, dot_params, files=("dot16_unpacked", "dot16"), variant="_unpacked", unpacks=True
+)
+PLANES_COST = CallCost(650.0, channel=24.0, reread=0.06)
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.kernel(
-        Conv2d,
-        LINEAR,
-        linear_params,
-        requires=(short_circuit(IN_32_BITS, one_pixel),),
-        name="conv2d_pixel_16",
-        overread_bytes=OVERREAD_BYTES,
-    ),
-    MVE.kernel(
-        Conv2d,
-        ROWS,
-        pointwise_params,
-        requires=(short_circuit(IN_32_BITS, pack.pixels_are_windows),),
-        name="conv2d_1x1_16",
-        **POINTWISE,
-    ),
+    VECTOR.kernel(ONE_PIXEL),
+    DOT.kernel(PIXELS),
     MVE.kernel(
         Conv2d,
         MVE.routine("conv2d_3x3_s16", "planes"),
@@ -234,46 +180,14 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(IN_32_BITS, *PLANES),),
         name="conv2d_3x3_16",
         scratch_bytes=pack_3x3.scratch_bytes,
-        call_cost=CallCost(650.0, channel=24.0, reread=0.06),
+        call_cost=PLANES_COST,
         work=plane_work,
     ),
-    MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_im2col_s16", "im2col", *DOT),
-        im2col_params,
-        requires=(short_circuit(IN_32_BITS, pack.is_ungrouped),),
-        name="conv2d_im2col_16",
-        work=pack.im2col_work,
-        **IM2COL,
-    ),
-    MVE.kernel(
-        Conv2d,
-        LINEAR_4,
-        linear_params,
-        requires=(short_circuit(IN_NIBBLES, one_pixel),),
-        name="conv2d_pixel_16_4",
-        overread_bytes=OVERREAD_BYTES,
-    ),
-    full_linear_kernel(
-        Conv2d, short_circuit(pack.are_few_vectors, pack.has_lowest), "conv2d_few_pixels_full_16_4"
-    ),
-    MVE.kernel(
-        Conv2d,
-        ROWS_UNPACKED,
-        lambda op: {**pack.pointwise_sizes(op), **unpacked_dot_params(op)},
-        requires=(short_circuit(OF_NIBBLES, pack.pixels_are_windows, unpacking_pays),),
-        name="conv2d_1x1_unpacked_16_4",
-        scratch_bytes=pack.room_bytes,
-        **POINTWISE,
-    ),
-    MVE.kernel(
-        Conv2d,
-        ROWS_4,
-        pointwise_params,
-        requires=(short_circuit(IN_NIBBLES, pack.pixels_are_windows),),
-        name="conv2d_1x1_16_4",
-        **POINTWISE,
-    ),
+    DOT.kernel(GATHERED, work=pack.im2col_work),
+    VECTOR_4.kernel(ONE_PIXEL),
+    FULL_VECTOR_4.kernel(FEW_PIXELS, pack.has_lowest),
+    UNPACKED_4.kernel(PIXELS, unpacking_pays),
+    DOT_4.kernel(PIXELS),
     MVE.kernel(
         Conv2d,
         MVE.routine("conv2d_3x3_s16_s4", "conv2d_3x3_s16", "planes"),
@@ -281,69 +195,17 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(OF_NIBBLES, *PLANES),),
         name="conv2d_3x3_16_4",
         scratch_bytes=lambda op: pack_3x3.scratch_bytes(op) + pack_3x3.unpacked_bytes(op, 2),
-        call_cost=CallCost(650.0, channel=24.0, reread=0.06),
+        call_cost=PLANES_COST,
         work=unpacking_plane_work,
     ),
-    MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_im2col_s16_s4", "im2col", *DOT_4),
-        im2col_params,
-        requires=(short_circuit(IN_NIBBLES, pack.is_ungrouped),),
-        name="conv2d_im2col_16_4",
-        work=pack.im2col_work,
-        **IM2COL,
-    ),
-    MVE.kernel(
-        Linear,
-        ROWS_4,
-        rows_params,
-        requires=(short_circuit(fixed_point, IN_NIBBLES, pack.several_rows),),
-        name="linear_rows_16_4",
-        **POINTWISE,
-    ),
-    MVE.kernel(
-        Linear,
-        LINEAR_4,
-        linear_params,
-        requires=(short_circuit(fixed_point, IN_NIBBLES),),
-        name="linear_16_4",
-        overread_bytes=OVERREAD_BYTES,
-    ),
-    full_linear_kernel(Conv2d, one_pixel, "conv2d_pixel_full_16_4"),
-    MVE.kernel(
-        Linear,
-        ROWS_UNPACKED,
-        unpacked_rows_params,
-        requires=(short_circuit(fixed_point, OF_NIBBLES, many_rows),),
-        name="linear_rows_unpacked_16_4",
-        scratch_bytes=pack.room_bytes,
-        **POINTWISE,
-    ),
-    full_linear_kernel(Linear, fixed_point, "linear_full_16_4"),
-    MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_im2col_unpacked_s16_s4", "im2col", *UNPACKED),
-        lambda op: {**pack.im2col_sizes(op), **unpacked_dot_params(op)},
-        requires=(short_circuit(OF_NIBBLES, pack.is_ungrouped),),
-        name="conv2d_im2col_unpacked_16_4",
-        scratch_bytes=lambda op: pack.im2col_scratch_bytes(op) + pack.room_bytes(op),
-        call_cost=IM2COL["call_cost"],
-    ),
-    MVE.kernel(
-        Linear,
-        ROWS,
-        rows_params,
-        requires=(short_circuit(fixed_point, IN_32_BITS, pack.several_rows),),
-        name="linear_rows_16",
-        **POINTWISE,
-    ),
-    MVE.kernel(
-        Linear,
-        LINEAR,
-        linear_params,
-        requires=(short_circuit(fixed_point, IN_32_BITS),),
-        name="linear_16",
-        overread_bytes=OVERREAD_BYTES,
-    ),
+    DOT_4.kernel(GATHERED, work=pack.im2col_work),
+    DOT_4.kernel(ROWS, pack.several_rows),
+    VECTOR_4.kernel(VECTORS),
+    FULL_VECTOR_4.kernel(ONE_PIXEL),
+    UNPACKED_4.kernel(ROWS, many_rows),
+    FULL_VECTOR_4.kernel(VECTORS),
+    UNPACKED_4.kernel(GATHERED),
+    DOT.kernel(ROWS, pack.several_rows),
+    VECTOR.kernel(VECTORS),
     MVE.kernel(Softmax, "softmax_s16", softmax_params, work=softmax_work, **SOFTMAX),
 )

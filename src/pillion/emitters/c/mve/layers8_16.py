@@ -3,52 +3,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
-from pillion.emitters.c.accumulators import Int32Array
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import multiple_of, short_circuit
+from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import WIDENS, Layer, channels_16
 from pillion.emitters.c.mve import pack, pack_3x3
-from pillion.emitters.c.mve.conv import one_pixel
+from pillion.emitters.c.mve.dot_products import GATHERED, ONE_PIXEL, PIXELS, ROWS, VECTORS, DotProducts
 from pillion.emitters.c.mve.layers16 import (
-    IM2COL,
     PLANES,
-    POINTWISE,
+    PLANES_COST,
     conv_3x3_params,
-    im2col_params,
+    dot_params,
     is_rectified,
-    linear_params,
     pack_channels,
     plane_work,
-    pointwise_params,
-    rows_params,
+    vector_params,
 )
-from pillion.emitters.c.mve.pack import OVERREAD_BYTES
-from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.linear import Linear
 
-DOT, DOT_FEW = ("dot_s8_s16",), ("dot_s8_s16", "dot_few_s8_s16")
 
-
-def pack_few(op: Layer) -> Int32Array:
-    """Packs biases, factors and weights into the stream of pillion_mve_dot_16_s8_s16 (kernels/mve/dot.h)."""
+def few_inputs_params(op: Layer) -> Params:
+    """Returns the biases, factors and weights of at most 16 inputs as pillion_mve_dot_16_s8_s16 reads them
+    (kernels/mve/dot.h), and whether results below 0 become 0."""
     g = pack.group_channels(channels_16(op), (0, 1))
-    return np.concatenate(
-        [g.bias[..., None], g.multipliers[..., None], g.weights.view(np.int32)], axis=2
-    ).ravel()
-
-
-def few_params(sizes: Callable[[Any], dict[str, int]], op: Layer) -> Params:
-    """Returns the parameters of a layer with at most 16 inputs."""
-    return {**sizes(op), "signs": is_rectified(op), "constants": pack_few(op)}
+    columns = g.bias[..., None], g.multipliers[..., None], g.weights.view(np.int32)
+    return {"signs": is_rectified(op), "constants": np.concatenate(columns, axis=2).ravel()}
 
 
 def pairs_3x3_params(op: Conv2d) -> Params:
@@ -64,43 +48,15 @@ def pairs_work(op: Conv2d) -> float:
     return pack_3x3.work(op, (450.0, 10.0, 42.0, 27.9, 30.0, 4.5))
 
 
-def dot_kernels(
-    kind: str,
-    shared: str,
-    windows: Any,
-    params: Callable[[Any], Params],
-    op: type[Any] = Conv2d,
-    name: str = "",
-    **more: Any,
-) -> Iterator[Kernel]:
-    """Yields the kernels of a kind of windows with unrolled loops for 2, 3 and 4 chunks of 16 inputs, and for any."""
-    name = name or kind
-    few = MVE.routine(f"{kind}_few_s8_s16", shared, *DOT_FEW)
-
-    def has_chunks(pieces: int, op: Layer) -> Verdict:
-        return pack.check_input_chunks(pieces, op.weights_per_output.shape[1])
-
-    for pieces in (2, 3, 4):
-        yield MVE.kernel(
-            op,
-            replace(few, name=f"pillion_{kind}_k{16 * pieces}_s8_s16_mve"),
-            params,
-            requires=(short_circuit(WIDENS, windows, partial(has_chunks, pieces)),),
-            name=f"{name}_k{16 * pieces}_8_16",
-            **more,
-        )
-    yield MVE.kernel(
-        op,
-        MVE.routine(f"{kind}_s8_s16", shared, *DOT),
-        params,
-        requires=(short_circuit(WIDENS, windows),),
-        name=f"{name}_8_16",
-        **more,
-    )
-
-
-LINEAR = MVE.routine("linear_s8_s16")
-FEW_PIXELS = MVE.routine("conv2d_1x1_k16_s8_s16", "pointwise", "dot_16_s8_s16")
+VECTOR = DotProducts("s8_s16", WIDENS, vector_params)
+FEW_INPUTS = DotProducts("s8_s16", WIDENS, few_inputs_params, files=("dot_16_s8_s16",), variant="_k16")
+DOT = DotProducts(
+    "s8_s16",
+    WIDENS,
+    dot_params,
+    files=("dot_s8_s16",),
+    unrolled_files=("dot_s8_s16", "dot_few_s8_s16"),
+)
 
 
 def few_rows_work(op: Linear) -> float:
@@ -125,23 +81,10 @@ def rows_work(op: Linear) -> float:
 
 
 KERNELS: tuple[Kernel, ...] = (
-    MVE.kernel(
-        Conv2d,
-        LINEAR,
-        linear_params,
-        requires=(short_circuit(WIDENS, one_pixel),),
-        name="conv2d_pixel_8_16",
-        overread_bytes=OVERREAD_BYTES,
-    ),
-    MVE.kernel(
-        Conv2d,
-        FEW_PIXELS,
-        partial(few_params, pack.pointwise_sizes),
-        requires=(short_circuit(WIDENS, pack.pixels_are_windows, pack.few_channels),),
-        name="conv2d_1x1_k16_8_16",
-        **POINTWISE,
-    ),
-    *dot_kernels("conv2d_1x1", "pointwise", pack.pixels_are_windows, pointwise_params, **POINTWISE),
+    VECTOR.kernel(ONE_PIXEL),
+    FEW_INPUTS.kernel(PIXELS, PIXELS.has_few_inputs),
+    *DOT.unrolled(PIXELS),
+    DOT.kernel(PIXELS),
     MVE.kernel(
         Conv2d,
         MVE.routine("conv2d_3x3_fours_s8_s16", "planes"),
@@ -149,7 +92,7 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(WIDENS, *PLANES),),
         name="conv2d_3x3_fours_8_16",
         scratch_bytes=pack_3x3.scratch_bytes,
-        call_cost=CallCost(650.0, channel=24.0, reread=0.06),
+        call_cost=PLANES_COST,
         work=plane_work,
     ),
     MVE.kernel(
@@ -162,43 +105,11 @@ KERNELS: tuple[Kernel, ...] = (
         call_cost=CallCost(550.0, reread=0.125),
         work=pairs_work,
     ),
-    MVE.kernel(
-        Conv2d,
-        MVE.routine("conv2d_im2col_k16_s8_s16", "im2col", "dot_16_s8_s16"),
-        partial(few_params, pack.im2col_sizes),
-        requires=(short_circuit(WIDENS, pack.is_ungrouped, pack.small_windows),),
-        name="conv2d_im2col_k16_8_16",
-        **IM2COL,
-    ),
-    *dot_kernels(
-        "conv2d_im2col", "im2col", pack.is_ungrouped, im2col_params, work=pack.im2col_work, **IM2COL
-    ),
-    MVE.kernel(
-        Linear,
-        FEW_PIXELS,
-        partial(few_params, pack.rows_sizes),
-        requires=(short_circuit(WIDENS, pack.few_features, multiple_of("out_features", 2)),),
-        name="linear_rows_k16_8_16",
-        work=few_rows_work,
-        **POINTWISE,
-    ),
-    *dot_kernels(
-        "conv2d_1x1",
-        "pointwise",
-        pack.several_rows,
-        rows_params,
-        Linear,
-        "linear_rows",
-        work=rows_work,
-        **POINTWISE,
-    ),
-    MVE.kernel(
-        Linear,
-        LINEAR,
-        linear_params,
-        requires=(WIDENS,),
-        name="linear_8_16",
-        work=linear_work,
-        overread_bytes=OVERREAD_BYTES,
-    ),
+    FEW_INPUTS.kernel(GATHERED, GATHERED.has_few_inputs),
+    *DOT.unrolled(GATHERED, work=pack.im2col_work),
+    DOT.kernel(GATHERED, work=pack.im2col_work),
+    FEW_INPUTS.kernel(ROWS, ROWS.has_few_inputs, work=few_rows_work),
+    *DOT.unrolled(ROWS, pack.several_rows, work=rows_work),
+    DOT.kernel(ROWS, pack.several_rows, work=rows_work),
+    VECTOR.kernel(VECTORS, work=linear_work),
 )

@@ -235,17 +235,6 @@ def pack_linear_4(ready: OutputChannels, is_full: bool = False) -> Int32Array:
     return join_groups(sums, chunks_of(weights), g.multipliers, g.shifts.astype(np.int8))
 
 
-def linear_params(rows: int, channels: OutputChannels) -> Params:
-    """Returns the parameters of the fully connected kernel."""
-    out_features, in_features = channels.weights.shape
-    sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
-    return {
-        **sizes,
-        "chunks": vector_count(in_features),
-        "constants": pack_linear(channels.with_folded_zero_point),
-    }
-
-
 def pixels_are_windows(op: Convolution) -> tuple[Verdict, ...]:
     """Checks whether every window is a pixel of the image; it may not reach beyond it on any side."""
     reach = [
@@ -260,15 +249,10 @@ def pixels_are_windows(op: Convolution) -> tuple[Verdict, ...]:
     )
 
 
-def pointwise_verdicts(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_conv2d_1x1_s8_mve is exact."""
-    return (*pixels_are_windows(op), check_factors(op))
-
-
-def word_of_channels(op: Convolution) -> Verdict:
-    """Checks whether the results of a pixel are whole words."""
-    unit = 4 // op.y.dtype.size_bytes
-    return Verdict("out_channels", op.out_channels % unit == 0, f"a multiple of {unit}", str(op.out_channels))
+def words_of(op: Convolution | Linear, field: str) -> Verdict:
+    """Checks whether the results of a pixel or vector, of which a field of the op is the number, are whole words."""
+    unit, count = 4 // op.y.dtype.size_bytes, getattr(op, field)
+    return Verdict(field, count % unit == 0, f"a multiple of {unit}", str(count))
 
 
 def few_channels(op: Convolution) -> tuple[Verdict, ...]:
@@ -276,20 +260,8 @@ def few_channels(op: Convolution) -> tuple[Verdict, ...]:
     pixels = _merged_pixel_rows(op)[2]
     return (
         Verdict("in_channels", op.in_channels <= 16, "at most 16", str(op.in_channels)),
-        word_of_channels(op),
+        words_of(op, "out_channels"),
         Verdict("pixels", pixels >= 4, "at least 4 in a row", str(pixels)),
-    )
-
-
-def pointwise_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_conv2d_1x1_k16_s8_mve is exact."""
-    return (*pixels_are_windows(op), *few_channels(op), check_optional_fix(op))
-
-
-def check_input_chunks(pieces: int, window: int) -> Verdict:
-    """Checks whether the inputs fill exactly the chunks of 16 of an unrolled loop."""
-    return Verdict(
-        "window", vector_count(window) == pieces, f"{16 * pieces - 15} to {16 * pieces} inputs", str(window)
     )
 
 
@@ -298,21 +270,6 @@ def _merged_pixel_rows(op: Convolution) -> tuple[int, int, int]:
     if op.stride == (1, 1):
         return 1, 1, op.x.shape[0] * op.x.shape[1] * op.x.shape[2]
     return op.x.shape[0], op.y.shape[1], op.y.shape[2]
-
-
-def pointwise_params(op: Convolution) -> Params:
-    """Returns the parameters of the kernel of 1x1 windows."""
-    return {**pointwise_sizes(op), **_pack_channels(op, pack_dot)}
-
-
-def pointwise_16_params(op: Convolution) -> Params:
-    """Returns the parameters of the kernel of 1x1 windows with at most 16 input channels."""
-    return {**pointwise_sizes(op), **_pack_channels(op, pack_dot16)}
-
-
-def _pack_channels(op: Convolution | Linear, pack: Callable[[OutputChannels], Int32Array]) -> Params:
-    channels = channels_of(op)
-    return {"signs": negative_sum_mode(channels, pack is pack_dot), "constants": pack(channels)}
 
 
 def pixel_bytes(op: Convolution) -> int:
@@ -348,18 +305,12 @@ def several_rows(op: Linear) -> Verdict:
 
 
 def few_features(op: Linear) -> tuple[Verdict, ...]:
-    """Checks whether vectors have at most 16 inputs, and neighbours with which they are computed."""
-    return is_within("in_features", op.in_features, most=16), is_within("rows", op.rows, least=4)
-
-
-def rows_params(op: Linear) -> Params:
-    """Returns the parameters of a fully connected layer whose vectors are pixels."""
-    return {**rows_sizes(op), **_pack_channels(op, pack_dot)}
-
-
-def rows_16_params(op: Linear) -> Params:
-    """Returns the same for vectors of at most 16 inputs."""
-    return {**rows_sizes(op), **_pack_channels(op, pack_dot16)}
+    """Checks whether vectors have at most 16 inputs, words of results, and neighbours with which they are computed."""
+    return (
+        is_within("in_features", op.in_features, most=16),
+        is_within("rows", op.rows, least=4),
+        words_of(op, "out_features"),
+    )
 
 
 FEW_PIXELS = 7
@@ -397,39 +348,14 @@ BLOCK_BYTES = 4096
 """The target size of the windows that are gathered together."""
 
 
-def im2col_verdicts(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks the conditions under which pillion_conv2d_im2col_s8_mve is exact."""
-    return (is_ungrouped(op), check_factors(op))
-
-
 def small_windows(op: Convolution) -> tuple[Verdict, ...]:
     """Checks whether windows have at most 16 inputs and words of results; each block needs at least four pixels."""
     window, pixels = op.kernel[0] * op.kernel[1] * op.in_channels, op.y.shape[1] * op.y.shape[2]
     return (
         Verdict("window", window <= 16, "at most 16 inputs", str(window)),
-        word_of_channels(op),
+        words_of(op, "out_channels"),
         Verdict("pixels", pixels >= 4, "at least 4", str(pixels)),
     )
-
-
-def im2col_16_verdicts(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks the conditions of pillion_conv2d_im2col_k16_s8_mve."""
-    return (is_ungrouped(op), *small_windows(op), check_optional_fix(op))
-
-
-def im2col_params(op: Convolution) -> Params:
-    """Returns the parameters of the kernel that gathers windows."""
-    return {
-        **im2col_sizes(op),
-        "signs": negative_sum_mode(channels_of(op)),
-        "constants": pack_dot(channels_of(op)),
-    }
-
-
-def im2col_16_params(op: Convolution) -> Params:
-    """Returns the parameters of the kernel that gathers windows of at most 16 inputs."""
-    signs = negative_sum_mode(channels_of(op), dot=False)
-    return {**im2col_sizes(op), "signs": signs, "constants": pack_dot16(channels_of(op))}
 
 
 def im2col_sizes(op: Convolution) -> dict[str, int]:
