@@ -21,10 +21,11 @@ from pillion.emitters.c.dsp.pack16 import (
     masked_halfwords_of_four,
     upper_word_factors,
 )
-from pillion.emitters.c.kernel import CallCost, Kernel, Params
+from pillion.emitters.c.kernel import CallCost, Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import (
     LAYER_16_4,
     Check,
+    Condition,
     field_equals,
     fixed_point,
     is_within,
@@ -78,11 +79,6 @@ def steps_of(op: Conv2d | Linear) -> int:
     return -(-window_words(op) // 2)
 
 
-def window_params(op: Conv2d | Linear, pack: Callable[[Int8Array], Int32Array]) -> Params:
-    """Returns the stream of a layer over windows with packed weights."""
-    return {"steps": steps_of(op), "stream": in_lanes(op, pack(filled_rows(op)), 1)}
-
-
 def filled_rows(op: Conv2d | Linear) -> Int8Array:
     """Returns the weights of each window, whose rows are filled up to words."""
     rows = weight_rows(op).reshape(len(op.bias.constant), kernel_rows(op), -1)
@@ -94,14 +90,30 @@ def has_whole_rows(op: Conv2d) -> bool:
     return op.dilation[1] == 1 or op.kernel[1] == 1
 
 
-def conv_params(op: Conv2d) -> Params:
-    """Returns the parameters of a convolution."""
-    return {"whole_rows": int(has_whole_rows(op)), **window_params(op, fours)}
+def windows_of(op: Conv2d | Linear) -> Params:
+    """Returns the parameters of the windows of a layer: for a fully connected one those of a row of pixels."""
+    if isinstance(op, Conv2d):
+        return {"whole_rows": int(has_whole_rows(op))}
+    ones = [
+        "batch",
+        "in_h",
+        "out_h",
+        "kernel_h",
+        "kernel_w",
+        "stride_h",
+        "stride_w",
+        "dilation_h",
+        "dilation_w",
+        "whole_rows",
+    ]
+    sizes = {"in_w": op.rows, "out_w": op.rows, "in_c": op.in_features, "out_c": op.out_features}
+    return {**dict.fromkeys(ones, 1), **sizes, "pad_top": 0, "pad_left": 0}
 
 
-def wide_params(op: Conv2d) -> Params:
-    """Returns the parameters of a convolution by weights of 16 bits."""
-    return {"whole_rows": int(has_whole_rows(op)), **window_params(op, in_16_bits)}
+def window_params(pack: Callable[[Int8Array], Int32Array], op: Conv2d | Linear) -> Params:
+    """Returns the parameters of a layer over windows with packed weights."""
+    stream = in_lanes(op, pack(filled_rows(op)), 1)
+    return {**windows_of(op), "steps": steps_of(op), "stream": stream}
 
 
 def copied_windows(op: Conv2d | Linear) -> int:
@@ -120,24 +132,6 @@ def copied_windows(op: Conv2d | Linear) -> int:
 def scratch_of_windows(op: Conv2d | Linear) -> int:
     """Returns the scratch bytes of the windows of five pixels, and of copies of them where these may be needed."""
     return PIXELS * (8 * steps_of(op) + 4 * window_words(op) * (copied_windows(op) > 0))
-
-
-def row_sizes(op: Linear) -> Params:
-    """Returns the sizes of a fully connected layer as a convolution of a row of pixels."""
-    ones = (
-        "batch",
-        "in_h",
-        "out_h",
-        "kernel_h",
-        "kernel_w",
-        "stride_h",
-        "stride_w",
-        "dilation_h",
-        "dilation_w",
-        "whole_rows",
-    )
-    sizes = {"in_w": op.rows, "out_w": op.rows, "in_c": op.in_features, "out_c": op.out_features}
-    return {**dict.fromkeys(ones, 1), **sizes, "pad_top": 0, "pad_left": 0}
 
 
 def groups_of_pixels(op: Conv2d | Linear) -> tuple[int, int]:
@@ -251,13 +245,11 @@ def any_depthwise_params(op: DepthwiseConv2d) -> Params:
 
 
 def nibble_params(op: Conv2d | Linear) -> Params:
-    """Returns the stream of a layer with weights of 4 bits, whose sums are 16 times as large."""
+    """Returns the parameters of a layer with weights of 4 bits, whose sums are 16 times as large."""
     filled = filled_rows(op)
     columns = 16 * np.asarray(op.bias.constant, np.int32), eights(filled), upper_word_factors(op) >> 4
-    return {
-        "steps": eight_steps(op),
-        "stream": np.column_stack(columns).astype(np.int32).reshape(-1),
-    }
+    stream = np.column_stack(columns).astype(np.int32).reshape(-1)
+    return {**windows_of(op), "steps": eight_steps(op), "stream": stream}
 
 
 ROOM_BYTES, MOST_FIVES = 6144, 3
@@ -276,10 +268,11 @@ def fives_together(op: Conv2d | Linear) -> int:
 
 
 def unpacked_params(op: Conv2d | Linear) -> Params:
-    """Returns the stream of a layer with weights of 4 bits that are unpacked."""
+    """Returns the parameters of a layer with weights of 4 bits that are unpacked."""
     words = eights(filled_rows(op)) ^ np.int32(-0x77777778)  # eight more in each half of a byte
     columns = np.asarray(op.bias.constant, np.int32), words, upper_word_factors(op)
-    return {"steps": eight_steps(op), "stream": np.column_stack(columns).astype(np.int32).reshape(-1)}
+    stream = np.column_stack(columns).astype(np.int32).reshape(-1)
+    return {**windows_of(op), "steps": eight_steps(op), "stream": stream}
 
 
 def scratch_of_unpacked(op: Conv2d | Linear) -> int:
@@ -343,95 +336,77 @@ LINEAR_LARGE = replace(LINEAR, name="pillion_linear_large_s16_s4_dsp")
 LARGE: dict[str, Any] = {**VECTOR_4, "work": partial(vector_work, step=36.5)}
 UNPACKED: dict[str, Any] = {**WINDOWS, "scratch_bytes": scratch_of_unpacked, "work": unpacked_work}
 
+UNGROUPED = field_equals("groups", 1)
+
+
+def layer_kernels(
+    names: tuple[str, str],
+    routine: str | Routine,
+    params: Callable[[Any], Params],
+    layer: Check[Any],
+    of_conv: Condition[Conv2d],
+    of_linear: Condition[Linear] = fixed_point,
+    **more: Any,
+) -> Iterator[Kernel]:
+    """Yields the kernels of a routine for convolutions and for fully connected layers."""
+    for op, name, condition in zip((Conv2d, Linear), names, (of_conv, of_linear), strict=True):
+        requires = (short_circuit(layer, condition),)
+        yield DSP.kernel(op, routine, params, requires=requires, name=name, **more)
+
+
 KERNELS: tuple[Kernel, ...] = (
-    DSP.kernel(
-        Conv2d,
+    *layer_kernels(
+        ("conv2d_pixel_16", "linear_16"),
         LINEAR,
         linear_params,
-        requires=(short_circuit(IN_32_BITS, one_pixel),),
-        name="conv2d_pixel_16",
+        IN_32_BITS,
+        one_pixel,
+        short_circuit(fixed_point, few_rows),
         **VECTOR,
     ),
     DSP.kernel(
         Conv2d,
         "conv2d_wide_s16",
-        wide_params,
-        requires=(short_circuit(IN_32_BITS, field_equals("groups", 1), is_worth_flash),),
+        partial(window_params, in_16_bits),
+        requires=(short_circuit(IN_32_BITS, UNGROUPED, is_worth_flash),),
         name="conv2d_wide_16",
         extra_flash=further_flash,
         has_private_constants=True,
         **{**WINDOWS, "work": partial(work, step=13.0)},
     ),
-    DSP.kernel(
-        Conv2d,
+    *layer_kernels(
+        ("conv2d_16", "linear_rows_16"),
         "conv2d_s16",
-        conv_params,
-        requires=(short_circuit(IN_32_BITS, field_equals("groups", 1)),),
-        name="conv2d_16",
+        partial(window_params, fours),
+        IN_32_BITS,
+        UNGROUPED,
         **WINDOWS,
     ),
-    DSP.kernel(
-        Conv2d,
+    *layer_kernels(
+        ("conv2d_pixel_16_4", "linear_16_4"),
         LINEAR_4,
         linear_4_params,
-        requires=(short_circuit(PARTS_HAVE_28_BITS, one_pixel),),
-        name="conv2d_pixel_16_4",
+        PARTS_HAVE_28_BITS,
+        one_pixel,
         **VECTOR_4,
     ),
-    DSP.kernel(
-        Conv2d,
-        "conv2d_s16_s4",
-        lambda op: {"whole_rows": int(has_whole_rows(op)), **nibble_params(op)},
-        requires=(short_circuit(IN_28_BITS, field_equals("groups", 1)),),
-        name="conv2d_16_4",
-        **EIGHTS,
+    *layer_kernels(
+        ("conv2d_16_4", "linear_rows_16_4"), "conv2d_s16_s4", nibble_params, IN_28_BITS, UNGROUPED, **EIGHTS
     ),
-    DSP.kernel(
-        Linear,
-        LINEAR_4,
-        linear_4_params,
-        requires=(short_circuit(fixed_point, PARTS_HAVE_28_BITS),),
-        name="linear_16_4",
-        **VECTOR_4,
-    ),
-    DSP.kernel(
-        Linear,
-        "conv2d_s16_s4",
-        lambda op: {**row_sizes(op), **nibble_params(op)},
-        requires=(short_circuit(fixed_point, IN_28_BITS),),
-        name="linear_rows_16_4",
-        **EIGHTS,
-    ),
-    DSP.kernel(
-        Conv2d,
+    *layer_kernels(
+        ("conv2d_pixel_large_16_4", "linear_large_16_4"),
         LINEAR_LARGE,
         large_linear_params,
-        requires=(short_circuit(OF_NIBBLES, one_pixel),),
-        name="conv2d_pixel_large_16_4",
+        OF_NIBBLES,
+        one_pixel,
         **LARGE,
     ),
-    DSP.kernel(
-        Conv2d,
+    *layer_kernels(
+        ("conv2d_unpacked_16_4", "linear_rows_unpacked_16_4"),
         "conv2d_unpacked_s16_s4",
-        lambda op: {"whole_rows": int(has_whole_rows(op)), **unpacked_params(op)},
-        requires=(short_circuit(OF_NIBBLES, field_equals("groups", 1), is_worth_scratch),),
-        name="conv2d_unpacked_16_4",
-        **UNPACKED,
-    ),
-    DSP.kernel(
-        Linear,
-        LINEAR_LARGE,
-        large_linear_params,
-        requires=(short_circuit(fixed_point, OF_NIBBLES),),
-        name="linear_large_16_4",
-        **LARGE,
-    ),
-    DSP.kernel(
-        Linear,
-        "conv2d_unpacked_s16_s4",
-        lambda op: {**row_sizes(op), **unpacked_params(op)},
-        requires=(short_circuit(fixed_point, OF_NIBBLES, is_worth_scratch),),
-        name="linear_rows_unpacked_16_4",
+        unpacked_params,
+        short_circuit(OF_NIBBLES, is_worth_scratch),
+        UNGROUPED,
         **UNPACKED,
     ),
     DSP.kernel(
@@ -451,21 +426,5 @@ KERNELS: tuple[Kernel, ...] = (
         requires=(short_circuit(IN_32_BITS, has_one_filter),),
         name="depthwise_any_16",
         overread_bytes=6,
-    ),
-    DSP.kernel(
-        Linear,
-        LINEAR,
-        linear_params,
-        requires=(short_circuit(fixed_point, IN_32_BITS, few_rows),),
-        name="linear_16",
-        **VECTOR,
-    ),
-    DSP.kernel(
-        Linear,
-        "conv2d_s16",
-        lambda op: {**row_sizes(op), **window_params(op, fours)},
-        requires=(short_circuit(fixed_point, IN_32_BITS),),
-        name="linear_rows_16",
-        **WINDOWS,
     ),
 )
