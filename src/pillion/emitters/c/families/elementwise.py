@@ -125,25 +125,13 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     *(
         library.kernel(
-            Lut,
-            "wide_lut",
-            table_of_lines,
-            requires=(in_own_form, has_even_steps),
-            in_place="x",
-            name="wide_lut",
+            Lut, routine, table_of_lines, requires=(in_own_form, has_form), in_place="x", name=name
         )
         for library in (PORTABLE, MVE)
-    ),
-    *(
-        library.kernel(
-            Lut,
-            "octave_lut_s16",
-            table_of_lines,
-            requires=(in_own_form, has_octaves),
-            in_place="x",
-            name="octave_lut_16",
+        for routine, name, has_form in (
+            ("wide_lut", "wide_lut", has_even_steps),
+            ("octave_lut_s16", "octave_lut_16", has_octaves),
         )
-        for library in (PORTABLE, MVE)
     ),
     *(
         library.kernel(
