@@ -51,6 +51,13 @@ def output_size(size: int, kernel: int, stride: int, dilation: int, padding: int
     return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
+def output_sizes(x: Value, kernel: Pair, stride: Pair, dilation: Pair, padding: Sides) -> Iterator[int]:
+    """Yields the number of window positions along height and width of an image."""
+    (height, width), (top, left, bottom, right) = x.shape[1:3], padding
+    yield output_size(height, kernel[0], stride[0], dilation[0], top + bottom)
+    yield output_size(width, kernel[1], stride[1], dilation[1], left + right)
+
+
 class Convolution(ScaledOp):
     """The base class of regular and depthwise convolutions: bias, requantization, geometry. Multipliers are per
     output channel, or one for all."""
@@ -87,21 +94,13 @@ class Convolution(ScaledOp):
     @property
     def output_shape(self) -> Shape:
         """The shape of the result, from image, window and padding."""
-        top, left, bottom, right = self.padding
-        sizes = zip(
-            self.x.shape[1:3],
-            self.kernel,
-            self.stride,
-            self.dilation,
-            (top + bottom, left + right),
-            strict=True,
-        )
-        return (self.x.shape[0], *(output_size(*axis) for axis in sizes), self.weights_out_channels)
+        sizes = output_sizes(self.x, self.kernel, self.stride, self.dilation, self.padding)
+        return (self.x.shape[0], *sizes, self.weights_out_channels)
 
     @property
     def weights_out_channels(self) -> int:
         """The number of output channels according to the weights."""
-        raise NotImplementedError
+        return self.weights.shape[0]
 
     @property
     def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -169,7 +168,7 @@ class Convolution(ScaledOp):
     @property
     def weights_per_output(self) -> Array:
         """The weights as [out_channels, taps]."""
-        raise NotImplementedError
+        return self.weights.constant.reshape(self.weights.shape[0], -1)
 
     def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
         """Returns the sums of products of each output element, without bias."""
@@ -312,14 +311,6 @@ class Conv2d(Convolution):
     weights_of_4_bits = True
 
     groups: int = 1
-
-    @property
-    def weights_out_channels(self) -> int:
-        return self.weights.shape[0]
-
-    @property
-    def weights_per_output(self) -> Array:
-        return self.weights.constant.reshape(self.weights.shape[0], -1)
 
     @property
     def macs(self) -> int:

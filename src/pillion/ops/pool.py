@@ -14,7 +14,7 @@ from pillion.ir.access import Access, AxisMap, Span, crop_tile_padding, window_m
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, Quantization, op, operand, require_rank, require_same_quant, result
 from pillion.ir.types import Array, DType, Pair, Shape, Sides, TensorType, Value
-from pillion.ops.conv import output_size
+from pillion.ops.conv import output_sizes
 from pillion.ops.example_values import ZERO_POINTS, in_16_bits, make_op, value
 
 
@@ -38,11 +38,8 @@ class Pool(Op):
     @property
     def output_shape(self) -> Shape:
         """The shape of the result, from image, window and padding."""
-        top, left, bottom, right = self.padding
-        sizes = zip(
-            self.x.shape[1:3], self.kernel, self.stride, (1, 1), (top + bottom, left + right), strict=True
-        )
-        return (self.x.shape[0], *(output_size(*axis) for axis in sizes), self.x.shape[3])
+        sizes = output_sizes(self.x, self.kernel, self.stride, (1, 1), self.padding)
+        return (self.x.shape[0], *sizes, self.x.shape[3])
 
     @property
     def outside(self) -> float | None:

@@ -39,15 +39,6 @@ class TransposeConv2d(Convolution):
     output_padding: Pair = (0, 0)
 
     @property
-    def weights_out_channels(self) -> int:
-        """The number of output channels according to the weights."""
-        return self.weights.shape[0]
-
-    @property
-    def weights_per_output(self) -> Array:
-        return self.weights.constant.reshape(self.weights.shape[0], -1)
-
-    @property
     def whole(self) -> Pair:
         """Height and width before cropping, `output_padding` included."""
         axes = zip(
