@@ -22,16 +22,11 @@ _follow_range: Any = NanTolerantFakeQuantize
 _keep_range: Any = FixedQParamsFakeQuantize
 
 
-class SymmetricObserver(ObserverBase):
-    """The symmetric int16 range that contains another observer's, with room for other samples."""
+class Int16Observer(ObserverBase):
+    """The base class of symmetric int16 ranges that follow from another observer's."""
 
-    def __init__(self, coarse: Any, fixed: PerTensor | None = None, most: float = inf) -> None:
+    def __init__(self, coarse: Any) -> None:
         super().__init__(torch.int16)
-        self.fixed = fixed
-        self.most = most
-        """The largest magnitude that the tensor can have, whatever the samples are."""
-        self.least_step = 0.0
-        """The finest steps that it may have."""
         self.coarse = coarse
         self.qscheme = torch.per_tensor_symmetric
         self.quant_min, self.quant_max = DType.INT16.bounds
@@ -39,6 +34,18 @@ class SymmetricObserver(ObserverBase):
     def forward(self, x: Tensor) -> Tensor:
         """Returns the tensor unchanged; the other observer has seen it."""
         return x
+
+
+class SymmetricObserver(Int16Observer):
+    """The range that contains the other observer's, with room for other samples."""
+
+    def __init__(self, coarse: Any, fixed: PerTensor | None = None, most: float = inf) -> None:
+        super().__init__(coarse)
+        self.fixed = fixed
+        self.most = most
+        """The largest magnitude that the tensor can have, whatever the samples are."""
+        self.least_step = 0.0
+        """The finest steps that it may have."""
 
     def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
         """Returns scale and zero point."""
@@ -68,18 +75,8 @@ class SymmetricObserver(ObserverBase):
         return _keep_range(FixedQParamsObserver.with_args(scale=float(scale), zero_point=0, **levels))
 
 
-class WidenedObserver(ObserverBase):
-    """The int16 range that holds the numbers of an int8 tensor as they are, without its zero point."""
-
-    def __init__(self, coarse: Any) -> None:
-        super().__init__(torch.int16)
-        self.coarse = coarse
-        self.qscheme = torch.per_tensor_symmetric
-        self.quant_min, self.quant_max = DType.INT16.bounds
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Returns the tensor unchanged."""
-        return x
+class WidenedObserver(Int16Observer):
+    """The range that holds the numbers of an int8 tensor as they are, without its zero point."""
 
     def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
         """Returns scale and zero point."""
