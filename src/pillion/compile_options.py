@@ -177,6 +177,9 @@ class Quantization(Checked):
         return {name: value for name, value in own.items() if value != getattr(type(self), name)}
 
 
+AFTER_TRAINING = "ranges", "equalize", "correct_biases", "weight_rounding"
+AFTER_TRAINING_OPTIONS = "--ranges, --equalize, --no-correct-biases, --weight-rounding"
+"""The fields and options of models that are quantized after training."""
 Tuning = Quantization
 """The name for options besides the data, as in `compile(…, calibrate=samples, tuning=Tuning(equalize=True))`."""
 

@@ -13,7 +13,7 @@ from pillion.cli.help import MAKE, argument
 from pillion.cli.option_groups import require_single_model
 from pillion.cli.options import ForceOption, JsonOption, ModelOption, OutputOption, TargetOption
 from pillion.cli.request import Request, check_training
-from pillion.compile_options import CompileOptions
+from pillion.compile_options import AFTER_TRAINING, CompileOptions
 from pillion.host_io.atomic_files import output_suffix
 from pillion.host_io.progress import show_progress
 
@@ -48,17 +48,7 @@ def train(
     model: ModelOption = None,
     options: Annotated[
         CompileOptions,
-        Without(
-            (
-                "ranges",
-                "equalize",
-                "correct_biases",
-                "weight_rounding",
-                "max_flash",
-                "trust_pickle",
-                "preprocess",
-            )
-        ),
+        Without((*AFTER_TRAINING, "max_flash", "trust_pickle", "preprocess")),
     ],
     force: ForceOption = False,
     as_json: JsonOption = False,

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from pillion.compile_options import Quantization
+from pillion.compile_options import AFTER_TRAINING_OPTIONS, Quantization
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
@@ -234,7 +234,7 @@ def _require_no_tuning(model: QatModule, tuning: Quantization) -> None:
     if tuning.tuning not in ({}, model.preparation.tuning.tuning):
         raise PillionError(
             f"`{model.preparation.name}` is prepared for training",
-            rule="tuning (--ranges, --equalize, --no-correct-biases, --weight-rounding) is for models that are quantized after training, and prepare_qat says which tensors have 16 bits",
+            rule=f"tuning ({AFTER_TRAINING_OPTIONS}) is for models that are quantized after training, and prepare_qat says which tensors have 16 bits",
             here=", ".join(f"{name}={value!r}" for name, value in tuning.tuning.items()),
             help="leave tuning out: training has learned with the ranges that it has",
         )
