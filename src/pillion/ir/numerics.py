@@ -194,16 +194,9 @@ def divide_half_away(x: ArrayLike, divisor: ArrayLike) -> Int64Array:
     return np.sign(x) * ((np.abs(x) + divisor // 2) // divisor)
 
 
-def scale_ratio(
-    arithmetic: Arithmetic,
-    numerators: tuple[float, ...],
-    denominator: float,
-    *,
-    float32_in_tflite: bool = False,
-) -> float:
-    """Returns the product of scales over a scale. LiteRT computes it in float32 for some operators and in double
-    for the others."""
-    number = np.float32 if float32_in_tflite and arithmetic.is_tflite else np.float64
+def scale_ratio(arithmetic: Arithmetic, numerators: tuple[float, ...], denominator: float) -> float:
+    """Returns the product of scales over a scale, for operators for which LiteRT computes it in float32."""
+    number = np.float32 if arithmetic.is_tflite else np.float64
     product = number(numerators[0])
     for factor in numerators[1:]:
         product = number(product * number(factor))

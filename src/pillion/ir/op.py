@@ -22,7 +22,6 @@ from enum import Enum
 from functools import cache, cached_property
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 from typing_extensions import dataclass_transform
 
 from pillion.errors import PillionError
@@ -355,11 +354,6 @@ def op(kind: str, quantization: Quantization = Quantization.OWN) -> Callable[[Op
         return cls
 
     return declare
-
-
-def to_int8(array: Array) -> Array:
-    """Converts an array to int8; its values already fit."""
-    return array.astype(np.int8)
 
 
 def require_rank(op: Op, value: Value, rank: int) -> None:

@@ -42,7 +42,7 @@ class Clamp(Unary):
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         if self.x.quant == self.y.quant:
             return np.clip(operands[0], self.low, self.high).astype(self.y.dtype.numpy)
-        real = numerics.scale_ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
+        real = numerics.scale_ratio(arithmetic, (self.x.scale,), self.y.scale)
         scaled = numerics.scale_by(operands[0].astype(np.int64) - self.x.zero_point, real)
         return numerics.clamp_to_int8(scaled + self.y.zero_point, self.low, self.high)
 

@@ -302,11 +302,7 @@ class Mul(ScaledBinary):
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         scales = (self.a.scale, self.b.scale)
-        return (
-            numerics.encode_multiplier(
-                numerics.scale_ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
-            ),
-        )
+        return (numerics.encode_multiplier(numerics.scale_ratio(arithmetic, scales, self.y.scale)),)
 
     @property
     def largest_sum(self) -> tuple[int, int]:

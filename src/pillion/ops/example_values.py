@@ -138,7 +138,7 @@ def level_center(v: Value) -> float:
     return -0.5 - v.zero_point
 
 
-def constant_like(v: Value, seed: int, low: int = -128) -> Value:
+def constant_like(v: Value, seed: int) -> Value:
     """Returns a random constant with the name, shape and scale of a value."""
-    data = np.random.default_rng(seed).integers(low, 127, v.shape, endpoint=True).astype(np.int8)
+    data = np.random.default_rng(seed).integers(-128, 127, v.shape, endpoint=True).astype(np.int8)
     return constant_value(v.name, data, v.type.quant)

@@ -32,11 +32,9 @@ class Prelu(Unary):
 
     def multipliers(self, arithmetic: Arithmetic) -> tuple[Multiplier, Multiplier]:
         """Returns the multipliers of non-negative elements and of the products with the slope."""
-        ratio = numerics.scale_ratio(arithmetic, (self.x.scale,), self.y.scale, float32_in_tflite=True)
-        scales = (self.x.scale, self.slope.scale)
-        return numerics.encode_multiplier(ratio), numerics.encode_multiplier(
-            numerics.scale_ratio(arithmetic, scales, self.y.scale, float32_in_tflite=True)
-        )
+        ratio = numerics.scale_ratio(arithmetic, (self.x.scale,), self.y.scale)
+        product = numerics.scale_ratio(arithmetic, (self.x.scale, self.slope.scale), self.y.scale)
+        return numerics.encode_multiplier(ratio), numerics.encode_multiplier(product)
 
     def largest_sums(self) -> Iterator[tuple[int, int]]:
         plain, sloped = self.multipliers(Arithmetic.CMSIS_NN)

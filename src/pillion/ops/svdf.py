@@ -112,10 +112,10 @@ class SvdfMemory(_SvdfBase):
         for number, (batch, inputs, filters, length) in enumerate(SIZES):
             rng = np.random.default_rng(number)
             x = value("x", (batch, inputs), 0.05, ZERO_POINTS[number % 4])
-            memory = _example_memory("memory", (batch, filters * length), 0.0008)
+            memory = _example_memory("memory", (batch, filters * length))
             data = rng.integers(-127, 127, (filters, inputs), endpoint=True).astype(np.int8)
             weights = constant_value("weights", data, PerTensor(0.011))
-            yield make_op(cls, _example_memory("y", (), 0.0008), x=x, memory=memory, weights=weights)
+            yield make_op(cls, _example_memory("y", ()), x=x, memory=memory, weights=weights)
 
 
 @op("svdf_output")
@@ -177,7 +177,7 @@ class SvdfOutput(_SvdfBase):
     def examples(cls) -> Iterator[Op]:
         for number, (batch, _, filters, length) in enumerate(SIZES):
             rng = np.random.default_rng(number)
-            memory = _example_memory("memory", (batch, filters * length), 0.0008)
+            memory = _example_memory("memory", (batch, filters * length))
             reach = INT16_MAX if number == 3 else 900
             data = rng.integers(-reach, reach, (filters, length), endpoint=True).astype(np.int16)
             units = filters // (1, 2, 1, 3)[number % 4]
@@ -192,5 +192,5 @@ SIZES = ((1, 1, 1, 1), (2, 7, 10, 5), (1, 33, 16, 8), (3, 9, 6, 3), (1, 24, 17, 
 """Batch, inputs, filters and length of the examples."""
 
 
-def _example_memory(name: str, shape: tuple[int, ...], scale: float) -> Value:
-    return Value(name, TensorType(shape, DType.INT16, PerTensor(scale)))
+def _example_memory(name: str, shape: tuple[int, ...]) -> Value:
+    return Value(name, TensorType(shape, DType.INT16, PerTensor(0.0008)))
