@@ -117,10 +117,19 @@ def tflite_params(op: Linear) -> Params:
     return {**tflite_sizes(op), "constants": constants}
 
 
-def linear_work(op: Linear) -> float:
+LINEAR_WORK = (65.0, 38.0, 31.0, 17.1)
+"""Instructions of the fully connected kernel, counted in the emulator: for a call, a vector, eight outputs of it, and 16
+inputs of these."""
+ROWS_WORK = (210.0, 75.0, 27.0, 42.0, 39.0, 28.3)
+"""Instructions of vectors as pixels: for a call, outputs behind groups of eight, too few outputs for a group, groups,
+pairs of vectors of these if loops are unrolled, and 16 inputs of such a pair."""
+
+
+def linear_work(op: Linear, work: tuple[float, ...] = LINEAR_WORK) -> float:
     """Estimates the instructions of the fully connected kernel: of each vector, and of its groups of eight outputs."""
+    call, vector, group, chunk = work
     groups, rest = -(-op.out_features // 8), 40 if op.out_features % 8 else 0
-    return 65 + op.rows * (38 + groups * (31 + 17.1 * pack.vector_count(op.in_features)) + rest)
+    return call + op.rows * (vector + groups * (group + chunk * pack.vector_count(op.in_features)) + rest)
 
 
 def rows_16_work(op: Linear) -> float:
@@ -128,14 +137,15 @@ def rows_16_work(op: Linear) -> float:
     return 190 + -(-op.rows // 4) * (20 + 14.5 * op.out_features)
 
 
-def rows_work(op: Linear) -> float:
+def rows_work(op: Linear, work: tuple[float, ...] = ROWS_WORK) -> float:
     """Estimates the instructions of vectors as pixels, two at a time, for groups of eight outputs; some are computed again."""
+    call, rest, few_outputs, group, unrolled, chunk = work
     pairs, is_odd, few = -(-op.rows // 2), op.rows % 2, op.out_features < 8
     loops = 1 + (is_odd and (few or op.rows > pack.FEW_PIXELS))
-    groups, rest = -(-op.out_features // 8), 75 if op.out_features % 8 else 0
-    chunks = pack.vector_count(op.in_features)
-    pair = 28.3 * chunks + (39 if 2 <= chunks <= 4 else 51)
-    return 210 + rest + 27 * few * loops + groups * (42 * loops + pairs * pair)
+    groups, chunks = -(-op.out_features // 8), pack.vector_count(op.in_features)
+    pair = chunk * chunks + (unrolled if 2 <= chunks <= 4 else 51)
+    behind = rest if op.out_features % 8 else 0
+    return call + behind + few_outputs * few * loops + groups * (group * loops + pairs * pair)
 
 
 def flash_of_rows(op: Linear) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import WIDENS, Layer, channels_16
 from pillion.emitters.c.mve import pack, pack_3x3
+from pillion.emitters.c.mve.conv import linear_work, rows_work
 from pillion.emitters.c.mve.dot_products import GATHERED, ONE_PIXEL, PIXELS, ROWS, VECTORS, DotProducts
 from pillion.emitters.c.mve.layers16 import (
     PLANES,
@@ -64,21 +66,7 @@ def few_rows_work(op: Linear) -> float:
     return 180 + -(-op.rows // 4) * (17 + 12.5 * op.out_features)
 
 
-def linear_work(op: Linear) -> float:
-    """Estimates the instructions of the fully connected kernel: of each vector, and of its groups of eight outputs."""
-    groups, rest = -(-op.out_features // 8), 40 if op.out_features % 8 else 0
-    return 60 + op.rows * (40 + groups * (26 + 17.2 * pack.vector_count(op.in_features)) + rest)
-
-
-def rows_work(op: Linear) -> float:
-    """Estimates the instructions of vectors as pixels, two at a time, for groups of eight outputs; some are computed again."""
-    pairs, is_odd, few = -(-op.rows // 2), op.rows % 2, op.out_features < 8
-    loops = 1 + (is_odd and (few or op.rows > pack.FEW_PIXELS))
-    groups, rest = -(-op.out_features // 8), 90 if op.out_features % 8 else 0
-    chunks = pack.vector_count(op.in_features)
-    pair = 28 * chunks + (30 if 2 <= chunks <= 4 else 51)
-    return 200 + rest + 100 * few * loops + groups * (37 * loops + pairs * pair)
-
+BY_ROWS = partial(rows_work, work=(200, 90, 100, 37, 30, 28))
 
 KERNELS: tuple[Kernel, ...] = (
     VECTOR.kernel(ONE_PIXEL),
@@ -109,7 +97,7 @@ KERNELS: tuple[Kernel, ...] = (
     *DOT.unrolled(GATHERED, work=pack.im2col_work),
     DOT.kernel(GATHERED, work=pack.im2col_work),
     FEW_INPUTS.kernel(ROWS, ROWS.has_few_inputs, work=few_rows_work),
-    *DOT.unrolled(ROWS, pack.several_rows, work=rows_work),
-    DOT.kernel(ROWS, pack.several_rows, work=rows_work),
-    VECTOR.kernel(VECTORS, work=linear_work),
+    *DOT.unrolled(ROWS, pack.several_rows, work=BY_ROWS),
+    DOT.kernel(ROWS, pack.several_rows, work=BY_ROWS),
+    VECTOR.kernel(VECTORS, work=partial(linear_work, work=(60.0, 40.0, 26.0, 17.2))),
 )
