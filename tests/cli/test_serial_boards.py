@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from serial_emulation import build_serial, emulated_port
 from shell import Call, refused
 
 from pillion.boards.board import BOARDS
-from pillion.boards.serial_emulation import build_serial, emulated_port
 from pillion.boards.toolchain import ARM_COMPILER, QEMU
 from pillion.emitters.c.manifest import manifest_in
 from pillion.emitters.c.serial_harness import PORTS, add_serial_harness
