@@ -46,6 +46,14 @@ def argument_fields(op: type[Op]) -> list[str]:
     return [name for name in operand_fields(op) if name not in PACKED | optional]
 
 
+def kernel_name(op: type[Op], function: str) -> str:
+    """Returns the name of an op's kernel by its C function: conv2d_1x1 for conv2d_1x1_s8, conv2d_1x1_8_16 for
+    conv2d_1x1_s8_s16. It begins with the op's kind, even if the function is named after another op."""
+    stem, types = re.fullmatch(r"(.*?)((?:_[sf]\d+)*)", function).groups()  # type: ignore[union-attr]  # all match
+    name = stem if stem.startswith(op.kind) else op.kind
+    return name if types == "_s8" else name + types.replace("s", "")
+
+
 @dataclass(frozen=True)
 class Library:
     """The kernels of one instruction set."""
@@ -83,8 +91,8 @@ class Library:
         is_tiled: bool = False,
         **memory_and_cost: Any,
     ) -> Kernel:
-        """Returns a kernel of this library. Its functions are called only with ops of the kernel's class. Its name is
-        that of its routine if that begins with the op's kind, otherwise the kind.
+        """Returns a kernel of this library. Its functions are called only with ops of the kernel's class. Its name
+        follows from its routine (`kernel_name`), or is the op's kind.
 
         A kernel of one call names its routine, without prefix and suffix, perhaps by a function of the op; `also`
         names files that it shares with other kernels. `params` has the fields of its struct that do not follow
@@ -107,8 +115,10 @@ class Library:
                 else in_place(op)
             )
 
-        stem = re.sub("_[sf][0-9_s]+$", "", routine) if isinstance(routine, str) else ""
-        name = name or (stem if stem.startswith(op.kind) else op.kind)
+        function = (
+            routine.name if isinstance(routine, Routine) else routine if isinstance(routine, str) else ""
+        )
+        name = name or kernel_name(op, function.removeprefix("pillion_").removesuffix(self.suffix))
         functions: Any = {
             "calls": calls_for_elements,
             "check": all_of(*[is_tile] * is_tiled, *requires),

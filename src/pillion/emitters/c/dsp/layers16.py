@@ -369,7 +369,6 @@ KERNELS: tuple[Kernel, ...] = (
         "conv2d_wide_s16",
         partial(window_params, in_16_bits),
         requires=(short_circuit(IN_32_BITS, UNGROUPED, is_worth_flash),),
-        name="conv2d_wide_16",
         extra_flash=further_flash,
         has_private_constants=True,
         **{**WINDOWS, "work": partial(work, step=13.0)},

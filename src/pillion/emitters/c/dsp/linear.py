@@ -65,7 +65,6 @@ KERNELS: tuple[Kernel, ...] = (
         LINEAR_TFLITE,
         tflite_params,
         requires=(single_rounding.EXACT,),
-        name="linear_tflite",
         scratch_bytes=scratch_linear_tflite,
     ),
 )

@@ -23,6 +23,8 @@ def params(op: Biquads) -> Params:
 
 
 KERNELS: tuple[Kernel, ...] = tuple(
-    library.kernel(Biquads, "biquads_s16", params, requires=(has_dtypes("x past y", DType.INT16),))
+    library.kernel(
+        Biquads, "biquads_s16", params, requires=(has_dtypes("x past y", DType.INT16),), name="biquads"
+    )
     for library in (PORTABLE, DSP, MVE)
 )

@@ -208,6 +208,7 @@ KERNELS: tuple[Kernel, ...] = (
         IntegerArithmetic,
         "integer_arithmetic_s32",
         integer_params,
+        name="integer_arithmetic",
         requires=(all_int32, few_walk_axes),
         in_place="a b",
     ),
@@ -222,12 +223,9 @@ KERNELS: tuple[Kernel, ...] = (
         for op in (ArgMax, ArgMin)
         for library, requires in ((PORTABLE, (INT8_X,)), (MVE, IN_EIGHTS))
     ),
+    *(PORTABLE.kernel(op, f"{op.kind}_s16", axis_sizes, requires=(INT16_X,)) for op in (ArgMax, ArgMin)),
     *(
-        PORTABLE.kernel(op, f"{op.kind}_s16", axis_sizes, requires=(INT16_X,), name=f"{op.kind}_16")
-        for op in (ArgMax, ArgMin)
-    ),
-    *(
-        PORTABLE.kernel(op, f"{op.kind}_s16", top_params, requires=(INT16_X,), name=f"{op.kind}_16")
+        PORTABLE.kernel(op, f"{op.kind}_s16", top_params, requires=(INT16_X,))
         for op in (TopValues, TopPlaces)
     ),
     PORTABLE.kernel(TopValues, f"{TopValues.kind}_s8", top_params, requires=(check_all_int8,)),
@@ -239,11 +237,16 @@ KERNELS: tuple[Kernel, ...] = (
             suppression_params,
             requires=(has_dtypes("boxes scores", dtype),),
             scratch_bytes=lambda op: op.scores.shape[-1],
-            name=f"{NonMaxSuppression.kind}{ending}",
         )
-        for bits, dtype, ending in ((8, DType.INT8, ""), (16, DType.INT16, "_16"))
+        for bits, dtype in ((8, DType.INT8), (16, DType.INT16))
     ),
-    PORTABLE.kernel(RunLengths, "run_lengths_s32", run_params, requires=(has_dtypes("x", DType.INT32),)),
+    PORTABLE.kernel(
+        RunLengths,
+        "run_lengths_s32",
+        run_params,
+        requires=(has_dtypes("x", DType.INT32),),
+        name="run_lengths",
+    ),
     PORTABLE.kernel(Gather, "gather", gather_params, requires=(INT32_INDICES,)),
     PORTABLE.kernel(
         EmbeddingBag,
@@ -260,7 +263,6 @@ KERNELS: tuple[Kernel, ...] = (
             *(check_constants("table"), INT32_INDICES),
         ),
         operands="indices",
-        name="embedding_bag_4",
     ),
     PORTABLE.kernel(Cast, "cast", cast_params, requires=(is_castable,)),
 )

@@ -128,7 +128,6 @@ def kernels(library: Library, formula: Formula) -> Iterator[Kernel]:
             "requantize_s{}_s{}".format(*bits),
             params,
             requires=(short_circuit(*types, wide_zero_point, is_exact(formula)),),
-            name="requantize_{}_{}".format(*bits),
         )
 
 

@@ -118,7 +118,6 @@ KERNELS: tuple[Kernel, ...] = (
         params,
         requires=(INT16_ABY, lambda op: few_axes(len(quotient_axes(op)[0]))),
         in_place="a b",
-        name="div_16",
     ),
     *(
         library.kernel(

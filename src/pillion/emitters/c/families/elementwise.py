@@ -140,7 +140,6 @@ KERNELS: tuple[Kernel, ...] = (
             quantize_params,
             requires=(has_dtypes("y", DType.INT16), TIES_TO_EVEN, is_exact),
             in_place="" if library is PORTABLE else "x",
-            name="quantize_16",
         )
         for library, is_exact in (
             *((one, finite_reciprocal) for one in (PORTABLE, DSP)),
@@ -153,14 +152,13 @@ KERNELS: tuple[Kernel, ...] = (
         quantize_params,
         requires=(has_dtypes("y", DType.INT16), divides),
         in_place="",
-        name="quantize_tflite_16",
     ),
     *(
         library.kernel(Quantize, quantize_routine, quantize_params, requires=requires, in_place="x")
         for library, requires in QUANTIZED.items()
     ),
     *(
-        library.kernel(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x", name="clamp_16")
+        library.kernel(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x")
         for library in (DSP, MVE)
     ),
     PORTABLE.kernel(
@@ -175,11 +173,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     *(
         library.kernel(
-            Dequantize,
-            "dequantize_s16",
-            real_scale,
-            requires=(has_dtypes("x", DType.INT16), *TO_FLOAT[1:]),
-            name="dequantize_16",
+            Dequantize, "dequantize_s16", real_scale, requires=(has_dtypes("x", DType.INT16), *TO_FLOAT[1:])
         )
         for library in (DSP, MVE)
     ),

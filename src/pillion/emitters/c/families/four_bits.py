@@ -99,9 +99,7 @@ def dsp_kernel(
     """Returns the DSP kernel of a convolution, which shares its file with the one of int8 weights."""
     files = (f"{routine}_s8", *also, "dot", "dot_4", "clamp")
     requires = (UNGROUPED, DSP_DOT, *requires)
-    return DSP.kernel(
-        Conv2d, f"{routine}_s4", params, requires=requires, name=f"{routine}_4", also=files, **more
-    )
+    return DSP.kernel(Conv2d, f"{routine}_s4", params, requires=requires, also=files, **more)
 
 
 def shared_dot_params(op: Layer) -> Params:
@@ -145,7 +143,6 @@ def linear_tflite_mve_kernel(name: str, is_full: bool = False) -> Kernel:
         replace(MVE.routine("linear_s4"), name=f"pillion_{name.removesuffix('_4')}_s4_mve"),
         lambda op: linear_tflite_mve_params(op, is_full),
         requires=(requires,),
-        name=name,
         scratch_bytes=mve.scratch_of_sums,
         overread_bytes=pack.OVERREAD_BYTES,
     )
@@ -256,7 +253,6 @@ KERNELS: tuple[Kernel, ...] = (
         LINEAR_DSP,
         lambda op: linear_4.linear_4_params(op, op.rows),
         requires=(fixed_point, DSP_LINEAR),
-        name="linear_4",
         scratch_bytes=linear_4.scratch_linear_4,
     ),
     VECTOR_SHARED.kernel(ONE_PIXEL),
@@ -268,7 +264,6 @@ KERNELS: tuple[Kernel, ...] = (
         MVE.routine("conv2d_3x3_fours_s4", "conv2d_3x3_fours_s8", "planes"),
         pack_3x3.four_pixel_params,
         requires=(short_circuit(LAYER_4, pack_3x3.four_pixel_verdicts),),
-        name="conv2d_3x3_fours_4",
         scratch_bytes=lambda op: pack_3x3.scratch_bytes(op) + pack_3x3.unpacked_bytes(op, 4),
         call_cost=CallCost(650.0, channel=24.0, reread=0.06),
         work=lambda op: pack_3x3.four_pixel_instructions(op) + pack_3x3.unpacking_instructions(op, 4),
@@ -278,7 +273,6 @@ KERNELS: tuple[Kernel, ...] = (
         MVE.routine("conv2d_3x3_s4", "conv2d_3x3_s8", "planes", "dot_group"),
         pack_3x3.params,
         requires=(short_circuit(LAYER_4, pack_3x3.verdicts),),
-        name="conv2d_3x3_4",
         scratch_bytes=lambda op: (
             pack_3x3.scratch_bytes(op) + pack.NUMBER_BYTES[1] + pack_3x3.unpacked_bytes(op, 8)
         ),
@@ -308,36 +302,24 @@ KERNELS: tuple[Kernel, ...] = (
         replace(LINEAR_DSP, name="pillion_linear_tflite_s4_dsp"),
         linear_4.tflite_4_params,
         requires=(short_circuit(single_rounding.EXACT_4, linear_4.sums_alone_are_exact),),
-        name="linear_tflite_4",
         scratch_bytes=linear_4.scratch_tflite_4,
     ),
     linear_tflite_mve_kernel("linear_tflite_4"),
     linear_tflite_mve_kernel("linear_tflite_full_4", True),
-    PORTABLE.kernel(
-        Conv2d, "conv2d_s4", packed, requires=(LAYER_4,), name="conv2d_4", scratch_bytes=scratch_bytes
-    ),
+    PORTABLE.kernel(Conv2d, "conv2d_s4", packed, requires=(LAYER_4,), scratch_bytes=scratch_bytes),
     PORTABLE.kernel(
         Linear,
         "conv2d_s4",
         lambda op: {**row_of_pixels(op), **packed(op)},
         requires=(LAYER_4, fixed_point),
-        name="linear_4",
         scratch_bytes=scratch_bytes,
     ),
-    PORTABLE.kernel(
-        Conv2d,
-        "conv2d_s16_s4",
-        packed_16,
-        requires=(LAYER_16_4,),
-        name="conv2d_16_4",
-        scratch_bytes=scratch_bytes,
-    ),
+    PORTABLE.kernel(Conv2d, "conv2d_s16_s4", packed_16, requires=(LAYER_16_4,), scratch_bytes=scratch_bytes),
     PORTABLE.kernel(
         Linear,
         "conv2d_s16_s4",
         lambda op: {**row_of_pixels(op), **packed_16(op)},
         requires=(LAYER_16_4, fixed_point),
-        name="linear_16_4",
         scratch_bytes=scratch_bytes,
     ),
     PORTABLE.kernel(
@@ -345,7 +327,6 @@ KERNELS: tuple[Kernel, ...] = (
         "linear_tflite_s16_s4",
         lambda op: {**linear_in_double(op), "weights": pack_rows(weights_of(op))},
         requires=(LAYER_16_4, in_arithmetic(Arithmetic.TFLITE)),
-        name="linear_tflite_16_4",
         scratch_bytes=scratch_bytes,
     ),
     PORTABLE.kernel(
@@ -353,7 +334,6 @@ KERNELS: tuple[Kernel, ...] = (
         "linear_tflite_s4",
         lambda op: {**packed(op), "scale": op.ratios.copy()},
         requires=(LAYER_4, in_arithmetic(Arithmetic.TFLITE)),
-        name="linear_tflite_4",
         scratch_bytes=scratch_bytes,
     ),
 )

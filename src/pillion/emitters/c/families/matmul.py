@@ -224,7 +224,6 @@ def held_kernel_16(
         scratch_bytes=lambda op: 2 * held * unit * -(-op.depth // unit),
         overread_bytes=2 * (unit - 1),
         work=lambda op: op.a.shape[0] * cost(*sides_16(cost, op), op.depth),
-        name="batch_matmul_16",
     )
 
 
@@ -236,13 +235,7 @@ KERNELS: tuple[Kernel, ...] = (
         DSP, dsp_cost, dsp_scratch_bytes, DSP_LIMITS, overread_bytes=DSP_OVERREAD_BYTES, also=("clamp",)
     ),
     held_kernel(MVE, mve_cost, mve_scratch_bytes, MVE_LIMITS, overread_bytes=OVERREAD_BYTES),
-    PORTABLE.kernel(
-        BatchMatmul,
-        "batch_matmul_s16",
-        portable_params_16,
-        requires=(INT16_ABY,),
-        name="batch_matmul_16",
-    ),
+    PORTABLE.kernel(BatchMatmul, "batch_matmul_s16", portable_params_16, requires=(INT16_ABY,)),
     held_kernel_16(DSP, dsp_cost_16, 3, 4, dsp_limits_16),
     held_kernel_16(MVE, mve_cost_16, 2, 8, steps_fit),
 )

@@ -198,11 +198,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     DSP.kernel(Transpose, "transpose_s8", transpose_params, requires=(INT8_X, two_axes)),
     DSP.kernel(
-        Transpose,
-        "transpose_s16",
-        transpose_params,
-        requires=(has_dtypes("x", DType.INT16), two_axes),
-        name="transpose_16",
+        Transpose, "transpose_s16", transpose_params, requires=(has_dtypes("x", DType.INT16), two_axes)
     ),
     HOST.kernel(
         Transpose,

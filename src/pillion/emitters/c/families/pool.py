@@ -106,10 +106,7 @@ KERNELS: tuple[Kernel, ...] = (
             (MaxPool2d, (INT8_XY,)),
         )
     ),
-    *(
-        MVE.kernel(op, f"{op.kind}_s16", requires=(INT16_XY,), name=f"{op.kind}_16", **LOADS)
-        for op in (AvgPool2d, MaxPool2d)
-    ),
+    *(MVE.kernel(op, f"{op.kind}_s16", requires=(INT16_XY,), **LOADS) for op in (AvgPool2d, MaxPool2d)),
     *(MVE.kernel(op, pool_routine, requires=(INT8_XY, small_window), **LOADS) for op in AVERAGES),
     MVE.kernel(MaxPool2d, pool_routine, requires=(INT8_XY,), call_cost=CallCost(60.0), **LOADS),
     PORTABLE.kernel(
@@ -132,7 +129,6 @@ KERNELS: tuple[Kernel, ...] = (
         "softmax_s8_s16",
         lambda op: {**row_sizes(op), **softmax_exponentials(op)},
         requires=(has_dtypes("x", DType.INT8), has_dtypes("y", DType.INT16), row_sum_fits),
-        name="softmax_8_16",
     ),
     MVE.kernel(
         Softmax,

@@ -236,7 +236,13 @@ def recurrent_kernels(
     """Returns the kernels of a library, by the parameters of its gates and filters."""
     return (
         library.kernel(
-            SvdfMemory, "svdf_memory_s16", filters, requires=(requires,), in_place="memory", **memory
+            SvdfMemory,
+            "svdf_memory_s16",
+            filters,
+            requires=(requires,),
+            in_place="memory",
+            name="svdf_memory",
+            **memory,
         ),
         library.kernel(
             LstmCell,
@@ -244,6 +250,7 @@ def recurrent_kernels(
             lambda op: {**gates(op), **cell_bounds(op)},
             requires=(requires,),
             in_place="c",
+            name="lstm_cell",
             **memory,
         ),
         library.kernel(

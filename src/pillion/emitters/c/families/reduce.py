@@ -248,13 +248,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     PORTABLE.kernel(Mean, "mean_s8", mean_params, requires=(INT8_XY, mean_is_exact)),
     *(
-        PORTABLE.kernel(
-            op,
-            "mean_s16",
-            mean_params,
-            requires=(INT16_XY, mean_is_exact, in_fixed_point),
-            name=f"{op.kind}_16",
-        )
+        PORTABLE.kernel(op, "mean_s16", mean_params, requires=(INT16_XY, mean_is_exact, in_fixed_point))
         for op in MEANS
     ),
     PORTABLE.kernel(
@@ -262,12 +256,9 @@ KERNELS: tuple[Kernel, ...] = (
         "reduce_sum_tflite_s16",
         params,
         requires=(INT16_XY, few_reduction_axes, in_arithmetic(Arithmetic.TFLITE)),
-        name="reduce_sum_tflite_16",
     ),
     *(
-        PORTABLE.kernel(
-            op, f"{op.kind}_s16", params, requires=(INT16_XY, few_reduction_axes), name=f"{op.kind}_16"
-        )
+        PORTABLE.kernel(op, f"{op.kind}_s16", params, requires=(INT16_XY, few_reduction_axes))
         for op in EXTREMA
     ),
     *(
@@ -295,7 +286,6 @@ KERNELS: tuple[Kernel, ...] = (
                 in_fixed_point,
                 short_circuit(INT16_XY, has_adjacent_axes, WIDE_SUMS, single_or_four),
             ),
-            name=f"{op.kind}_16",
         )
         for op in MEANS
     ),
@@ -321,7 +311,6 @@ KERNELS: tuple[Kernel, ...] = (
                 in_fixed_point,
                 short_circuit(INT16_XY, has_adjacent_axes, mean_is_exact, shifted_right(0, 31)),
             ),
-            name=f"{op.kind}_16",
             **LOADS,
         )
         for op in MEANS

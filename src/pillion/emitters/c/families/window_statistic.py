@@ -21,9 +21,7 @@ def params(op: WindowStatistic) -> Params:
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(WindowStatistic, "window_statistic_s8", params, requires=(INT8_XY,)),
     *(
-        library.kernel(
-            WindowStatistic, "window_statistic_s16", params, requires=(INT16_XY,), name="window_statistic_16"
-        )
+        library.kernel(WindowStatistic, "window_statistic_s16", params, requires=(INT16_XY,))
         for library in (PORTABLE, DSP, MVE)
     ),
 )

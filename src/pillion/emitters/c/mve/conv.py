@@ -248,7 +248,6 @@ KERNELS: tuple[Kernel, ...] = (
         LINEAR_TFLITE,
         tflite_params,
         requires=(single_rounding.EXACT,),
-        name="linear_tflite",
         scratch_bytes=scratch_of_sums,
         overread_bytes=OVERREAD_BYTES,
     ),

@@ -35,5 +35,6 @@ KERNELS: tuple[Kernel, ...] = (
         params,
         requires=(has_dtypes("boxes scores", DType.FLOAT32),),
         scratch_bytes=scratch_bytes,
+        name="detections",
     ),
 )

@@ -104,14 +104,9 @@ def linear_params(op: Linear) -> Params:
     }
 
 
-def kernel_16(op: type[Any], *routine: Any, requires: tuple[Any, ...], **more: Any) -> Kernel:
-    """Returns a portable kernel of 16-bit tensors."""
-    return PORTABLE.kernel(op, *routine, requires=requires, name=f"{op.kind}_16", **more)
-
-
 def kernel_8_16(op: type[Any], params: Any) -> Kernel:
     """Returns the portable kernel of a layer with 8-bit operands and 16-bit results."""
-    return PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=(LAYER_8_16,), name=f"{op.kind}_8_16")
+    return PORTABLE.kernel(op, "conv2d_s8_s16", params, requires=(LAYER_8_16,))
 
 
 def softmax_params(op: Softmax) -> Params:
@@ -125,7 +120,7 @@ def row_sum_fits(op: Softmax) -> Verdict:
     return is_within("elements", op.x.shape[-1], most=INT16_MAX)
 
 
-SOFTMAX: dict[str, Any] = {"requires": (INT16_XY, row_sum_fits), "name": "softmax_16", "in_place": "x"}
+SOFTMAX: dict[str, Any] = {"requires": (INT16_XY, row_sum_fits), "in_place": "x"}
 
 
 def has_one_scale(op: Clamp) -> Verdict:
@@ -196,38 +191,41 @@ def in_place_same_size(op: Requantize) -> tuple[Value, ...]:
 
 PAIR_16 = (INT16_ABY, few_walk_axes)
 KERNELS: tuple[Kernel, ...] = (
-    kernel_16(Conv2d, "conv2d_s16", conv_params, requires=LAYER_16),
-    kernel_16(
+    PORTABLE.kernel(Conv2d, "conv2d_s16", conv_params, requires=LAYER_16),
+    PORTABLE.kernel(
         DepthwiseConv2d,
         lambda op: "depthwise_conv2d_s16" if op.depth_multiplier == 1 else "conv2d_s16",
         depthwise_params,
         requires=LAYER_16,
+        name="depthwise_conv2d_16",
     ),
-    kernel_16(Linear, "conv2d_s16", linear_params, requires=(*LAYER_16, fixed_point)),
+    PORTABLE.kernel(Linear, "conv2d_s16", linear_params, requires=(*LAYER_16, fixed_point)),
     PORTABLE.kernel(
-        Linear,
-        "linear_tflite_s16",
-        linear_in_double,
-        requires=(*LAYER_16, in_arithmetic(Arithmetic.TFLITE)),
-        name="linear_tflite_16",
+        Linear, "linear_tflite_s16", linear_in_double, requires=(*LAYER_16, in_arithmetic(Arithmetic.TFLITE))
     ),
     kernel_8_16(Conv2d, conv_params),
     kernel_8_16(DepthwiseConv2d, conv_params),
     kernel_8_16(Linear, linear_params),
-    kernel_16(TransposeConv2d, "transpose_conv2d_s16", transposed_params, requires=LAYER_16),
-    *(kernel_16(op, "add_s16", requires=(*PAIR_16, in_litert_form), in_place="a b") for op in (Add, Sub)),
-    kernel_16(Mul, "mul_s16", requires=(*PAIR_16, in_litert_form), in_place="a b"),
-    *(kernel_16(op, f"{op.kind}_s16", requires=PAIR_16, in_place="a b") for op in (Minimum, Maximum)),
-    kernel_16(
+    PORTABLE.kernel(TransposeConv2d, "transpose_conv2d_s16", transposed_params, requires=LAYER_16),
+    *(
+        PORTABLE.kernel(op, "add_s16", requires=(*PAIR_16, in_litert_form), in_place="a b")
+        for op in (Add, Sub)
+    ),
+    PORTABLE.kernel(Mul, "mul_s16", requires=(*PAIR_16, in_litert_form), in_place="a b"),
+    *(PORTABLE.kernel(op, f"{op.kind}_s16", requires=PAIR_16, in_place="a b") for op in (Minimum, Maximum)),
+    PORTABLE.kernel(
         Requantize,
         requantize_routine,
         requantize_params,
         requires=(has_int16, in_litert_form),
         in_place=in_place_same_size,
+        name="requantize_16",
     ),
-    kernel_16(Lut, lut_routine, lut_params, requires=(INT16_XY, in_litert_form), in_place="x"),
+    PORTABLE.kernel(
+        Lut, lut_routine, lut_params, requires=(INT16_XY, in_litert_form), in_place="x", name="lut_16"
+    ),
     PORTABLE.kernel(Softmax, "softmax_s16", softmax_params, **SOFTMAX),
-    kernel_16(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x"),
-    kernel_16(MaxPool2d, "max_pool2d_s16", requires=(INT16_XY,)),
-    kernel_16(AvgPool2d, "avg_pool2d_s16", requires=(INT16_XY,)),
+    PORTABLE.kernel(Clamp, "clamp_s16", requires=(INT16_XY, has_one_scale), in_place="x"),
+    PORTABLE.kernel(MaxPool2d, "max_pool2d_s16", requires=(INT16_XY,)),
+    PORTABLE.kernel(AvgPool2d, "avg_pool2d_s16", requires=(INT16_XY,)),
 )
