@@ -20,6 +20,7 @@ from pillion.emitters.c.dsp.pack16 import (
     in_lanes,
     masked_halfwords_of_four,
     upper_word_factors,
+    words_of_four,
 )
 from pillion.emitters.c.kernel import CallCost, Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import (
@@ -48,6 +49,7 @@ from pillion.emitters.c.layers16 import (
     sums_have_32_bits,
     weight_rows,
 )
+from pillion.emitters.c.portable.layers16 import row_of_pixels
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, DepthwiseConv2d, largest_16_bit_sums
@@ -94,20 +96,7 @@ def windows_of(op: Conv2d | Linear) -> Params:
     """Returns the parameters of the windows of a layer: for a fully connected one those of a row of pixels."""
     if isinstance(op, Conv2d):
         return {"whole_rows": int(has_whole_rows(op))}
-    ones = [
-        "batch",
-        "in_h",
-        "out_h",
-        "kernel_h",
-        "kernel_w",
-        "stride_h",
-        "stride_w",
-        "dilation_h",
-        "dilation_w",
-        "whole_rows",
-    ]
-    sizes = {"in_w": op.rows, "out_w": op.rows, "in_c": op.in_features, "out_c": op.out_features}
-    return {**dict.fromkeys(ones, 1), **sizes, "pad_top": 0, "pad_left": 0}
+    return row_of_pixels(op, "whole_rows")
 
 
 def window_params(pack: Callable[[Int8Array], Int32Array], op: Conv2d | Linear) -> Params:
@@ -129,9 +118,11 @@ def copied_windows(op: Conv2d | Linear) -> int:
     return math.prod(op.y.shape[:3]) - inside
 
 
-def scratch_of_windows(op: Conv2d | Linear) -> int:
-    """Returns the scratch bytes of the windows of five pixels, and of copies of them where these may be needed."""
-    return PIXELS * (8 * steps_of(op) + 4 * window_words(op) * (copied_windows(op) > 0))
+def scratch_of_windows(op: Conv2d | Linear, inputs: int = 4) -> int:
+    """Returns the scratch bytes of the windows of five pixels, in steps of some inputs, and of copies of them where these
+    may be needed."""
+    words = window_words(op)
+    return PIXELS * (2 * inputs * -(-2 * words // inputs) + 4 * words * (copied_windows(op) > 0))
 
 
 def groups_of_pixels(op: Conv2d | Linear) -> tuple[int, int]:
@@ -177,25 +168,12 @@ def is_worth_flash(op: Conv2d) -> Iterator[Verdict]:
     yield is_within("further flash", further_flash(op), most=MOST_FLASH, unit="bytes")
 
 
-def linear_params(op: Layer) -> Params:
+def vector_params(stream: Callable[[Layer], tuple[int, Int32Array]], op: Layer) -> Params:
     """Returns the parameters of a fully connected layer, or of a convolution of one pixel."""
     out_features, in_features = weight_rows(op).shape
     sizes = {"rows": op.rows if isinstance(op, Linear) else 1, "in_features": in_features}
-    words = fours(weight_rows(op))
-    stream = in_lanes(op, words, 4)
-    return {**sizes, "out_features": out_features, "steps": words.shape[1], "stream": stream}
-
-
-def linear_4_params(op: Layer) -> Params:
-    """Returns the same with weights of 4 bits."""
-    steps, stream = halfwords_of_four(op)
-    return {**linear_params(op), "steps": steps, "stream": stream}
-
-
-def large_linear_params(op: Layer) -> Params:
-    """Returns the same for sums up to 2^31."""
-    steps, stream = masked_halfwords_of_four(op)
-    return {**linear_params(op), "steps": steps, "stream": stream}
+    steps, packed = stream(op)
+    return {**sizes, "out_features": out_features, "steps": steps, "stream": packed}
 
 
 def vector_work(op: Layer, step: float = 31.5) -> float:
@@ -270,15 +248,13 @@ def fives_together(op: Conv2d | Linear) -> int:
 def unpacked_params(op: Conv2d | Linear) -> Params:
     """Returns the parameters of a layer with weights of 4 bits that are unpacked."""
     words = eights(filled_rows(op)) ^ np.int32(-0x77777778)  # eight more in each half of a byte
-    columns = np.asarray(op.bias.constant, np.int32), words, upper_word_factors(op)
-    stream = np.column_stack(columns).astype(np.int32).reshape(-1)
-    return {**windows_of(op), "steps": eight_steps(op), "stream": stream}
+    return {**windows_of(op), "steps": eight_steps(op), "stream": in_lanes(op, words, 1)}
 
 
 def scratch_of_unpacked(op: Conv2d | Linear) -> int:
     """Returns the scratch bytes of the same: weights of a channel, windows, and copies of five where these may be needed."""
-    windows = 16 * eight_steps(op) * (1 + PIXELS * fives_together(op))
-    return windows + 4 * PIXELS * window_words(op) * (copied_windows(op) > 0)
+    further = 16 * eight_steps(op) * (1 + PIXELS * (fives_together(op) - 1))
+    return scratch_of_windows(op, 8) + further
 
 
 def unpacked_work(op: Conv2d | Linear) -> float:
@@ -316,14 +292,12 @@ IN_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_b
 """A layer has constant weights of 4 bits, and ratios of which a sixteenth is exact."""
 
 
-def scratch_of_eights(op: Conv2d | Linear) -> int:
-    """Returns the scratch bytes of the same, in eights of inputs."""
-    words = window_words(op)
-    return PIXELS * (16 * -(-words // 4) + 4 * words * (copied_windows(op) > 0))
-
-
 WINDOWS: dict[str, Any] = {"scratch_bytes": scratch_of_windows, "overread_bytes": 2, "work": work}
-EIGHTS: dict[str, Any] = {**WINDOWS, "scratch_bytes": scratch_of_eights, "work": partial(work, step=17.0)}
+EIGHTS: dict[str, Any] = {
+    **WINDOWS,
+    "scratch_bytes": partial(scratch_of_windows, inputs=8),
+    "work": partial(work, step=17.0),
+}
 VECTOR: dict[str, Any] = {"scratch_bytes": lambda op: 8 * -(-weight_rows(op).shape[1] // 4)}
 LINEAR = DSP.routine("linear_s16")
 LINEAR_4 = replace(LINEAR, name="pillion_linear_s16_s4_dsp")
@@ -358,7 +332,7 @@ KERNELS: tuple[Kernel, ...] = (
     *layer_kernels(
         ("conv2d_pixel_16", "linear_16"),
         LINEAR,
-        linear_params,
+        partial(vector_params, words_of_four),
         IN_32_BITS,
         one_pixel,
         short_circuit(fixed_point, few_rows),
@@ -384,7 +358,7 @@ KERNELS: tuple[Kernel, ...] = (
     *layer_kernels(
         ("conv2d_pixel_16_4", "linear_16_4"),
         LINEAR_4,
-        linear_4_params,
+        partial(vector_params, halfwords_of_four),
         PARTS_HAVE_28_BITS,
         one_pixel,
         **VECTOR_4,
@@ -395,7 +369,7 @@ KERNELS: tuple[Kernel, ...] = (
     *layer_kernels(
         ("conv2d_pixel_large_16_4", "linear_large_16_4"),
         LINEAR_LARGE,
-        large_linear_params,
+        partial(vector_params, masked_halfwords_of_four),
         OF_NIBBLES,
         one_pixel,
         **LARGE,

@@ -55,6 +55,12 @@ def in_lanes(op: Layer, weights: Int32Array, lanes: int) -> Int32Array:
     return np.hstack([part.reshape(len(part), -1) for part in parts]).reshape(-1)
 
 
+def words_of_four(op: Layer) -> tuple[int, Int32Array]:
+    """Returns the fours of inputs of a layer, and its stream in groups of four outputs."""
+    words = fours(weight_rows(op))
+    return words.shape[1], in_lanes(op, words, 4)
+
+
 def halfwords_of_four(op: Layer) -> tuple[int, Int32Array]:
     """Returns the eights of inputs of a layer with weights of 4 bits, and its stream, in which a halfword holds the weights
     of four outputs, and which has the sums that these begin with (kernels/dsp/linear_s16_dsp.c) in place of biases."""

@@ -45,7 +45,6 @@ from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.emitters.c.portable.layers16 import linear_in_double, rounding_params, row_of_pixels
 from pillion.ir.nibbles import pack_rows
 from pillion.ir.numerics import Arithmetic
-from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.linear import Linear
@@ -53,24 +52,19 @@ from pillion.ops.linear import Linear
 Layer = Conv2d | Linear
 
 
-def weights_of(op: Layer) -> Array:
-    """Returns the weights of a layer as [outputs, inputs of a sum]."""
-    return op.weights.constant if isinstance(op, Linear) else op.weights_per_output
-
-
 def packed(op: Layer) -> Params:
     """Returns packed weights, in which each output begins with a byte, and the bias as parameters."""
-    return {"weights": pack_rows(weights_of(op)), "bias": op.bias.constant.astype(np.int32)}
+    return {"weights": pack_rows(op.weights_per_output), "bias": op.bias.constant.astype(np.int32)}
 
 
 def packed_16(op: Layer) -> Params:
     """Returns the same of a layer with 16-bit operands, and what makes its sums results."""
-    return {"weights": pack_rows(weights_of(op)), **rounding_params(op)}
+    return {"weights": pack_rows(op.weights_per_output), **rounding_params(op)}
 
 
 def scratch_bytes(op: Layer) -> int:
     """Returns the scratch bytes of the portable kernels: the weights of an output."""
-    return weights_of(op).shape[1]
+    return op.weights_per_output.shape[1]
 
 
 def sum_fits(op: Layer) -> Verdict:
@@ -325,7 +319,7 @@ KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(
         Linear,
         "linear_tflite_s16_s4",
-        lambda op: {**linear_in_double(op), "weights": pack_rows(weights_of(op))},
+        lambda op: {**linear_in_double(op), "weights": pack_rows(op.weights_per_output)},
         requires=(LAYER_16_4, in_arithmetic(Arithmetic.TFLITE)),
         scratch_bytes=scratch_bytes,
     ),

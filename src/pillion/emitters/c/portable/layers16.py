@@ -84,9 +84,9 @@ def depthwise_params(op: DepthwiseConv2d) -> Params:
     return {"weights": np.ascontiguousarray(op.weights.constant).reshape(-1), **rounding_params(op)}
 
 
-def row_of_pixels(op: Linear) -> Params:
-    """Returns the sizes of a fully connected layer as a convolution of one row of pixels."""
-    ones = ("batch", "in_h", "out_h", "kernel_h", "kernel_w", "groups")
+def row_of_pixels(op: Linear, further: str = "groups") -> Params:
+    """Returns the sizes of a fully connected layer as a convolution of one row of pixels, and a further field that is 1."""
+    ones = ("batch", "in_h", "out_h", "kernel_h", "kernel_w", further)
     steps = ("stride_h", "stride_w", "dilation_h", "dilation_w")
     return {
         **dict.fromkeys((*ones, *steps), 1),
