@@ -18,16 +18,19 @@ def _override_cycles(base: Cycles, **rows: tuple[float, float]) -> Cycles:
     return {**base, **{InstructionClass[name]: CycleRange(*ends) for name, ends in rows.items()}}
 
 
+_CYCLE, _REFILL = CycleRange(1, 1), CycleRange(1, 3)
+
+
 @dataclass(frozen=True)
 class CoreCycles:
     """The cycles of a core's instructions as ranges; `source` names where they come from."""
 
     cycles: Mapping[InstructionClass, CycleRange]
-    per_register: CycleRange
-    """For each register that a multiple load or store moves beyond its first."""
-    taken: CycleRange
-    """For each taken jump, in addition to the instruction: the pipeline refill."""
     source: str
+    per_register: CycleRange = _CYCLE
+    """For each register that a multiple load or store moves beyond its first."""
+    taken: CycleRange = _REFILL
+    """For each taken jump, in addition to the instruction: the pipeline refill."""
 
 
 _ARMV7M = _override_cycles(
@@ -55,32 +58,24 @@ _ARMV6M = _override_cycles(_ARMV7M, MULTIPLY=(1, 32), LOAD=(2, 2), STORE=(2, 2))
 CYCLES: Mapping[str, CoreCycles] = {
     "cortex-m0": CoreCycles(
         _ARMV6M,
-        per_register=CycleRange(1, 1),
         taken=CycleRange(2, 3),
         source="Arm, Cortex-M0 Technical Reference Manual (DDI 0432), instruction set summary",
     ),
     "cortex-m0plus": CoreCycles(
         _ARMV6M,
-        per_register=CycleRange(1, 1),
         taken=CycleRange(1, 2),
         source="Arm, Cortex-M0+ Technical Reference Manual (DDI 0484), instruction set summary",
     ),
     "cortex-m3": CoreCycles(
         _override_cycles(_ARMV7M, MULTIPLY=(1, 2), MULTIPLY_LONG=(3, 7)),
-        per_register=CycleRange(1, 1),
-        taken=CycleRange(1, 3),
         source="Arm, Cortex-M3 Technical Reference Manual (DDI 0337), instruction set summary",
     ),
     "cortex-m4": CoreCycles(
         _ARMV7M,
-        per_register=CycleRange(1, 1),
-        taken=CycleRange(1, 3),
         source="Arm, Cortex-M4 Technical Reference Manual (100166), table of processor instructions",
     ),
     "cortex-m33": CoreCycles(
         _override_cycles(_ARMV7M, ALU=(0.75, 1), MULTIPLY_LONG=(1, 2)),
-        per_register=CycleRange(1, 1),
-        taken=CycleRange(1, 3),
         source="the table of Cortex-M4, which LLVM's scheduler uses for this core, too: Arm publishes none; "
         "pairs of short instructions may issue together (Arm, Cortex-M33 datasheet): assumed for up to every second one",
     ),
@@ -111,7 +106,6 @@ CYCLES: Mapping[str, CoreCycles] = {
             FLOAT=(1, 2),
         ),
         per_register=CycleRange(0.5, 1),
-        taken=CycleRange(1, 3),
         source="Arm, Cortex-M55 Software Optimization Guide (102692): two beats a cycle, loads and stores of 64 bits a cycle, "
         "some pairs of short instructions together",
     ),
