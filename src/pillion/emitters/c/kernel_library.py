@@ -46,12 +46,16 @@ def argument_fields(op: type[Op]) -> list[str]:
     return [name for name in operand_fields(op) if name not in PACKED | optional]
 
 
+def types_suffix(types: str) -> str:
+    """Returns the end of the names of kernels of some types: nothing for s8, _8_16 for s8_s16."""
+    return "" if types in ("", "s8") else f"_{types.replace('s', '')}"
+
+
 def kernel_name(op: type[Op], function: str) -> str:
     """Returns the name of an op's kernel by its C function: conv2d_1x1 for conv2d_1x1_s8, conv2d_1x1_8_16 for
     conv2d_1x1_s8_s16. It begins with the op's kind, even if the function is named after another op."""
     stem, types = re.fullmatch(r"(.*?)((?:_[sf]\d+)*)", function).groups()  # type: ignore[union-attr]  # all match
-    name = stem if stem.startswith(op.kind) else op.kind
-    return name if types == "_s8" else name + types.replace("s", "")
+    return (stem if stem.startswith(op.kind) else op.kind) + types_suffix(types[1:])
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ FAMILIES = {
     "portable": ("conv", "detections", "layers16", "magnitude", "signal_stages", "transpose_conv"),
     "scalar": ("conv", "depthwise"),
     "dsp": ("conv", "depthwise", "linear", "layers16"),
-    "mve": ("conv", "depthwise16", "layers16", "layers8_16"),
+    "mve": ("conv", "depthwise", "layers16", "layers8_16"),
     "host": ("conv",),
 }
 """Folder → its modules with kernels."""

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helium kernels of convolution, depthwise convolution and fully connected layers."""
+"""The Helium kernels of convolution and fully connected layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from pillion.emitters.c import single_rounding, subpixel
 from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import LAYER, Condition, short_circuit
+from pillion.emitters.c.kernel_conditions import LAYER, short_circuit
 from pillion.emitters.c.kernel_library import MVE
-from pillion.emitters.c.mve import depthwise_5x5, depthwise_planes, depthwise_strips, pack, pack_3x3
+from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.dot_products import (
     GATHERED,
     ONE_PIXEL,
@@ -24,54 +22,15 @@ from pillion.emitters.c.mve.dot_products import (
     Layer,
 )
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
-from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.linear import Linear
-
-
-def layer_kernel(
-    op: type[Convolution],
-    name: str,
-    verdicts: Condition[Any],
-    params: Callable[[Any], Params],
-    *also: str,
-    **more: Any,
-) -> Kernel:
-    """Returns the kernel of a class of layers, whose verdicts rely on constant int8 weights."""
-    requires = (short_circuit(LAYER, verdicts),)
-    return MVE.kernel(op, f"{name}_s8", params, requires=requires, name=name, also=also, **more)
-
-
-conv, depthwise = partial(layer_kernel, Conv2d), partial(layer_kernel, DepthwiseConv2d)
-PLANES: dict[str, Any] = {"scratch_bytes": pack_3x3.scratch_bytes}
 
 
 def one_input_channel(op: DepthwiseConv2d) -> Verdict:
     """Checks whether all filters of a depthwise convolution read the same input channel."""
     return Verdict("in_channels", op.in_channels == 1, "1", str(op.in_channels))
 
-
-def in_place_if(fits: Callable[[Convolution], bool]) -> Callable[[Convolution], tuple[Value, ...]]:
-    """Returns the function that allows a result to overwrite the image if that fits and is no smaller."""
-    return lambda op: (op.x,) if fits(op) and op.y.type.size_bytes <= op.x.type.size_bytes else ()
-
-
-def has_one_filter(op: Convolution) -> bool:
-    """Whether a depthwise result may overwrite the image: channel by channel, with one filter for each."""
-    return op.in_channels == op.out_channels
-
-
-STRIPS: dict[str, Any] = {
-    "scratch_bytes": depthwise_strips.scratch_bytes,
-    "in_place": in_place_if(has_one_filter),
-    "work": depthwise_strips.work,
-}
-WIDE: dict[str, Any] = {
-    "scratch_bytes": depthwise_planes.scratch_bytes,
-    "overread_bytes": OVERREAD_BYTES,
-    "in_place": in_place_if(depthwise_planes.fits_in_place),
-}
 
 LINEAR_TFLITE = replace(MVE.routine("linear_s8"), name="pillion_linear_tflite_s8_mve")
 
@@ -171,23 +130,23 @@ KERNELS: tuple[Kernel, ...] = (
     FEW_INPUTS.kernel(PIXELS, PIXELS.has_few_inputs, call_cost=CallCost(160.0)),
     *DOT.unrolled(PIXELS),
     DOT.kernel(PIXELS),
-    conv(
-        "conv2d_3x3_fours",
-        pack_3x3.four_pixel_verdicts,
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_fours_s8", "planes"),
         pack_3x3.four_pixel_params,
-        "planes",
+        requires=(short_circuit(LAYER, pack_3x3.four_pixel_verdicts),),
+        scratch_bytes=pack_3x3.scratch_bytes,
         call_cost=CallCost(650.0, channel=24.0, reread=0.06),
         work=pack_3x3.four_pixel_instructions,
-        **PLANES,
     ),
-    conv(
-        "conv2d_3x3",
-        pack_3x3.verdicts,
+    MVE.kernel(
+        Conv2d,
+        MVE.routine("conv2d_3x3_s8", "planes", "dot_group"),
         pack_3x3.params,
-        *("planes", "dot_group"),
+        requires=(short_circuit(LAYER, pack_3x3.verdicts),),
+        scratch_bytes=pack_3x3.scratch_bytes,
         call_cost=CallCost(550.0, reread=0.125),
         work=pack_3x3.work,
-        **PLANES,
     ),
     FEW_INPUTS.kernel(GATHERED, GATHERED.has_few_inputs),
     *DOT.unrolled(GATHERED, work=pack.im2col_work),
@@ -197,47 +156,6 @@ KERNELS: tuple[Kernel, ...] = (
     subpixel.kernel(MVE, IM2COL_KERNEL, "conv2d_im2col_s8", "im2col", *DOT.files),
     FEW_INPUTS.kernel(SHARED_CHANNEL, SHARED_CHANNEL.has_few_inputs),
     DOT.kernel(SHARED_CHANNEL, work=pack.im2col_work),
-    *(
-        depthwise(
-            name,
-            depthwise_strips.verdicts(stride),
-            depthwise_strips.params,
-            *("strips", "strips_of_bytes"),
-            **STRIPS,
-        )
-        for name, stride in (("depthwise_3x3", 1), ("depthwise_3x3_stride2", 2))
-    ),
-    depthwise(
-        "depthwise_5x5",
-        depthwise_5x5.verdicts,
-        depthwise_5x5.params,
-        scratch_bytes=depthwise_5x5.scratch_bytes,
-        in_place=in_place_if(has_one_filter),
-        work=depthwise_5x5.work,
-    ),
-    depthwise(
-        "depthwise_3x3_wide",
-        depthwise_planes.verdicts_3x3,
-        depthwise_planes.params,
-        "wide",
-        work=depthwise_planes.work_3x3,
-        **WIDE,
-    ),
-    depthwise(
-        "depthwise_any",
-        depthwise_planes.verdicts,
-        depthwise_planes.params,
-        "wide",
-        work=depthwise_planes.work,
-        **WIDE,
-    ),
-    depthwise(
-        "depthwise_any_left",
-        depthwise_planes.left_verdicts,
-        depthwise_planes.left_params,
-        "wide",
-        **WIDE,
-    ),
     FEW_INPUTS.kernel(ROWS, ROWS.has_few_inputs, **BY_FEW_ROWS),
     *DOT.unrolled(ROWS, **BY_ROWS),
     DOT.kernel(ROWS, **BY_ROWS),

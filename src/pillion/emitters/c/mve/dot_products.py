@@ -11,7 +11,7 @@ from typing import Any
 
 from pillion.emitters.c.kernel import CallCost, Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import Condition, fixed_point, short_circuit
-from pillion.emitters.c.kernel_library import MVE
+from pillion.emitters.c.kernel_library import MVE, types_suffix
 from pillion.emitters.c.mve import pack
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
@@ -153,13 +153,13 @@ class DotProducts:
         conditions: Sequence[Condition[Any]],
         **more: Any,
     ) -> Kernel:
-        key, suffix = inputs + self.variant, "" if self.types == "s8" else f"_{self.types.replace('s', '')}"
+        key = inputs + self.variant
         return MVE.kernel(
             windows.op,
             replace(routine, name=f"pillion_{windows.routine}{key}_{self.types}_mve"),
             lambda op: {**windows.sizes(op), **self.constants(op)},
             requires=(short_circuit(self.layer, windows.condition, *conditions, self.exact),),
-            name=f"{windows.name}{key}{suffix}",
+            name=f"{windows.name}{key}{types_suffix(self.types)}",
             scratch_bytes=lambda op: windows.scratch_bytes(op) + (pack.room_bytes(op) if self.unpacks else 0),
             **{**windows.costs, **more},
         )
