@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +33,9 @@ SMALL_RING = 8192
 """The size up to which a ring of widened rows may exceed an eighth of the image and result, but never their sum."""
 
 
-ONE_GROUP: tuple[Condition[Conv2d], ...] = (field_equals("groups", 1), DOT)
-ANY_WINDOW: tuple[Condition[Conv2d], ...] = (multiple_of("in_channels", 4), *ONE_GROUP)
+FOURS: Condition[Any] = multiple_of("in_channels", 4)
 """Input channels are a multiple of four, which one 32-bit load reads."""
+UNGROUPED: Condition[Any] = field_equals("groups", 1)
 
 
 def ring_rows(op: Conv2d) -> int:
@@ -154,61 +155,72 @@ def scratch_few_pixels(op: Conv2d) -> int:
     return scratch_linear(op) + out_h * out_w * op.weights_per_output.shape[1]
 
 
-CONV_KERNEL = DSP.kernel(
-    Conv2d,
-    "conv2d_s8",
-    dot_params,
-    requires=ANY_WINDOW,
-    scratch_bytes=scratch_conv,
-    work=conv_cost.gathering_work,
-    also=("dot", "clamp"),
+@dataclass(frozen=True)
+class Windows:
+    """How a kernel reads windows, whatever bits weights have."""
+
+    routine: str
+    """The name of its C functions without types."""
+    params: Callable[[Conv2d], Params]
+    conditions: tuple[Condition[Conv2d], ...]
+    scratch_bytes: Callable[[Conv2d], int]
+    work: Callable[[Conv2d], float]
+    files: tuple[str, ...] = ()
+    """The further C files of the function."""
+
+    def kernel(self, types: str, exact: Condition[Conv2d], *files: str, **more: Any) -> Kernel:
+        """Returns the kernel for weights of some bits, with the condition that sums are exact."""
+        functions: dict[str, Any] = {"scratch_bytes": self.scratch_bytes, "work": self.work, **more}
+        return DSP.kernel(
+            Conv2d,
+            f"{self.routine}_{types}",
+            self.params,
+            requires=(*self.conditions, UNGROUPED, exact),
+            also=(*self.files, *files, "dot", "clamp"),
+            **functions,
+        )
+
+
+POINTWISE = Windows(
+    "conv2d_1x1",
+    lambda op: {**dot_params(op), "pixels": math.prod(op.y.shape[:3])},
+    (plain_1x1, FOURS),
+    scratch_1x1,
+    conv_cost.pointwise_work,
+    ("dot_1",),
 )
+RING = Windows(
+    "conv2d_ring",
+    lambda op: {**dot_params(op), "ring_rows": ring_rows(op)},
+    (ring_saves_work, FOURS),
+    scratch_ring,
+    conv_cost.ring_work,
+)
+GATHERED = Windows("conv2d", dot_params, (FOURS,), scratch_conv, conv_cost.gathering_work)
+THIN = Windows("conv2d_thin", thin_params, (), scratch_thin, conv_cost.thin_work)
+CONV_KERNEL = GATHERED.kernel("s8", DOT)
 
 KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         Conv2d,
         LINEAR,
         pixels_as_rows,
-        requires=(one_or_two_pixels, *ONE_GROUP),
+        requires=(one_or_two_pixels, UNGROUPED, DOT),
         name="conv2d_whole",
         scratch_bytes=scratch_linear,
     ),
-    DSP.kernel(
-        Conv2d,
-        "conv2d_1x1_s8",
-        lambda op: {**dot_params(op), "pixels": math.prod(op.y.shape[:3])},
-        requires=(plain_1x1, *ANY_WINDOW),
-        scratch_bytes=scratch_1x1,
-        work=conv_cost.pointwise_work,
-        also=("dot", "dot_1", "clamp"),
-    ),
+    POINTWISE.kernel("s8", DOT),
     DSP.kernel(
         Conv2d,
         "conv2d_lone_s8",
         few_pixels_params,
-        requires=(few_pixels, *ONE_GROUP),
+        requires=(few_pixels, UNGROUPED, DOT),
         scratch_bytes=scratch_few_pixels,
         also=("linear_s8", "clamp"),
     ),
     winograd.KERNEL,
-    DSP.kernel(
-        Conv2d,
-        "conv2d_ring_s8",
-        lambda op: {**dot_params(op), "ring_rows": ring_rows(op)},
-        requires=(ring_saves_work, *ANY_WINDOW),
-        scratch_bytes=scratch_ring,
-        work=conv_cost.ring_work,
-        also=("dot", "clamp"),
-    ),
+    RING.kernel("s8", DOT),
     CONV_KERNEL,
-    DSP.kernel(
-        Conv2d,
-        "conv2d_thin_s8",
-        thin_params,
-        requires=ONE_GROUP,
-        scratch_bytes=scratch_thin,
-        work=conv_cost.thin_work,
-        also=("dot", "clamp"),
-    ),
+    THIN.kernel("s8", DOT),
     subpixel.kernel(DSP, CONV_KERNEL, "conv2d_s8", "dot", "clamp"),
 )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,14 +14,12 @@ from pillion.emitters.c import single_rounding
 from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv as dsp
-from pillion.emitters.c.dsp import conv_cost, linear_4
+from pillion.emitters.c.dsp import linear_4
 from pillion.emitters.c.dsp.pack import dot_verdicts
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     LAYER_4,
     LAYER_16_4,
-    Condition,
-    field_equals,
     fixed_point,
     in_arithmetic,
     is_within,
@@ -41,7 +38,6 @@ from pillion.emitters.c.mve.dot_products import (
     VECTORS,
     DotProducts,
 )
-from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.emitters.c.portable.layers16 import linear_in_double, rounding_params, row_of_pixels
 from pillion.ir.nibbles import pack_rows
 from pillion.ir.numerics import Arithmetic
@@ -79,21 +75,6 @@ def dot_is_exact(op: Layer) -> tuple[Verdict, ...]:
 
 DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
 DSP_LINEAR = short_circuit(DSP_DOT, linear_4.sums_are_exact)
-FOURS: Condition[Any] = multiple_of("in_channels", 4)
-UNGROUPED: Condition[Any] = field_equals("groups", 1)
-
-
-def dsp_kernel(
-    routine: str,
-    params: Callable[[Conv2d], Params],
-    *requires: Condition[Conv2d],
-    also: tuple[str, ...] = (),
-    **more: Any,
-) -> Kernel:
-    """Returns the DSP kernel of a convolution, which shares its file with the one of int8 weights."""
-    files = (f"{routine}_s8", *also, "dot", "dot_4", "clamp")
-    requires = (UNGROUPED, DSP_DOT, *requires)
-    return DSP.kernel(Conv2d, f"{routine}_s4", params, requires=requires, also=files, **more)
 
 
 def shared_dot_params(op: Layer) -> Params:
@@ -207,32 +188,14 @@ KERNELS: tuple[Kernel, ...] = (
         Conv2d,
         LINEAR_DSP,
         lambda op: linear_4.linear_4_params(op, math.prod(op.y.shape[:3])),
-        requires=(UNGROUPED, dsp.one_or_two_pixels, DSP_LINEAR),
+        requires=(dsp.UNGROUPED, dsp.one_or_two_pixels, DSP_LINEAR),
         name="conv2d_whole_4",
         scratch_bytes=linear_4.scratch_linear_4,
     ),
-    dsp_kernel(
-        "conv2d_1x1",
-        lambda op: {**dsp.dot_params(op), "pixels": math.prod(op.y.shape[:3])},
-        *(plain_1x1, FOURS),
-        also=("dot_1",),
-        scratch_bytes=dsp.scratch_1x1,
-    ),
-    dsp_kernel(
-        "conv2d_ring",
-        lambda op: {**dsp.dot_params(op), "ring_rows": dsp.ring_rows(op)},
-        *(FOURS, dsp.ring_saves_work),
-        scratch_bytes=dsp.scratch_ring,
-        work=conv_cost.ring_work,
-    ),
-    dsp_kernel(
-        "conv2d",
-        dsp.dot_params,
-        FOURS,
-        scratch_bytes=dsp.scratch_conv,
-        work=conv_cost.gathering_work,
-    ),
-    dsp_kernel("conv2d_thin", dsp.thin_params, scratch_bytes=dsp.scratch_thin, work=conv_cost.thin_work),
+    dsp.POINTWISE.kernel("s4", DSP_DOT, "conv2d_1x1_s8", "dot_4", work=None),
+    dsp.RING.kernel("s4", DSP_DOT, "conv2d_ring_s8", "dot_4"),
+    dsp.GATHERED.kernel("s4", DSP_DOT, "conv2d_s8", "dot_4"),
+    dsp.THIN.kernel("s4", DSP_DOT, "conv2d_thin_s8", "dot_4"),
     DSP.kernel(
         Linear,
         "conv2d_1x1_s4",
