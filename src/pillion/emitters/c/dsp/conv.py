@@ -14,7 +14,7 @@ from pillion.emitters.c import subpixel
 from pillion.emitters.c.accumulators import OutputChannels, channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv_cost, pack, winograd
-from pillion.emitters.c.dsp.linear import DOT, LINEAR, linear_params, scratch_linear
+from pillion.emitters.c.dsp.linear import DOT, LINEAR, OF_BYTES
 from pillion.emitters.c.kernel import Kernel, Params
 from pillion.emitters.c.kernel_conditions import Condition, field_equals, is_within, multiple_of
 from pillion.emitters.c.kernel_library import DSP
@@ -119,11 +119,6 @@ def one_or_two_pixels(op: Conv2d) -> Iterator[Verdict]:
     yield is_within("pixels", n * h * w, most=MOST_LINEAR_PIXELS)
 
 
-def pixels_as_rows(op: Conv2d) -> Params:
-    """Returns the parameters of the fully connected kernel with pixels as rows."""
-    return linear_params(channels_of(op), math.prod(op.y.shape[:3]))
-
-
 def few_pixels(op: Conv2d) -> Iterator[Verdict]:
     """Checks whether a convolution computes so few pixels without padding that each pays as a row of a fully
     connected layer."""
@@ -139,12 +134,12 @@ def few_pixels_params(op: Conv2d) -> Params:
     _, _, in_w, in_c = op.x.shape
     is_whole = op.dilation[1] == 1
     return {
-        **pixels_as_rows(op),
+        **OF_BYTES.params(op),
         **{"windows": out_h, "window_row_step": op.stride[0] * in_w * in_c},
         **{"row_windows": out_w, "window_step": op.stride[1] * in_c},
         **{"kernel_rows": op.kernel[0], "kernel_row_step": op.dilation[0] * in_w * in_c},
         **{"pieces": 1 if is_whole else op.kernel[1], "piece_step": op.dilation[1] * in_c},
-        **{"piece_bytes": in_c * (op.kernel[1] if is_whole else 1), "gathered": scratch_linear(op)},
+        **{"piece_bytes": in_c * (op.kernel[1] if is_whole else 1), "gathered": OF_BYTES.scratch_bytes(op)},
     }
 
 
@@ -152,7 +147,7 @@ def scratch_few_pixels(op: Conv2d) -> int:
     """Returns the scratch bytes of a convolution of few pixels: those of the fully connected layer, then the
     windows."""
     _, out_h, out_w, _ = op.y.shape
-    return scratch_linear(op) + out_h * out_w * op.weights_per_output.shape[1]
+    return OF_BYTES.scratch_bytes(op) + out_h * out_w * op.weights_per_output.shape[1]
 
 
 @dataclass(frozen=True)
@@ -204,10 +199,10 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         Conv2d,
         LINEAR,
-        pixels_as_rows,
+        OF_BYTES.params,
         requires=(one_or_two_pixels, UNGROUPED, DOT),
         name="conv2d_whole",
-        scratch_bytes=scratch_linear,
+        scratch_bytes=OF_BYTES.scratch_bytes,
     ),
     POINTWISE.kernel("s8", DOT),
     DSP.kernel(

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from pillion.emitters.c import single_rounding
-from pillion.emitters.c.accumulators import OutputChannels, channels_meet, channels_of
+from pillion.emitters.c.accumulators import channels_meet, channels_of
 from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels, unscaled_channels
 from pillion.emitters.c.dsp import pack
 from pillion.emitters.c.kernel import Kernel, Params
@@ -21,50 +23,62 @@ DOT = channels_meet(pack.dot_verdicts)
 """A layer is computed exactly by dot products of complete windows."""
 
 
-def linear_params(channels: OutputChannels, rows: int) -> Params:
-    """Returns the parameters of the fully connected kernel."""
-    scaled = scale_channels(channels)
-    rights = pack.remaining_right_shifts(scaled, pack.group_channels(scaled).rest)
-    own = {"rectified": int(channels.is_rectified), "rest_rights": rights}
-    return {**layer_params(scaled, rows), **own}
+def row_count(op: Conv2d | Linear) -> int:
+    """Returns the vectors of a layer; those of a convolution are its pixels."""
+    return op.rows if isinstance(op, Linear) else math.prod(op.y.shape[:3])
 
 
-def layer_params(scaled: ScaledChannels, rows: int) -> Params:
-    """Returns the parameters that both fully connected kernels share."""
-    out_features, in_features = scaled.weights.shape
-    sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
-    return {**pack.pack_linear(scaled), **sizes}
+@dataclass(frozen=True)
+class FullyConnected:
+    """How the kernels of fully connected layers lay out weights of some bits."""
+
+    pack: Callable[[ScaledChannels], Params]
+    """Returns the stream of the channels, and their groups."""
+    row_bytes: Callable[[ScaledChannels], int]
+    """Returns the scratch bytes of a widened row of inputs, and of the jumps of the loop over it."""
+
+    def params(self, op: Conv2d | Linear) -> Params:
+        """Returns the parameters of the kernel for a layer, or for a convolution whose pixels are rows."""
+        channels = channels_of(op)
+        scaled = scale_channels(channels)
+        shared = self._shared(scaled, row_count(op))
+        rights = pack.remaining_right_shifts(scaled, int(shared["rest"]))
+        return {**shared, "rectified": int(channels.is_rectified), "rest_rights": rights}
+
+    def scratch_bytes(self, op: Conv2d | Linear) -> int:
+        """Returns the scratch bytes of the kernel."""
+        return self.row_bytes(scale_channels(channels_of(op)))
+
+    def params_once(self, op: Linear) -> Params:
+        """Returns the parameters of the kernel with single rounding."""
+        shared = self._shared(unscaled_channels(channels_of(op)), op.rows)
+        return {**shared, "once": single_rounding.packed_numbers(op)}
+
+    def scratch_bytes_once(self, op: Linear) -> int:
+        """Returns the scratch bytes of the kernel with single rounding, which keeps the sums, too."""
+        return 4 * op.out_features + self.row_bytes(unscaled_channels(channels_of(op)))
+
+    def _shared(self, scaled: ScaledChannels, rows: int) -> Params:
+        out_features, in_features = scaled.weights.shape
+        sizes = {"rows": rows, "in_features": in_features, "out_features": out_features}
+        return {**self.pack(scaled), **sizes}
 
 
-def scratch_linear(op: Conv2d | Linear) -> int:
-    """Returns the scratch bytes of the fully connected kernel: one widened row of inputs."""
-    return pack.group_channels(scale_channels(channels_of(op))).row_bytes
-
-
-def tflite_params(op: Linear) -> Params:
-    """Returns the parameters of the fully connected kernel with single rounding."""
-    shared = layer_params(unscaled_channels(channels_of(op)), op.rows)
-    return {**shared, "once": single_rounding.packed_numbers(op)}
-
-
-def scratch_linear_tflite(op: Linear) -> int:
-    """Returns the scratch bytes of the kernel with single rounding: the sums, and one widened row of inputs."""
-    return 4 * op.out_features + pack.group_channels(unscaled_channels(channels_of(op))).row_bytes
-
+OF_BYTES = FullyConnected(pack.pack_linear, lambda scaled: pack.group_channels(scaled).row_bytes)
 
 KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         Linear,
         LINEAR,
-        lambda op: linear_params(channels_of(op), op.rows),
+        OF_BYTES.params,
         requires=(fixed_point, DOT),
-        scratch_bytes=scratch_linear,
+        scratch_bytes=OF_BYTES.scratch_bytes,
     ),
     DSP.kernel(
         Linear,
         LINEAR_TFLITE,
-        tflite_params,
+        OF_BYTES.params_once,
         requires=(single_rounding.EXACT,),
-        scratch_bytes=scratch_linear_tflite,
+        scratch_bytes=OF_BYTES.scratch_bytes_once,
     ),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.c import single_rounding
 from pillion.emitters.c.accumulators import Int32Array, channels_of
 from pillion.emitters.c.channel_scaling import ScaledChannels, scale_channels, unscaled_channels
 from pillion.emitters.c.dsp import pack
+from pillion.emitters.c.dsp.linear import FullyConnected
 from pillion.emitters.c.kernel import Params
 from pillion.emitters.c.kernel_conditions import is_within
 from pillion.ir.verdict import Verdict
@@ -46,44 +46,21 @@ def groups_of(scaled: ScaledChannels) -> pack.ChannelGroups:
     return pack.ChannelGroups(firsts, firsts, rest, np.zeros(0, np.intp), inputs, parts.rounds)
 
 
-def linear_4_params(op: Conv2d | Linear, rows: int) -> Params:
-    """Returns the parameters of the kernel for a layer of so many rows."""
-    channels = channels_of(op)
-    scaled = scale_channels(channels)
-    rights = pack.remaining_right_shifts(scaled, groups_of(scaled).rest)
-    own = {"rest_rights": rights, "rectified": int(channels.is_rectified)}
-    return {**_layer_params(scaled, rows), **own}
-
-
-def tflite_4_params(op: Linear) -> Params:
-    """Returns the parameters of the kernel with single rounding."""
-    shared = _layer_params(unscaled_channels(channels_of(op)), op.rows)
-    return {**shared, "once": single_rounding.packed_numbers(op)}
-
-
-def _layer_params(scaled: ScaledChannels, rows: int) -> Params:
-    groups, (out_features, in_features) = groups_of(scaled), scaled.weights.shape
+def pack_channels(scaled: ScaledChannels) -> Params:
+    """Returns the stream of the channels, and their groups."""
+    groups = groups_of(scaled)
     begins = groups.begins_run(4)
-    return {
-        "stream": np.concatenate([_groups(scaled, groups, begins), _rest(scaled, groups.rest)]),
-        **groups.params(begins, 1),
-        **{"rest": groups.rest, "rows": rows, "in_features": in_features, "out_features": out_features},
-    }
+    stream = np.concatenate([_groups(scaled, groups, begins), _rest(scaled, groups.rest)])
+    return {"stream": stream, **groups.params(begins, 1), "rest": groups.rest}
 
 
-def scratch_linear_4(op: Conv2d | Linear) -> int:
-    """Returns the scratch bytes of the kernel: a widened row of eights, and the jumps, one more for four inputs."""
-    return _row_and_jumps(scale_channels(channels_of(op)))
-
-
-def scratch_tflite_4(op: Linear) -> int:
-    """Returns the scratch bytes of the kernel with single rounding: the sums, too."""
-    return 4 * op.out_features + _row_and_jumps(unscaled_channels(channels_of(op)))
-
-
-def _row_and_jumps(scaled: ScaledChannels) -> int:
+def row_bytes(scaled: ScaledChannels) -> int:
+    """Returns the scratch bytes of a widened row of eights, and of the jumps, one more for four inputs."""
     groups = groups_of(scaled)
     return groups.row_bytes + 8 * (groups.steps % 2) + 4
+
+
+OF_NIBBLES = FullyConnected(pack_channels, row_bytes)
 
 
 def _groups(scaled: ScaledChannels, groups: pack.ChannelGroups, begins: pack.Flags) -> Int32Array:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv as dsp
 from pillion.emitters.c.dsp import linear_4
+from pillion.emitters.c.dsp.linear_4 import OF_NIBBLES
 from pillion.emitters.c.dsp.pack import dot_verdicts
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
@@ -187,10 +187,10 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         Conv2d,
         LINEAR_DSP,
-        lambda op: linear_4.linear_4_params(op, math.prod(op.y.shape[:3])),
+        OF_NIBBLES.params,
         requires=(dsp.UNGROUPED, dsp.one_or_two_pixels, DSP_LINEAR),
         name="conv2d_whole_4",
-        scratch_bytes=linear_4.scratch_linear_4,
+        scratch_bytes=OF_NIBBLES.scratch_bytes,
     ),
     dsp.POINTWISE.kernel("s4", DSP_DOT, "conv2d_1x1_s8", "dot_4", work=None),
     dsp.RING.kernel("s4", DSP_DOT, "conv2d_ring_s8", "dot_4"),
@@ -208,9 +208,9 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         Linear,
         LINEAR_DSP,
-        lambda op: linear_4.linear_4_params(op, op.rows),
+        OF_NIBBLES.params,
         requires=(fixed_point, DSP_LINEAR),
-        scratch_bytes=linear_4.scratch_linear_4,
+        scratch_bytes=OF_NIBBLES.scratch_bytes,
     ),
     VECTOR_SHARED.kernel(ONE_PIXEL),
     FEW_INPUTS.kernel(PIXELS, PIXELS.has_few_inputs, call_cost=CallCost(160.0)),
@@ -257,9 +257,9 @@ KERNELS: tuple[Kernel, ...] = (
     DSP.kernel(
         Linear,
         replace(LINEAR_DSP, name="pillion_linear_tflite_s4_dsp"),
-        linear_4.tflite_4_params,
+        OF_NIBBLES.params_once,
         requires=(short_circuit(single_rounding.EXACT_4, linear_4.sums_alone_are_exact),),
-        scratch_bytes=linear_4.scratch_tflite_4,
+        scratch_bytes=OF_NIBBLES.scratch_bytes_once,
     ),
     linear_tflite_mve_kernel("linear_tflite_4"),
     linear_tflite_mve_kernel("linear_tflite_full_4", True),
