@@ -7,7 +7,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import statistics
 import struct
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -103,13 +102,8 @@ class HostModel:
             self._check_inputs(inputs)
         return self._run_with_crash_report(lambda: self._run_many(samples, b"r" if stream else b"sr"))
 
-    def microseconds(self, repeat: int = 20) -> float:
-        """Returns the median time of a run in microseconds, on arbitrary data: the work does not depend on
-        the values."""
-        return statistics.median(self.nanoseconds(repeat)) / 1000
-
     def nanoseconds(self, repeat: int) -> list[int]:
-        """Returns the times of consecutive runs in nanoseconds."""
+        """Returns the times of consecutive runs in nanoseconds, on arbitrary data: the work does not depend on the values."""
         return self._run_with_crash_report(lambda: self._measure_run_times(repeat))
 
     def close(self) -> None:

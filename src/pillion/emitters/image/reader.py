@@ -33,8 +33,6 @@ from pillion.emitters.image.writer import (
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import read_whole
 
-SUFFIX = ".plm"
-"""The suffix of program images."""
 MOST_BYTES = 1 << 28
 AREAS = ("constants", "arena", "state")
 """The memories of operands by their number."""
