@@ -77,26 +77,6 @@ DSP_DOT = short_circuit(LAYER_4, dot_is_exact)
 DSP_LINEAR = short_circuit(DSP_DOT, linear_4.sums_are_exact)
 
 
-def shared_dot_params(op: Layer) -> Params:
-    """Returns the constants of the Helium kernels of dot products, in which two weights share a byte."""
-    channels = channels_of(op)
-    return {"signs": pack.negative_sum_mode(channels), "constants": pack.pack_dot_4(channels)}
-
-
-def unpacked_dot_params(op: Layer) -> Params:
-    """Returns the constants of the same that unpack weights with -8."""
-    channels = channels_of(op)
-    signs = pack.negative_sum_mode(channels)
-    return {"signs": signs, "constants": pack.pack_dot(channels, pack.pairs_of_vectors)}
-
-
-def dot_16_params(op: Layer) -> Params:
-    """Returns the constants of the same for windows of at most 16 inputs."""
-    channels = channels_of(op)
-    signs = pack.negative_sum_mode(channels, dot=False)
-    return {"signs": signs, "constants": pack.pack_dot16_4(channels)}
-
-
 def vector_params(op: Layer, is_full: bool = False) -> Params:
     """Returns the constants of the fully connected Helium kernels, for weights with -8 if that `is_full`."""
     return {"constants": pack.pack_linear_4(channels_of(op).with_folded_zero_point, is_full)}
@@ -154,12 +134,17 @@ VECTOR_FULL = DotProducts(
     file="linear_s4",
 )
 FEW_INPUTS = DotProducts(
-    "s4", LAYER_4, dot_16_params, pack.check_optional_fix, ("dot_16_4bit",), variant="_k16"
+    "s4",
+    LAYER_4,
+    partial(pack.signed_constants, pack.pack_dot16_4, dot=False),
+    pack.check_optional_fix,
+    ("dot_16_4bit",),
+    variant="_k16",
 )
 SHARED = DotProducts(
     "s4",
     LAYER_4,
-    shared_dot_params,
+    partial(pack.signed_constants, pack.pack_dot_4),
     short_circuit(pack.check_factors, pack.nibbles_can_share),
     ("dot_4bit", "dot_group"),
     ("dot_4bit", "dot_few_4bit", "dot_group"),
@@ -167,7 +152,7 @@ SHARED = DotProducts(
 UNPACKED = DotProducts(
     "s4",
     LAYER_4,
-    unpacked_dot_params,
+    partial(pack.signed_constants, partial(pack.pack_dot, stored=pack.pairs_of_vectors)),
     pack.check_factors,
     ("dot_unpacked", *mve.DOT.files),
     ("dot_unpacked", *mve.DOT.unrolled_files),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pillion.emitters.c import single_rounding, subpixel
@@ -40,27 +41,29 @@ def pack_vectors(op: Layer) -> Params:
     return {"constants": pack.pack_linear(channels_of(op).with_folded_zero_point)}
 
 
-def pack_dot(op: Layer) -> Params:
-    """Returns the constants of dot products."""
-    channels = channels_of(op)
-    return {"signs": pack.negative_sum_mode(channels), "constants": pack.pack_dot(channels)}
-
-
-def pack_dot_16(op: Layer) -> Params:
-    """Returns the constants of dot products of at most 16 inputs."""
-    channels = channels_of(op)
-    return {"signs": pack.negative_sum_mode(channels, dot=False), "constants": pack.pack_dot16(channels)}
-
-
 def loop_files(name: str) -> tuple[str, ...]:
     """Returns the C files of the loops over inputs, of which one has a name of its own."""
     return "dot", name, "dot_group"
 
 
 VECTOR = DotProducts("s8", LAYER, pack_vectors, pack.check_right_shifts)
-FEW_INPUTS = DotProducts("s8", LAYER, pack_dot_16, pack.check_optional_fix, ("dot_16",), variant="_k16")
-DOT = DotProducts("s8", LAYER, pack_dot, pack.check_factors, loop_files("dot_any"), loop_files("dot_few"))
-DOT_LEFT = DotProducts("s8", LAYER, pack_dot, pack.check_left_shifts, loop_files("dot_left"), variant="_left")
+FEW_INPUTS = DotProducts(
+    "s8",
+    LAYER,
+    partial(pack.signed_constants, pack.pack_dot16, dot=False),
+    pack.check_optional_fix,
+    ("dot_16",),
+    variant="_k16",
+)
+DOT = DotProducts(
+    "s8",
+    LAYER,
+    partial(pack.signed_constants, pack.pack_dot),
+    pack.check_factors,
+    loop_files("dot_any"),
+    loop_files("dot_few"),
+)
+DOT_LEFT = replace(DOT, exact=pack.check_left_shifts, files=loop_files("dot_left"), variant="_left")
 SHARED_CHANNEL = replace(GATHERED, op=DepthwiseConv2d, name="depthwise_im2col", condition=one_input_channel)
 """The windows of depthwise convolutions whose filters read the same channel."""
 
@@ -91,9 +94,10 @@ def linear_work(op: Linear, work: tuple[float, ...] = LINEAR_WORK) -> float:
     return call + op.rows * (vector + groups * (group + chunk * pack.vector_count(op.in_features)) + rest)
 
 
-def rows_16_work(op: Linear) -> float:
-    """Estimates the instructions of vectors of at most 16 inputs, four at a time."""
-    return 190 + -(-op.rows // 4) * (20 + 14.5 * op.out_features)
+def few_rows_work(op: Linear, work: tuple[float, ...] = (190.0, 20.0, 14.5)) -> float:
+    """Estimates the instructions of vectors of at most 16 inputs: for a call, four vectors, and each of their outputs."""
+    call, four, output = work
+    return call + -(-op.rows // 4) * (four + output * op.out_features)
 
 
 def rows_work(op: Linear, work: tuple[float, ...] = ROWS_WORK) -> float:
@@ -114,7 +118,7 @@ def flash_of_rows(op: Linear) -> int:
 
 
 BY_ROWS: dict[str, Any] = {"work": rows_work, "extra_flash": flash_of_rows}
-BY_FEW_ROWS: dict[str, Any] = {"work": rows_16_work, "extra_flash": flash_of_rows}
+BY_FEW_ROWS: dict[str, Any] = {"work": few_rows_work, "extra_flash": flash_of_rows}
 LINEAR_COST: dict[str, Any] = {"work": linear_work, "has_private_constants": True}
 
 

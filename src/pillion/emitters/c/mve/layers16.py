@@ -35,7 +35,6 @@ from pillion.emitters.c.mve.dot_products import (
 )
 from pillion.emitters.c.mve.pack import EVEN, ODD
 from pillion.emitters.c.portable.layers16 import SOFTMAX, softmax_params
-from pillion.ir.types import DType
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.linear import Linear
@@ -47,14 +46,9 @@ MANY_PIXELS = 32
 """The pixels from which weights of one vector of inputs are unpacked, because sums of pairs cost more."""
 
 
-def pack_dot(op: Layer) -> Int32Array:
+def pack_channels(op: Layer, channels: OutputChannels) -> Int32Array:
     """Packs weights, biases and factors into the stream of pillion_mve_dot16 or pillion_mve_dot_s8_s16
     (kernels/mve/dot.h)."""
-    return pack_channels(op, channels_16(op))
-
-
-def pack_channels(op: Layer, channels: OutputChannels) -> Int32Array:
-    """Packs the channels of a layer into the same stream."""
     unit = pack.vector_inputs(op)
     g = pack.group_channels(channels, (*EVEN, *ODD), unit, overlap=True)
     return pack.join_groups(g.multipliers, *pack.halves_of(g, pack.stored_form(op), unit))
@@ -71,38 +65,33 @@ def is_rectified(op: Layer) -> int:
     return int((op.low, op.high) == (0, op.y.dtype.bounds[1]))
 
 
-def pack_dot_4(op: Layer) -> Int32Array:
-    """Packs the same with weights of 4 bits into the stream of pillion_mve_dot16_4."""
-    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
-    weights, sums = pack.bytes_of_pairs(g)
-    return pack.join_groups(g.multipliers, *pack.dot_halves(sums, weights, INPUTS))
-
-
 def dot_params(op: Layer) -> Params:
     """Returns the constants of dot products, and whether results below 0 become 0."""
-    return {"signs": is_rectified(op), "constants": pack_dot(op)}
+    return {"signs": is_rectified(op), "constants": pack_channels(op, channels_16(op))}
 
 
 def shared_dot_params(op: Layer) -> Params:
-    """Returns the same with weights of 4 bits, of which two share a byte."""
-    return {"signs": is_rectified(op), "constants": pack_dot_4(op)}
+    """Returns the same with weights of 4 bits, of which two share a byte, for pillion_mve_dot16_4."""
+    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
+    weights, sums = pack.bytes_of_pairs(g)
+    constants = pack.join_groups(g.multipliers, *pack.dot_halves(sums, weights, INPUTS))
+    return {"signs": is_rectified(op), "constants": constants}
 
 
-def vector_params(op: Layer, is_full: bool = False) -> Params:
-    """Returns the same for one vector of inputs, with weights of which some are -8 if that `is_full`."""
-    return {"constants": pack_linear(op, is_full)}
-
-
-def pack_linear(op: Layer, is_full: bool) -> Int32Array:
-    """Packs weights, biases and factors of a fully connected layer."""
+def vector_params(op: Layer) -> Params:
+    """Returns the constants of the fully connected kernel."""
     unit = pack.vector_inputs(op)
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), unit)
-    if op.weights.dtype is not DType.INT4:
-        return pack.join_groups(g.bias, pack.chunks_of(g.weights, unit), g.multipliers)
+    return {"constants": pack.join_groups(g.bias, pack.chunks_of(g.weights, unit), g.multipliers)}
+
+
+def shared_vector_params(op: Layer, is_full: bool = False) -> Params:
+    """Returns the same with weights of 4 bits, of which some are -8 if that `is_full`."""
+    g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS)
     weights, sums = (
         pack.full_bytes_of_pairs(g, weight_rows(op).shape[1]) if is_full else pack.bytes_of_pairs(g)
     )
-    return pack.join_groups(sums, pack.chunks_of(weights, unit), g.multipliers)
+    return {"constants": pack.join_groups(sums, pack.chunks_of(weights, INPUTS), g.multipliers)}
 
 
 def conv_3x3_params(op: Conv2d) -> Params:
@@ -159,9 +148,9 @@ def softmax_work(op: Softmax) -> float:
 
 
 VECTOR = DotProducts("s16", IN_32_BITS, vector_params)
-VECTOR_4 = DotProducts("s16_s4", IN_NIBBLES, vector_params, file="linear_s16")
+VECTOR_4 = DotProducts("s16_s4", IN_NIBBLES, shared_vector_params, file="linear_s16")
 FULL_VECTOR_4 = replace(
-    VECTOR_4, layer=OF_NIBBLES, constants=partial(vector_params, is_full=True), variant="_full"
+    VECTOR_4, layer=OF_NIBBLES, constants=partial(shared_vector_params, is_full=True), variant="_full"
 )
 DOT = DotProducts("s16", IN_32_BITS, dot_params, files=("dot16",))
 DOT_4 = DotProducts("s16_s4", IN_NIBBLES, shared_dot_params, files=("dot16_4",))

@@ -13,7 +13,7 @@ from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import WIDENS, Layer, channels_16
 from pillion.emitters.c.mve import pack, pack_3x3
-from pillion.emitters.c.mve.conv import linear_work, rows_work
+from pillion.emitters.c.mve.conv import few_rows_work, linear_work, rows_work
 from pillion.emitters.c.mve.dot_products import GATHERED, ONE_PIXEL, PIXELS, ROWS, VECTORS, DotProducts
 from pillion.emitters.c.mve.layers16 import (
     PLANES,
@@ -26,7 +26,6 @@ from pillion.emitters.c.mve.layers16 import (
     vector_params,
 )
 from pillion.ops.conv import Conv2d
-from pillion.ops.linear import Linear
 
 
 def few_inputs_params(op: Layer) -> Params:
@@ -61,11 +60,6 @@ DOT = DotProducts(
 )
 
 
-def few_rows_work(op: Linear) -> float:
-    """Estimates the instructions of vectors of at most 16 inputs, four at a time by two outputs."""
-    return 180 + -(-op.rows // 4) * (17 + 12.5 * op.out_features)
-
-
 BY_ROWS = partial(rows_work, work=(200, 90, 100, 37, 30, 28))
 
 KERNELS: tuple[Kernel, ...] = (
@@ -94,7 +88,7 @@ KERNELS: tuple[Kernel, ...] = (
     FEW_INPUTS.kernel(GATHERED, GATHERED.has_few_inputs),
     *DOT.unrolled(GATHERED, work=pack.im2col_work),
     DOT.kernel(GATHERED, work=pack.im2col_work),
-    FEW_INPUTS.kernel(ROWS, ROWS.has_few_inputs, work=few_rows_work),
+    FEW_INPUTS.kernel(ROWS, ROWS.has_few_inputs, work=partial(few_rows_work, work=(180, 17, 12.5))),
     *DOT.unrolled(ROWS, pack.several_rows, work=BY_ROWS),
     DOT.kernel(ROWS, pack.several_rows, work=BY_ROWS),
     VECTOR.kernel(VECTORS, work=partial(linear_work, work=(60.0, 40.0, 26.0, 17.2))),

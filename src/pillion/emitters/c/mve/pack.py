@@ -154,6 +154,14 @@ def negative_sum_mode(channels: OutputChannels, dot: bool = True) -> int:
     return int(dot and -int(channels.with_folded_zero_point.shifts.min()) <= MOST_SHIFT_OF_FACTORS)
 
 
+def signed_constants(
+    pack: Callable[[OutputChannels], Int32Array], op: Convolution | Linear, dot: bool = True
+) -> Params:
+    """Returns the packed channels of a layer, and the treatment of negative sums."""
+    channels = channels_of(op)
+    return {"signs": negative_sum_mode(channels, dot), "constants": pack(channels)}
+
+
 def pack_dot16(channels: OutputChannels) -> Int32Array:
     """Packs weights, biases and multipliers into the stream of pillion_mve_dot16."""
     g = group_channels(channels.with_folded_zero_point, FOUR_LANES)
