@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import (
     LAYER_4,
     LAYER_16_4,
+    Condition,
     fixed_point,
     in_arithmetic,
     is_within,
@@ -58,9 +60,13 @@ def packed_16(op: Layer) -> Params:
     return {"weights": pack_rows(op.weights_per_output), **rounding_params(op)}
 
 
-def scratch_bytes(op: Layer) -> int:
-    """Returns the scratch bytes of the portable kernels: the weights of an output."""
-    return op.weights_per_output.shape[1]
+def portable_kernel(
+    op: type[Layer], routine: str, params: Callable[[Any], Params], *requires: Condition[Any]
+) -> Kernel:
+    """Returns a portable kernel, which unpacks the weights of one output at a time to scratch memory."""
+    return PORTABLE.kernel(
+        op, routine, params, requires=requires, scratch_bytes=lambda op: op.weights_per_output.shape[1]
+    )
 
 
 def sum_fits(op: Layer) -> Verdict:
@@ -248,34 +254,24 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     linear_tflite_mve_kernel("linear_tflite_4"),
     linear_tflite_mve_kernel("linear_tflite_full_4", True),
-    PORTABLE.kernel(Conv2d, "conv2d_s4", packed, requires=(LAYER_4,), scratch_bytes=scratch_bytes),
-    PORTABLE.kernel(
-        Linear,
-        "conv2d_s4",
-        lambda op: {**row_of_pixels(op), **packed(op)},
-        requires=(LAYER_4, fixed_point),
-        scratch_bytes=scratch_bytes,
+    portable_kernel(Conv2d, "conv2d_s4", packed, LAYER_4),
+    portable_kernel(
+        Linear, "conv2d_s4", lambda op: {**row_of_pixels(op), **packed(op)}, LAYER_4, fixed_point
     ),
-    PORTABLE.kernel(Conv2d, "conv2d_s16_s4", packed_16, requires=(LAYER_16_4,), scratch_bytes=scratch_bytes),
-    PORTABLE.kernel(
-        Linear,
-        "conv2d_s16_s4",
-        lambda op: {**row_of_pixels(op), **packed_16(op)},
-        requires=(LAYER_16_4, fixed_point),
-        scratch_bytes=scratch_bytes,
+    portable_kernel(Conv2d, "conv2d_s16_s4", packed_16, LAYER_16_4),
+    portable_kernel(
+        Linear, "conv2d_s16_s4", lambda op: {**row_of_pixels(op), **packed_16(op)}, LAYER_16_4, fixed_point
     ),
-    PORTABLE.kernel(
+    portable_kernel(
         Linear,
         "linear_tflite_s16_s4",
         lambda op: {**linear_in_double(op), "weights": pack_rows(op.weights_per_output)},
-        requires=(LAYER_16_4, in_arithmetic(Arithmetic.TFLITE)),
-        scratch_bytes=scratch_bytes,
+        *(LAYER_16_4, in_arithmetic(Arithmetic.TFLITE)),
     ),
-    PORTABLE.kernel(
+    portable_kernel(
         Linear,
         "linear_tflite_s4",
         lambda op: {**packed(op), "scale": op.ratios.copy()},
-        requires=(LAYER_4, in_arithmetic(Arithmetic.TFLITE)),
-        scratch_bytes=scratch_bytes,
+        *(LAYER_4, in_arithmetic(Arithmetic.TFLITE)),
     ),
 )
