@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds weights so that the error of each input's weights is made good by those of later inputs, as far as inputs of samples go
-together (GPTQ, Frantar et al. 2022)."""
+"""Rounds weights: the scales with the least error, the nearest levels, and levels that pass each input's error on to later inputs,
+as far as inputs of samples are correlated (GPTQ, Frantar et al. 2022)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,13 @@ LEAST = 1e-9
 def nearest(real: Reals, scales: Reals, levels: tuple[int, int]) -> Reals:
     """Returns the nearest levels of weights [..., outputs, inputs] with a scale for each output."""
     return np.asarray(np.clip(np.round(real / scales[..., None]), *levels))
+
+
+def best_scales(real: Reals, tried: Sequence[Reals], levels: tuple[int, int], importance: Reals) -> Reals:
+    """Returns for each output of weights [outputs, inputs] the scale tried with the least squared error of the nearest levels,
+    inputs weighted by their importance."""
+    errors = [np.square(nearest(real, s, levels) * s[:, None] - real) @ importance for s in tried]
+    return np.stack(tried)[np.argmin(errors, axis=0), np.arange(len(real))]
 
 
 def compensated(

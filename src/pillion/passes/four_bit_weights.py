@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.compensated_rounding import MOST_INPUTS, Reals, compensated, nearest
+from pillion.compensated_rounding import MOST_INPUTS, Reals, best_scales, compensated, nearest
 from pillion.ir.op import Op, why_multipliers_explicit
 from pillion.ir.types import Array, DType, PerChannel, constant_value
 from pillion.ops.conv import Conv2d, padded_windows
@@ -200,8 +200,7 @@ def _best_scales(real: Reals, importance: Reals, fine: Reals) -> Reals:
     largest = np.abs(real).max(axis=1)
     largest = np.where(largest > 0, largest, fine * LARGEST)
     tried = [np.float32(largest * share / LARGEST).astype(np.float64) for share in CLIPPED]
-    errors = [np.square(nearest(real, s, LEVELS) * s[:, None] - real) @ importance for s in tried]
-    return np.stack(tried)[np.argmin(errors, axis=0), np.arange(len(real))]
+    return best_scales(real, tried, LEVELS, importance)
 
 
 def _fitted(real: Reals, halves: Sequence[tuple[Reals, Reals]]) -> Reals:

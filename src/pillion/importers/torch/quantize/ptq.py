@@ -111,7 +111,14 @@ def ptq(
     held_back: list[tuple[Tensor, ...]] | None = [] if goal else None
     follow = memory.observed if memory else None
     seen = run_through_observers(prepared, batches, progress, inputs, follow, held_back)
-    calibrated = Calibrated(prepared, ranges, quantizer.constraints, memory, tuning.int16_patterns)
+    calibrated = Calibrated(
+        prepared,
+        ranges,
+        quantizer.constraints,
+        memory,
+        tuning.int16_patterns,
+        fits_weights=tuning.fits_weights,
+    )
     apply_policies(RANGES, calibrated)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)

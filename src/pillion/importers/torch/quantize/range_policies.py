@@ -21,6 +21,7 @@ from pillion.importers.torch.quantize.precision import use_int16_tensors
 from pillion.importers.torch.quantize.saturation import clip_saturated_ranges
 from pillion.importers.torch.quantize.small_factors import lower_factor_scales
 from pillion.importers.torch.quantize.softmax_inputs import clip_softmax_inputs
+from pillion.importers.torch.quantize.weight_scales import choose_weight_scales
 from pillion.importers.torch.quantize.written_states import (
     StateMemory,
     share_state_ranges,
@@ -41,6 +42,8 @@ class Calibrated:
     """The states of a model that writes to its buffers."""
     int16: tuple[str, ...] = ()
     """The names of tensors that the user wants in int16."""
+    fits_weights: bool = False
+    """Whether weights are rounded for the samples, with the scales that suit them."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,13 @@ RANGES = (
         "clips rare values if that saves 0.8 dB (`auto`), always (`mse`), or one in 10,000 (`percentile`)",
         "finer steps for all other values; the bound of 0.8 dB is where no net of the zoo loses",
         lambda c: choose_ranges(c.prepared, c.ranges),
+    ),
+    RangePolicy(
+        "weight scales",
+        "weights with a scale for each channel, beside 16-bit tensors",
+        "have steps up to 10 % coarser than their largest weight needs, if these round them better",
+        "few weights are often near all steps of some scale: 32.5 to 35.4 dB for depthwise layers",
+        lambda c: choose_weight_scales(c.prepared) if c.fits_weights else None,
     ),
     RangePolicy(
         "function ranges",
