@@ -68,7 +68,7 @@ are named. Calibrated with one signal, the Kalman filter has 18.4 dB: its states
 
 SIXTEEN_BITS = """## Sixteen bits
 
-Programs whose tensors have 8 bits, 16 bits where [35 dB need them](guide/quantization.md#sixteen-bits), and 16 bits wherever ops have such forms; weights have 8 bits in all, and are [rounded for the samples](guide/quantization.md#rounded-weights) that calibrate beside 16-bit tensors. The last column is 16 bits
+Programs whose tensors have 8 bits, 16 bits where [35 dB need them](guide/precision.md#sixteen-bits), and 16 bits wherever ops have such forms; weights have 8 bits in all, and are [rounded for the samples](guide/precision.md#rounded-weights) that calibrate beside 16-bit tensors. The last column is 16 bits
 everywhere with the nearest weights.
 Calibrated with 32 inputs, of which each quarter judges the choice for programs that the others calibrate. Decibels are those with other samples, which the choice has not seen (its quality is a lower bound);
 tensors with 16 bits; instructions on an emulated Cortex-M55, in parts of those in 8 bits. Where 35 dB are refused, the figures are those of the quality that the error names, in brackets, or of 16 bits everywhere if it names none.

@@ -149,7 +149,7 @@ def refuse_float(name: str, left: Sequence[tuple[str, str, str]]) -> None:
         )
         raise PillionError(
             f"{len(left)} {'op' if len(left) == 1 else 'ops'} of `{name}` would stay in float",
-            rule="all ops between the model's inputs and outputs are int8",
+            rule="all ops between the model's inputs and outputs compute in integers",
             here=listed,
             help="write these ops with supported ones (`pillion ops --pytorch`), or leave them outside the model",
         )
