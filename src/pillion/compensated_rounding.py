@@ -14,7 +14,7 @@ Reals = NDArray[np.float64]
 MOST_INPUTS = 4096
 """Sums of more inputs are not compensated: their matrix would take hundreds of megabytes."""
 BLOCK = 128
-"""Inputs whose errors are passed on together."""
+"""Inputs per block; errors are passed on to later blocks together."""
 LEAST = 1e-9
 """Added to products of inputs that are always zero."""
 
@@ -34,9 +34,9 @@ def best_scales(real: Reals, tried: Sequence[Reals], levels: tuple[int, int], im
 def compensated(
     real: Reals, scales: Reals, products: Reals, levels: tuple[int, int], damping: float
 ) -> Reals:
-    """Returns levels of weights [groups, outputs, inputs] for products [groups, inputs, inputs] of inputs, which are summed over
-    samples: rounds input by input, the largest first, and passes errors on to those that are left. `damping`, in
-    parts of the mean square, keeps the changes small."""
+    """Returns levels of weights [groups, outputs, inputs], given the products [groups, inputs, inputs] of inputs,
+    summed over samples. Rounds input by input, the largest first, and passes each error on to the inputs not yet
+    rounded. `damping`, relative to the mean square, keeps changes small."""
     squares = np.einsum("gii->gi", products)
     order = np.argsort(-squares, axis=1, kind="stable")
     ordered = _taken(_taken(products, order[:, :, None], 1), order[:, None, :], 2)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives weights of 4 bits to layers until a program fits its flash: those whose outputs suffer least for each byte saved.
-Damage is measured on samples, and rounding is compensated for (`passes.four_bit_weights`)."""
+"""Gives layers 4-bit weights until a program fits its flash, in the order of least output damage per saved byte.
+Damage is measured on samples; rounding errors are compensated (`passes.four_bit_weights`)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ from pillion.passes.four_bit_weights import (
 RANKING = 2
 """Samples that rank layers."""
 HELD_BACK = 4
-"""Of four samples one judges and calibrates nothing, if there are as many."""
+"""Every fourth sample judges and calibrates nothing, from this many samples on."""
 MOST, FEW, MOST_BYTES = 64, 16, 1 << 29
-"""Samples at most, because the reference computes each several times; a few of those whose tensors have more bytes."""
+"""Most samples to use; the reference runs each several times. Samples with many bytes of tensors are limited
+further."""
 Values = dict[Value, Array]
 Candidate = Layer | Table
 
@@ -49,12 +50,12 @@ class FlashSample:
     wanted: Mapping[Value, Array]
     states: Sequence[Array] = ()
     follows: bool = False
-    """Whether the states are those that the sample before has left."""
+    """Whether each sample continues with the states that the previous one left."""
 
 
 class FlashSearch:
-    """Ranks the layers of a graph, and gives 4 bits to as many as a size of flash needs. Several programs of the graph
-    share what is measured."""
+    """Ranks the layers of a graph, and gives 4 bits to as many as a flash size needs. Programs of the same graph
+    share the measurements."""
 
     def __init__(self, graph: Graph, samples: Sequence[FlashSample], other_ways: str = "") -> None:
         self.graph, self.other_ways = graph, other_ways
@@ -73,10 +74,10 @@ class FlashSearch:
             for layer in _layers_in(op)
             if may_have_4_bits(layer) or (has_bags and has_table_for_4_bits(layer))
         }
-        """The ops of the graph that are layers or read tables, or loops with such ops."""
+        """The ops of the graph that are layers, read tables, or are loops with such ops."""
         self.damages: dict[Candidate, float] = {}
         self.graphs: dict[tuple[tuple[Candidate, ...], bool], Graph] = {}
-        """Those that were rounded before, by their layers of 4 bits, and whether these fit what layers before lost."""
+        """Cache of rounded layers, by their set of 4-bit layers and by whether they compensate earlier layers."""
 
     @cached_property
     def values(self) -> list[Values]:
@@ -152,7 +153,7 @@ class FlashSearch:
         return min(int(np.searchsorted(saved, wanted)) + 1, len(layers))
 
     def ranked(self, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """Returns the candidates, those of least damage for each byte saved first."""
+        """Returns the candidates, least damage per saved byte first."""
         unknown = [op for op in candidates if op not in self.damages]
         with stage("ranking layers", len(unknown)) as advance:
             for number, op in enumerate(unknown, start=1):
@@ -188,7 +189,8 @@ class FlashSearch:
             yield values, changed
 
     def _rounded(self, op: Op, holder: Op, values: Sequence[Values], fits: bool = False) -> Op:
-        """Returns an op whose layer or table has 4 bits, for inputs that layers before it make of the samples."""
+        """Returns an op with its layer or table in 4 bits, rounded for the inputs that earlier layers make of the
+        samples."""
         if has_table_for_4_bits(op):
             return _with_layer(holder, op, with_table_of_4_bits(op))
         assert may_have_4_bits(op)
@@ -199,7 +201,7 @@ class FlashSearch:
         return _with_layer(holder, op, with_4_bits(op, inputs, fits))
 
     def _as_large(self, chosen: Collection[Candidate]) -> Graph:
-        """Returns the graph with 4 bits in these layers, not rounded for their inputs."""
+        """Returns the graph with 4 bits in these layers, rounded to the nearest level."""
         ops = list[Op]()
         for op in self.graph.ops:
             made: Op = op
@@ -209,8 +211,8 @@ class FlashSearch:
         return self.graph.replace(ops=tuple(ops))
 
     def converted(self, chosen: tuple[Candidate, ...], fits: bool = True) -> Graph:
-        """Returns the graph with 4 bits in these layers, each rounded for the inputs that the layers before it make, and
-        if it fits, for what these have lost."""
+        """Returns the graph with 4 bits in these layers, each rounded for the inputs that earlier layers make. If
+        `fits`, each also compensates the errors of earlier layers."""
         if not chosen:
             return self.graph
         if (chosen, fits) in self.graphs:
@@ -253,7 +255,7 @@ class FlashSearch:
 
 
 def _runs(graph: Graph, samples: Sequence[FlashSample]) -> Iterator[Values]:
-    """Yields all tensors of each sample; states go on where samples follow one another."""
+    """Yields all tensors of each sample, with states carried along where samples are consecutive."""
     states: Sequence[Array] = ()
     for sample in samples:
         states = states if sample.follows else sample.states
@@ -268,7 +270,7 @@ def _layers_in(op: Op) -> Sequence[Op]:
 
 
 def _operand(layer: Layer, holder: Op, values: Mapping[Value, Array], graph: Graph) -> Array:
-    """Returns what a layer reads; in a loop, in all steps."""
+    """Returns the operand of a layer, of all steps in a loop."""
     if not isinstance(holder, Scan):
         return values[layer.x]
     steps = holder.step_values(graph.arithmetic, *_operands(holder, values))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tensors that the compiler gives 16 bits: what they cost, what they gain, and the bounds that they hold."""
+"""The compiler's choice of 16-bit tensors: their costs, their gains, and the bounds that they satisfy."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class MetricChange:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share, whose change counts in points; other changes are relative to float."""
+        """Whether the metric is a share, whose change counts in points. Other changes are relative to float."""
         return self.name == "auc" or self.name.startswith("top")
 
     @property
@@ -118,7 +118,7 @@ class Pricing:
 
 @dataclass(frozen=True)
 class ChosenTensor:
-    """A tensor that got 16 bits, and what it gains and costs: how the program would differ without it."""
+    """A 16-bit tensor with its gain and cost: the difference to the program without it."""
 
     name: str
     decibels: float
@@ -130,7 +130,8 @@ class ChosenTensor:
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """The tensors that got 16 bits, in running order, and the program with them, with none, and with all that can."""
+    """The 16-bit tensors in running order, and three programs to compare: with these tensors, with none, and with all
+    that can have 16 bits."""
 
     wish: float | None
     """The least signal-to-noise ratio in dB; None if the best within the bounds was sought."""
@@ -150,7 +151,7 @@ class PrecisionChoice:
 
     @property
     def text(self) -> str:
-        """Says what was chosen, and what it gained."""
+        """The choice and its gain as text."""
         names = ", ".join(self._text_of(tensor) for tensor in self.tensors) or "none"
         share, all_share = (self.time_share(c) for c in (self.cost, self.cost_everywhere))
         return (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds the weights of a layer or a table to 4 bits. The error of each input's weights is made good by those of later inputs
-(`compensated_rounding`), and that of the mean result by the bias."""
+"""Rounds the weights of a layer or a table to 4 bits. Later inputs compensate the rounding errors of earlier ones
+(`compensated_rounding`), and the bias compensates the mean error."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LEVELS = -LARGEST, LARGEST
 FEWEST = 64
 """Fewer weights save nothing that counts."""
 MOST_ROWS, MOST_VALUES = 16384, 1 << 24
-"""Windows of all samples that are looked at, and the inputs of all of them."""
+"""Most windows of all samples, and most inputs of all windows."""
 DAMPING = 0.01
 RIDGES = 0.1, 1.0, 10.0
-"""Penalties, in parts of the mean product, of weights that leave their values to make good what layers before changed."""
+"""Ridge penalties, as multiples of the mean product, for weights that change to compensate earlier layers."""
 STEPS, LEAST_SHARE = 5, 0.1
 """Steps of a search for the bias, and the least part of results that are taken to follow it."""
 LARGEST_BIAS = 2.0**30
-"""Half of what an accumulator holds: nearly dead channels would have finer steps than their bias can be counted in."""
+"""Half the range of an accumulator: nearly dead channels would otherwise have steps too fine for their bias."""
 CLIPPED = np.linspace(1.0, 0.5, 21)
 """Shares of the largest weight that a channel's range may have."""
 
@@ -102,13 +102,13 @@ class LayerInputs:
         self.wanted: list[NDArray[np.int16]] = []
 
     def add(self, x: Array, wanted: Array | None = None) -> None:
-        """Adds an operand of the layer; `wanted` is what it would be if no layer before had 4 bits."""
+        """Adds an operand of the layer. `wanted` is the operand if no earlier layer had 4 bits."""
         self.read.append(self._windows(x))
         self.wanted.append(self.read[-1] if wanted is None else self._windows(wanted))
 
     @property
     def halves(self) -> list[tuple[Reals, Reals]]:
-        """Windows of every second sample, as they are and as they would be; of a single sample one half."""
+        """Read and wanted windows of each half of the samples; one half if there is a single sample."""
         return [
             (_joined(self.read[first::2]), _joined(self.wanted[first::2]))
             for first in range(min(2, len(self.read)))
@@ -131,7 +131,8 @@ def _joined(windows: Sequence[Array]) -> Reals:
 
 
 def with_4_bits(op: Layer, inputs: LayerInputs, fits: bool = True) -> Layer:
-    """Returns the layer with weights of 4 bits, rounded for these inputs; if it fits, for what layers before have lost."""
+    """Returns the layer with 4-bit weights, rounded for these inputs. If `fits`, they also compensate the errors of
+    earlier layers."""
     real, fine, bias = _real_constants(op)
     # Windows, and what their results lack because layers before have 4 bits.
     halves = [(read, (wanted - read) @ real.T) for read, wanted in inputs.halves]
@@ -204,8 +205,8 @@ def _best_scales(real: Reals, importance: Reals, fine: Reals) -> Reals:
 
 
 def _fitted(real: Reals, halves: Sequence[tuple[Reals, Reals]]) -> Reals:
-    """Returns weights whose results come near the wanted ones. How far they leave `real` is decided by what weights of
-    one half of the samples give in the other."""
+    """Returns weights fitted to the wanted results. Weights of one half of the samples, judged by the other half,
+    decide how far they leave `real`."""
     if real.shape[1] > MOST_INPUTS or len(halves) < 2:
         return real
     products = [read.T @ read for read, _ in halves]
@@ -224,6 +225,6 @@ def _fitted(real: Reals, halves: Sequence[tuple[Reals, Reals]]) -> Reals:
 
 
 def _ridge_change(products: Reals, lacking: Reals, ridge: float) -> Reals:
-    """Returns what weights change by to make good what their results lack (ridge regression)."""
+    """Returns the change of the weights that compensates their missing results (ridge regression)."""
     damping = (ridge * np.diag(products).mean() + 1e-9) * np.eye(len(products))
     return np.asarray(np.linalg.solve(products + damping, lacking.T).T)

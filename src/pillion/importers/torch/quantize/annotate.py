@@ -101,7 +101,7 @@ class PillionQuantizer(Quantizer):
 
 @dataclass
 class AnnotationPlan:
-    """Decisions about a graph: quantized calls, calls whose output range is a clamp's, and shared parameters."""
+    """Decisions about a graph: quantized calls, calls with the output range of a clamp, and shared parameters."""
 
     constants: frozenset[Node] = frozenset()
     """Nodes that depend on no input."""
@@ -219,7 +219,7 @@ def _leave_moves_between_floats(plan: AnnotationPlan) -> None:
 
 
 def _takes_range_from_reader(node: Node, plan: AnnotationPlan) -> bool:
-    """Whether the output range is that of a clamp, or of a batch norm to be folded."""
+    """Whether the output range comes from a clamp, or from a batch norm to be folded."""
     user = single_user(node)
     if user is None or user not in plan.rules or not plan.rules[node].takes_clamp:
         return False
@@ -281,7 +281,7 @@ def _accepts_any_softmax_scale(
 
 
 def _share_with_producers(node: Node, operands: list[Node], sharing: Sharing, *, symmetric: bool) -> None:
-    """Operands share their producer's parameters, unless they must be symmetric and these are fixed."""
+    """Operands share their producer's parameters, unless they must be symmetric and the parameters are fixed."""
     for operand in operands:
         edge, source = (operand, node), _before_dropouts(operand)
         fixed = sharing.group(source).fixed if source in sharing else None

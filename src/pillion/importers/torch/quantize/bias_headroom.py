@@ -29,7 +29,7 @@ COARSER = 8.0
 """By how much the steps of a result may grow for the sake of a fast kernel, if the operand has 16 bits."""
 
 LEAST_RATIO = 1.01 * 2.0**-17
-"""Least ratio of scales that one multiplication rounds."""
+"""Smallest ratio of scales that a single multiplication rounds."""
 
 
 def add_bias_headroom(prepared: GraphModule) -> None:
@@ -59,7 +59,7 @@ def add_bias_headroom(prepared: GraphModule) -> None:
 
 
 def _coarsen_result(y: SymmetricObserver, x: Any, weights: PerChannelMinMaxObserver | MinMaxObserver) -> None:
-    """Gives a result the least steps of fast kernels, which those of an operand with 8 bits need in any case."""
+    """Coarsens the steps of a result as far as the fast kernels need; an 8-bit operand needs that in any case."""
     step = FINEST_STEP * float(x.calculate_qparams()[0] * weights.calculate_qparams()[0].max())
     if isinstance(x, WidenedObserver) or step <= COARSER * float(y.calculate_qparams()[0]):
         y.least_step = max(y.least_step, step)
@@ -90,8 +90,8 @@ def _widen_weight_range(weights: PerChannelMinMaxObserver | MinMaxObserver, x: A
 def _fit_sums(
     observer: PerChannelMinMaxObserver | MinMaxObserver, x: Any, bias: Tensor, weights: Tensor | None
 ) -> None:
-    """Widens weight ranges by at most a factor of two, if sums of 16-bit products then fit 32 bits: such kernels are several
-    times faster."""
+    """Widens weight ranges by at most a factor of two, if the sums of 16-bit products then fit 32 bits, whose kernels
+    are several times faster."""
     axis = getattr(observer, "ch_axis", None)
     if axis is None or weights is None or bias.numel() != weights.shape[axis]:
         return

@@ -46,7 +46,7 @@ from pillion.importers.torch.train.qat_module import QatModule
 from pillion.ir.op import Quantization
 
 ELEMENT_MOVES = (*PICKS, aten.max_pool2d.default, aten.cat.default, aten.pad.default)
-"""Calls whose results are elements of their operands, or a constant: they give the same before and after rounding."""
+"""Calls that return elements of their operands, or a constant: rounding before or after makes no difference."""
 
 
 AVERAGES = (aten.avg_pool2d.default, aten.upsample_bilinear2d.vec)
@@ -85,7 +85,7 @@ def _graphs_of(model: Any) -> list[Any]:
 
 
 def refuse_quantization_options(name: str, calibrate: object, options: QuantizationOptions) -> None:
-    """Raises if options ask for another quantization than that of the program."""
+    """Raises if options ask for a quantization that the program does not have."""
     asked = ["calibrate"] * (calibrate is not None) + list(options.tuning)
     if asked:
         raise PillionError(

@@ -142,8 +142,8 @@ def _channel_maxima(
 
 
 def _channel_divisors(pair: LayerPair, reach: Tensor) -> Tensor:
-    """Divisors of the channels: full equalization if each output reads one channel; otherwise the geometric mean
-    of what activations and weights require."""
+    """Divisors of the channels: full equalization if each output reads one channel; otherwise the geometric mean of
+    the needs of activations and weights."""
     weight, groups = _weight_and_axis(pair.reader)
     inputs = weight.shape[1]
     if inputs == 1:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulates what further samples lose in tensors of 8 bits: samples that judge have rarely met the extremes of others,
-and tensors of 16 bits have room for these."""
+"""Simulates the clipping that further samples are expected to meet in 8-bit tensors. The judging samples rarely
+contain such extremes, and 16-bit tensors have room for them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class _Extremes(nn.Module):
 def clipped_levels(
     observing: GraphModule, observers: Iterable[Any], samples: Sequence[tuple[Tensor, ...]]
 ) -> dict[Any, Levels]:
-    """Returns the levels to which a tensor is clipped for each observer with a range, so that the largest of the
-    samples loses what further samples are expected to lose. `observing` is a copy whose observers may be exchanged."""
+    """Returns, for each observer with a range, narrower levels: with them the largest known sample loses by clipping
+    as much as further samples are expected to lose. `observing` is a copy whose observers may be exchanged."""
     ranged = [observer for observer in observers if is_per_tensor(observer)]
     if len(samples) < FEWEST:
         return {}
@@ -71,8 +71,8 @@ def _levels(observer: Any, extremes: Tensor) -> Levels:
 
 
 def _end(ends: Tensor, end: float) -> float:
-    """Returns where a range that reaches to `end` ends for the largest of the samples. They lose by clipping what as
-    many further ones are expected to lose: the largest loses all of it."""
+    """Returns the narrowed end of a range that reaches to `end`: the largest sample alone loses by clipping there as
+    much as the same number of further samples is expected to lose."""
     largest = float(ends.max())
     room = torch.tensor(max(end - largest, 0.0), dtype=torch.float64)
     excess = math.sqrt(len(ends) * float(expected_clipping(_tail_scale(ends), len(ends), room)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges of sigmoid and tanh: those that calibration saw, where it saw both answers, and otherwise the function's
-whole range. Data without a hit say nothing about how sure a hit will be."""
+"""Ranges of sigmoid and tanh: the calibrated range if calibration saw both answers, otherwise the whole range of the
+function. Data without a hit do not tell how confident a hit will be."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class FunctionRange(HistogramRange):
         return (-128 - zero_point) * scale, (128 - zero_point) * scale
 
     def shows_both_answers(self, *, is_output: bool) -> bool:
-        """Whether the values lie on both sides of the middle, and those of outputs reach beyond a quarter of the range."""
+        """Whether values lie on both sides of the middle; values of outputs must also reach beyond a quarter of the
+        range."""
         low, high = self.ends
         middle = (low + high) / 2
         least, most = float(self.min_val), float(self.max_val)

@@ -33,8 +33,8 @@ MOST = 0.3
 
 @one_thread()
 def add_headroom(prepared: GraphModule) -> None:
-    """Widens ranges of computed tensors with few values for the extremes that other samples are expected to have. Skips
-    models with loops, whose outputs are states."""
+    """Widens the ranges of computed tensors with few values, for the extremes expected of other samples. Skips models
+    with loops, whose outputs are states."""
     if any(node.target in BEGINS for node in prepared.graph.nodes):
         return
     outputs = observers_of_outputs(prepared)
@@ -88,6 +88,6 @@ def _gumbel_scale(extremes: Tensor) -> float:
 
 
 def expected_clipping(scale: float, samples: int, rooms: Tensor) -> Tensor:
-    """Returns the expected squared clipping of a further sample for each room beyond the extremes of n samples: one of
-    n + 1 exceeds n others, by an exponential amount of which `scale` is the mean."""
+    """Returns the expected squared clipping error of one further sample, for each room beyond the extremes of n
+    samples. One of n + 1 samples exceeds the n others, by an exponentially distributed amount with mean `scale`."""
     return 2 * scale**2 * torch.exp(-rooms / scale) / (samples + 1) if scale else torch.zeros_like(rooms)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The observers of tensors that get 16 bits: their ranges follow from those of 8 bits."""
+"""Observers of 16-bit tensors; their ranges follow from the int8 ranges."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses int16 for loop states that accumulate smaller changes, and for these changes back to their layers. In int8,
-rounding to the coarse steps of the state would accumulate from step to step."""
+"""Uses int16 for loop states that accumulate smaller changes, and for these changes up to their layers. In int8,
+rounding to the coarse steps of the state would add up from step to step."""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ from pillion.importers.torch.observers import observer_of, range_of, set_range
 from pillion.ir.types import DType
 
 ROOM = 2.0
-"""The range of a tensor of 16 bits over that of 8: other samples reach farther than those that calibrate, and steps
-are fine enough."""
+"""Range of a 16-bit tensor, relative to 8 bits: further samples may reach farther than the calibration samples."""
 
 
 def widen_to_int16(prepared: GraphModule, node: Node, reads_wide: Callable[[Node], bool]) -> None:
-    """Widens a result to int16, with room for other samples, for readers in `reads_wide`; the others read it in int8."""
+    """Widens a result to int16, with room for other samples. Readers in `reads_wide` read 16 bits, all other readers
+    int8."""
     (observed,) = node.users
     coarse = observer_of(prepared, observed)
     fine = deepcopy(coarse)

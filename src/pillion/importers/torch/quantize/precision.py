@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses int16 for the tensors that the user names, or for all that have a 16-bit form. Ops that have none read and make
-int8."""
+"""Uses int16 for the tensors that the user names, or for all with a 16-bit form. Ops without such a form read and
+make int8."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def use_int16_tensors(prepared: GraphModule, patterns: Sequence[str]) -> None:
 
 
 def computations_of(prepared: GraphModule) -> list[Computation]:
-    """Returns what makes the observed int8 tensors of a graph."""
+    """Returns the computations of the observed int8 tensors of a graph, in running order."""
     found: list[Computation] = []
     constants = constant_nodes(prepared.graph)  # training leaves computations with parameters in the graph
     observed = {
@@ -149,7 +149,7 @@ def computations_of(prepared: GraphModule) -> list[Computation]:
 
 
 def _has_reals(node: Node) -> bool:
-    """Whether a call reads or makes real numbers: numbers of places, and what is computed from them, are exact."""
+    """Whether a call reads or makes real numbers. Positions, and integers computed from them, are exact."""
     values = [fake_result(n) for n in (node, *node.all_input_nodes)]
     return any(v.is_floating_point() if isinstance(v, Tensor) else True for v in values)
 
@@ -169,8 +169,8 @@ def _is_per_tensor(observer: Any) -> bool:
 def _chosen_observers(
     prepared: GraphModule, computations: Sequence[Computation], patterns: Sequence[str]
 ) -> set[Any]:
-    """Returns the observers of the named tensors. Tensors with one observer, such as those of moves, are chosen
-    together, unless one of them has no 16-bit form."""
+    """Returns the observers of the named tensors. Tensors that share an observer, such as operand and result of a
+    move, are chosen together, unless one of them has no 16-bit form."""
     named = {observer_of(prepared, c.result) for c in computations if any(_matches(c, p) for p in patterns)}
     has_16_bits = any(getattr(module, "dtype", None) is torch.int16 for module in prepared.modules())
     unmatched = [
@@ -190,7 +190,7 @@ def _chosen_observers(
 
 
 def widenable_observers(prepared: GraphModule, computations: Sequence[Computation]) -> dict[Any, None]:
-    """Returns the observers of which all tensors have 16-bit forms, in running order."""
+    """Returns the observers whose tensors all have 16-bit forms, in running order."""
     without = {observer_of(prepared, c.result) for c in computations if not c.has_form}
     known = dict.fromkeys(observer_of(prepared, c.result) for c in computations)
     return {observer: None for observer in known if observer not in without}
@@ -225,8 +225,8 @@ class Widening:
         self.observers: dict[Node, Any] = {}
 
     def run(self, computations: Sequence[Computation]) -> None:
-        """Widens tensors and the operands and results that must have their width, and the ranges of weights whose biases
-        or sums would not fit 32 bits in these steps."""
+        """Widens tensors, with the operands and results that must have the same width, and the ranges of weights
+        whose biases or sums would overflow 32 bits in the finer steps."""
         self.computations = computations
         self.observers = {c.result: observer_of(self.prepared, c.result) for c in computations}
         self.shares = {self.observers[c.result] for c in computations if c.makes_shares}

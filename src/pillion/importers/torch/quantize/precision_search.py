@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the tensors that need 16 bits for a wished quality, or that fit into bounds: quality is measured on samples,
-and costs are those of lowered programs."""
+"""Chooses the tensors that get 16 bits, for a wished quality or within bounds. Quality is measured on samples; costs
+come from lowered programs."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from pillion.ir.precision_choice import (
 from pillion.ir.verdict import Verdict, all_ok, failed_rules
 
 TRIED = 16
-"""Plans that are measured, and tensors that are added on trial."""
+"""Most plans to measure, and most tensors to add on trial."""
 NEAR = 1.0
-"""Decibels by which a plan may be better than expected."""
+"""Decibels by which a plan may exceed its expected quality."""
 OFFERED = 1.0
-"""Decibels by which the quality that a refusal offers is below 16 bits everywhere, so that some tensors may keep 8."""
+"""Decibels between 16 bits everywhere and the quality that a refusal offers, so that some tensors can keep 8 bits."""
 NARROWED = 6
-"""Plans that are made with ever fewer tensors for a bound."""
+"""Most plans to make with ever fewer tensors, to meet a bound."""
 Price = Callable[[GraphModule], PlanCost]
 Plan = frozenset[str]
 NARROW: Plan = frozenset()
@@ -113,13 +113,13 @@ class PrecisionSearch:
 
     @cached_property
     def floor(self) -> float:
-        """The noise over the signal that weights have, with 16 bits in all tensors: as measured, because corrected biases leave
-        little of what a simulation of weights has."""
+        """The noise-to-signal ratio with 16 bits in all tensors, which only weights cause. It is measured, because
+        corrected biases remove most of the noise that a simulation of weights shows."""
         return 10 ** (-self.quality(self.wide) / 10)
 
     def _noise(self, plan: Plan) -> float:
-        """Returns the noise over the signal of a plan: that of weights, and the simulated rounding and expected clipping of
-        tensors."""
+        """Returns the noise-to-signal ratio of a plan: the floor, plus simulated rounding and expected clipping of
+        8-bit tensors."""
         least, noise = (self._noise_of_tensors(one) for one in (self.wide, plan))
         return self.floor + max(noise - least, 0.0)
 
@@ -199,15 +199,15 @@ class PrecisionSearch:
         return float(decibels(np.array(self.floor + added)))
 
     def _expected(self, plan: Plan) -> float:
-        """Returns the quality in dB that a plan should have: as predicted, and as far from it as plans measured of which
-        about the same is predicted."""
+        """Returns the expected quality of a plan in dB: the prediction, corrected by the error of predictions for
+        measured plans of similar quality."""
         measured = sorted((self._predicted(one), quality) for one, quality in self._qualities.items())
         predicted, qualities = np.array(measured).T
         expected = self._predicted(plan)
         return expected + float(np.interp(expected, predicted, qualities - predicted))
 
     def _learn(self, plan: Plan) -> None:
-        """Measures a plan, and scales the noise of its tensors in 8 bits by how far it is from what was expected."""
+        """Measures a plan, and scales the noise of its 8-bit tensors by the ratio of measured to expected noise."""
         expected = self._expected(plan)
         ratio = 10 ** ((expected - self.quality(plan)) / 10)
         self.noise |= {name: noise * ratio for name, noise in self.noise.items() if name not in plan}
@@ -217,7 +217,7 @@ class PrecisionSearch:
         return cheapest_plans(self.costs, self.noise, self.floor, allowed)
 
     def _cheapest(self, allowed: Plan) -> Plan:
-        """Returns the cheapest plan found that is good, of the tensors allowed, all of which together are."""
+        """Returns the cheapest good plan found among the allowed tensors, which are good if all have 16 bits."""
         best, tried = allowed, {allowed}
         for _ in range(TRIED):
             plan = self._next(best, tried, allowed)
@@ -231,8 +231,8 @@ class PrecisionSearch:
         return best
 
     def _next(self, best: Plan, tried: set[Plan], allowed: Plan) -> Plan | None:
-        """Returns a plan that may be cheaper than the best and good: the cheapest that should have the wished quality. A metric
-        is not predicted: of the plans with less noise than those that lack it, the one in the middle is tried."""
+        """Returns the next plan to try, cheaper than the best: the cheapest one expected to have the wished quality.
+        A metric cannot be predicted; then the middle one of the plans with less noise than all that failed."""
         wish, limit = self.goal.quality, self.cost(best).time
         plans = [plan for plan, time in self._plans(allowed) if time < limit and plan not in tried]
         if wish is not None:
@@ -259,7 +259,7 @@ class PrecisionSearch:
         return max((NARROW, plan), key=self.quality)
 
     def _effect(self, name: str, plan: Plan) -> ChosenTensor:
-        """Returns what a tensor gains and costs beside the others of a plan."""
+        """Returns the gain and cost of one tensor of a plan: the difference to the plan without it."""
         less = plan - {name}
         before, after = (self._noise(some) for some in (less, plan))
         now, then = self.cost(plan), self.cost(less)
@@ -290,7 +290,7 @@ class PrecisionSearch:
         return ", ".join((f"{self.quality(plan):.1f} dB", *metric))
 
     def _lower_wishes(self, plan: Plan, room: float = 0.0) -> str:
-        """Returns the options that a plan holds in place of those that it does not."""
+        """Returns weaker options, which a plan satisfies, for the wishes that it misses."""
         wish, options = self.goal.quality, []
         if wish is not None and self.quality(plan) < wish:
             lower = floor(10 * (self.quality(plan) - room)) / 10
@@ -311,7 +311,7 @@ class PrecisionSearch:
         )
 
     def _cause(self) -> str:
-        """Returns what may raise the quality of 16 bits everywhere, and why."""
+        """Returns a hint: why 16 bits everywhere miss the wish, and what may raise their quality."""
         ranges = "Values beyond the ranges of the calibration data are clipped in 16 bits, too: more of it may raise it"
         if (wish := self.goal.quality) is None:
             return ranges
@@ -324,7 +324,7 @@ class PrecisionSearch:
         return ranges
 
     def _contradicted(self, cheapest: Plan, best: Plan) -> PillionError:
-        """Returns the error for bounds of which no plan found holds all."""
+        """Returns the error for wishes and bounds that no plan found satisfies together."""
         cost, narrow = self.cost(cheapest), self.cost(NARROW)
         failed = failed_rules(self._verdicts(cheapest))
         more = ceil(100 * (cost.time / narrow.time - 1))

@@ -59,9 +59,9 @@ Progress = Callable[[int, int | None], None]
 
 DEFAULT_TUNING = Quantization()
 HELD_BACK, FEWEST_TO_HOLD_BACK = 4, 64
-"""Of four samples one judges the choice of 16-bit tensors and calibrates nothing, if there are enough."""
+"""Every fourth sample is held back to judge the choice of 16-bit tensors, from this many samples on."""
 PARTS = 4
-"""Of fewer samples each part judges programs that the others calibrate."""
+"""Parts into which fewer samples are divided; each judges programs that the other parts calibrate."""
 FEW = 64
 """Samples for equalizing channels."""
 ONE_EXAMPLE = "calibrated with the example input only: give calibration data for useful ranges"
@@ -79,11 +79,11 @@ def ptq(
     wishes: QuantizationConstraints | None = None,
     goal: PrecisionGoal | None = None,
 ) -> QuantizedProgram:
-    """Quantizes a trained model to int8. Without calibration data, the example inputs are used, with a warning.
-    `memory` adds states to samples that must follow one another.
+    """Quantizes a trained model to int8. Without calibration data, calibrates with the example inputs and warns.
+    `memory` carries states from sample to sample.
 
-    `refuse` receives the float ops before calibration, which may take long. With a `goal`, tensors that need 16 bits are
-    chosen. `wishes` is the old name of `constraints`."""
+    `refuse` receives the float ops before calibration, which may take long. `goal` chooses the tensors that get 16
+    bits. `wishes` is the old name of `constraints`."""
     constraints = constraints or wishes
     inputs = as_inputs(example_inputs, "example_inputs")
     all_inputs = memory.observed(inputs) if memory else inputs
@@ -173,9 +173,9 @@ def judges_of(
     calibrated_by: Callable[[Sequence[Inputs]], GraphModule] | None,
     corrects: bool,
 ) -> tuple[list[WidthTrials], str]:
-    """Returns what measures programs by samples that did not calibrate them, and says which. Of few samples, each part
-    judges a program of its own, which the others calibrate; a single one judges what it calibrates, as do those of
-    models that remember."""
+    """Returns the trials that measure programs on samples that did not calibrate them, and a text that names the
+    samples. Held-back samples judge if there are any. Otherwise each part of the samples judges a program that the
+    other parts calibrate; a single sample, and samples of models with state, judge what they calibrate."""
 
     def trials(module: GraphModule, seen: Sequence[Inputs], judging: Sequence[Inputs]) -> WidthTrials:
         return WidthTrials(module, in_float, [tuple(s) for s in seen], [tuple(s) for s in judging], corrects)
@@ -265,8 +265,8 @@ def run_through_observers(
     follow: Follow | None = None,
     held_back: list[tuple[Tensor, ...]] | None = None,
 ) -> list[tuple[Tensor, ...]]:
-    """Runs batches shaped like the examples through the observers. Returns the first samples. Of many samples,
-    every fourth goes into `held_back` instead, if there is such a list."""
+    """Runs batches shaped like the examples through the observers, and returns the first samples. If `held_back` is a
+    list and the samples are many, every fourth goes there instead."""
     seen: list[tuple[Tensor, ...]] = []
     names = names_of_inputs(prepared)
     samples = as_calibration_batches(batches, examples, names)

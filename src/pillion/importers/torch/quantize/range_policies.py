@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that turn observed ranges into those of the program, in order. Decibels are those of one net each, with and without the rule."""
+"""The rules that turn observed ranges into the ranges of the program, in order. Decibels are examples: one network
+each, with and without the rule."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from torchao.quantization.pt2e import ObserverBase
 from pillion.ir.types import DType
 
 OF_FRACTIONS, OF_INTEGERS = 2.0**-15, 1.0
-"""Steps of samples in ±1 and of those that are the integers of a recording: either way they enter as they are."""
+"""Steps of samples in ±1 and of integer recordings; either way the samples enter unchanged."""
 
 
 class SampleRange(ObserverBase):
-    """Chooses the step of 16-bit samples: that of fractions in ±1 or of integers, or for other numbers a power of two."""
+    """Chooses the step of 16-bit samples: the step of fractions in ±1 or of integers, otherwise a power of two."""
 
     def __init__(self, quant_min: int, quant_max: int, **options: Any) -> None:
         super().__init__(torch.int16)

@@ -17,7 +17,7 @@ from pillion.importers.torch.quantize.quantized_program import DEQUANTIZE, QUANT
 LEAST_DB = 15.0
 """Signal-to-noise ratio below which an output counts as lost."""
 MOST_CHANGED = 0.05
-"""Tolerated fraction of samples whose class changes; of few samples, one may."""
+"""Tolerated fraction of samples that change their class; one of few samples."""
 GOOD_DB = 40.0
 """Ratio above which noise is ignored; every int8 tensor has some."""
 SAMPLES = 4
@@ -65,7 +65,7 @@ def signal_to_noise_db(wanted: Sequence[Tensor], got: Sequence[Tensor]) -> float
 def _changed_classes(
     expected: Sequence[Tensor], got: Sequence[Tensor], samples: Sequence[tuple[Tensor, ...]]
 ) -> int:
-    """Number of samples whose largest score changes; 0 if the output is no row of scores."""
+    """Number of samples with another largest score; 0 if the output is no row of scores."""
     first = expected[0]
     is_scores = first.is_floating_point() and first.dim() == 2 and first.shape[0] == 1 and first.shape[1] > 1
     if not is_scores or any(x.shape == first.shape for x in samples[0]):

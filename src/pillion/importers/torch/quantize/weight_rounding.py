@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds layers' weights for the samples that calibrate: their results come nearer to float than with the nearest weights,
-because errors of inputs that go together cancel."""
+"""Rounds the weights of layers so that errors of correlated inputs cancel, which brings results nearer to float than
+the nearest weights do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pillion.importers.torch.observers import observer_of
 from pillion.importers.torch.quantize.bias_correction import FEWEST, LAYERS
 
 DAMPINGS = 0.1, 1.0
-"""Dampings of the compensation, of which half of the samples choose."""
+"""Dampings to choose from; one half of the samples judges each, fitted to the other half."""
 MOST_WINDOWS = 1024
 """Windows of a sample that a layer looks at."""
 ROUNDED = "pillion_rounded_weights"
@@ -41,9 +41,9 @@ ROUNDED = "pillion_rounded_weights"
 
 @one_thread()
 def round_weights(prepared: GraphModule, samples: Sequence[tuple[Tensor, ...]], *, centred: bool) -> None:
-    """Replaces the weights of calibrated layers by levels of their observers. Weights that one half of the samples rounds are
-    judged by the other: where they lose, the nearest remain. `centred` leaves out what all windows of a layer have in
-    common, which corrected biases make good. With fewer than FEWEST samples, weights stay."""
+    """Replaces weights by compensated levels of their observers. Each half of the samples judges the weights fitted
+    to the other half; a layer that loses keeps its weights. `centred` ignores the mean of all windows, which
+    corrected biases compensate. With fewer than FEWEST samples nothing changes."""
     layers = [layer for layer in calls(prepared.graph, LAYERS) if _has_own_weights(prepared, layer)]
     if len(samples) < FEWEST or not layers:
         return
@@ -75,8 +75,8 @@ def _has_own_weights(prepared: GraphModule, layer: Node) -> bool:
 
 
 class _Windows(LoopInterpreter):
-    """Runs a prepared graph in float, and adds up what the windows of layers have: products, sums and counts of each half
-    of the samples."""
+    """Runs a prepared graph in float, and accumulates statistics of the windows that layers read: products, sums and
+    counts, for each half of the samples."""
 
     def __init__(self, prepared: GraphModule, layers: Sequence[Node]) -> None:
         super().__init__(prepared)
@@ -105,8 +105,8 @@ class _Windows(LoopInterpreter):
         return super().run_node(n)
 
     def products(self, layer: Node, centred: bool) -> list[Reals] | None:
-        """Returns the products of inputs [groups, inputs, inputs] for each half of the samples; None if there are too
-        many inputs."""
+        """Returns the products of inputs [groups, inputs, inputs] of each half of the samples, or None if there are
+        too many inputs."""
         if (layer, 0) not in self.found:
             return None
         halves = []
@@ -144,7 +144,7 @@ class _Weights:
     levels: tuple[int, int]
 
     def rounded(self, products: Reals, damping: float) -> Reals:
-        """Returns weights that are rounded for inputs with these products."""
+        """Returns the weights compensated for inputs with these products."""
         return compensated(self.real, self.scales, products, self.levels, damping) * self.scales[..., None]
 
     def error(self, rounded: Reals, products: Reals) -> float:
@@ -153,7 +153,8 @@ class _Weights:
         return float(((errors @ products) * errors).sum())
 
     def best(self, halves: Sequence[Reals]) -> Reals | None:
-        """Returns the weights that are rounded for both halves of the samples; None if those of one half lose by the other."""
+        """Returns the weights compensated for all samples, or None if compensation for one half loses on the other
+        half."""
         plain = nearest(self.real, self.scales, self.levels) * self.scales[..., None]
         lost: dict[float, float] = {
             damping: sum(
@@ -168,7 +169,7 @@ class _Weights:
 
 
 def _round(prepared: GraphModule, layer: Node, halves: Sequence[Reals]) -> None:
-    """Replaces a layer's weights by rounded ones, if these are better."""
+    """Replaces a layer's weights by compensated ones, if these are better."""
     observed: Any = layer.args[1]
     observer = observer_of(prepared, observed)
     weights = constant_tensor(observed.args[0])
@@ -185,18 +186,18 @@ def _round(prepared: GraphModule, layer: Node, halves: Sequence[Reals]) -> None:
 
 
 def _is_fitted(layer: Node) -> bool:
-    """Whether a layer's weights were rounded."""
+    """Whether a layer's weights were compensated."""
     observed: Any = layer.args[1]
     return observed.op == "call_module" and ROUNDED in observed.args[0].meta
 
 
 def fitted_layers(prepared: GraphModule) -> int:
-    """Counts the layers whose weights were rounded."""
+    """Counts the layers with compensated weights."""
     return sum(map(_is_fitted, calls(prepared.graph, LAYERS)))
 
 
 def restore_weights(prepared: GraphModule, in_float: GraphModule) -> None:
-    """Gives layers whose weights were rounded those of the float model."""
+    """Restores the float weights of compensated layers."""
     exact = {layer.name: layer.args[1] for layer in calls(in_float.graph, LAYERS)}
     for layer in calls(prepared.graph, LAYERS):
         if _is_fitted(layer):

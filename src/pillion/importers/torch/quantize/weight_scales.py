@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the scale of each channel of weights: scales a little larger than the largest weight needs may round the others
-better."""
+"""Chooses the scale of each channel of weights. A scale slightly larger than the largest weight needs may round the
+other weights better."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST_FACTOR = 1.1
 """Larger steps lose more than chance gives back."""
 TRIED = 64
 MOST_INPUTS = 512
-"""Errors of more weights average out, so that all scales are about as good."""
+"""Errors of more weights average out, so that all scales are about equally good."""
 
 
 def choose_weight_scales(prepared: GraphModule) -> None:

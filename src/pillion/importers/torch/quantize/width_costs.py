@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates what tensors of 16 bits cost, from the plans that were lowered so far."""
+"""Estimates the cost of plans of 16-bit tensors from the plans lowered so far."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FORMS = 8
 
 
 class WidthCosts:
-    """A model of costs: a computation and the conversions of its result take a time that depends on its form alone. It
-    computes in 16 bits if a tensor that it reads has them, or makes, unless it is a layer. Forms of plans that were
-    lowered take what they took there; others what they take in 8 or 16 bits, and the mean time of conversions."""
+    """A cost model: the time of a computation, with the conversions of its result, depends only on its form. A
+    computation is wide if it reads or makes a 16-bit tensor; a layer only if it reads one. Forms in lowered plans
+    take the time found there. Other forms take the time of 8 or 16 bits, plus the mean time of conversions."""
 
     def __init__(
         self, prepared: GraphModule, computations: Sequence[Computation], tensors: Sequence[str]

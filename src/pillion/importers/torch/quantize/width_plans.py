@@ -13,7 +13,7 @@ from pillion.importers.torch.quantize.width_costs import Rows, WidthCosts
 
 Reals = NDArray[np.float64]
 LEVELS = 10
-"""Of two plans whose noise is the same to a tenth of a decibel, the cheaper one is kept."""
+"""Noise levels per decibel: of two plans on one level, only the cheaper one is kept."""
 MOST = 4096
 """Partial plans that are all kept; of more, the cheapest of each level are."""
 OF_LEVEL = 32
@@ -29,8 +29,8 @@ def decibels(noise: Reals) -> Reals:
 def cheapest_plans(
     costs: WidthCosts, noise: Mapping[str, float], floor: float, allowed: Collection[str]
 ) -> list[tuple[frozenset[str], float]]:
-    """Returns plans with their estimated time, the cheapest first: each has less noise than those before it. `noise` is
-    what each tensor adds to the `floor` in 8 bits; only those `allowed` have 16."""
+    """Returns plans with their estimated times, in order of time; each plan has less noise than all cheaper ones.
+    `noise` maps tensors to the noise that each adds to `floor` in 8 bits. Only `allowed` tensors get 16 bits."""
     table, names = costs.table(), costs.tensors
     around = [sorted(costs.columns(i)) for i in range(len(costs.results))]
     ends = [max(columns, default=-1) for columns in around]
@@ -58,8 +58,8 @@ def cheapest_plans(
 
 
 def _best(open_tensors: Rows, times: Reals, noise: Reals) -> NDArray[np.intp]:
-    """Returns the numbers of the partial plans that are the cheapest for their noise, among those whose tensors that
-    later costs depend on have the same widths."""
+    """Returns the indices of the Pareto-optimal partial plans: the cheapest for their noise, among plans that agree
+    on all tensors on which later costs depend."""
     packed = np.packbits(open_tensors, axis=1) if open_tensors.shape[1] else np.zeros((len(times), 1))
     groups = np.unique(packed, axis=0, return_inverse=True)[1].ravel()
     levels = np.floor(-LEVELS * decibels(noise))

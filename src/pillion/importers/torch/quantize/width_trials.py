@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tries tensors of 16 bits in a calibrated graph, and measures the outputs against those of the float model."""
+"""Tries 16-bit tensors in a calibrated graph, and compares the outputs with those of the float model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from pillion.importers.torch.quantize.weight_rounding import restore_weights
 SURE = 1.64
 """Standard errors that 95 % of values exceed."""
 LEAST = 1e-9
-"""The least part of noise that counts as such."""
+"""Smaller shares of the signal count as this much."""
 Sample = tuple[Tensor, ...]
 Energies = NDArray[np.float64]
 """The signal and the noise of outputs: [2, samples, outputs]."""
@@ -67,8 +67,8 @@ class _Rounding(nn.Module):
 
 
 class WidthTrials:
-    """A calibrated graph of which copies get tensors of 16 bits. Tensors have the names of their observers, which are
-    the same in graphs that other samples calibrated."""
+    """A calibrated graph, and copies of it with some tensors in 16 bits. Tensors are named after their observers, so
+    that names agree between graphs calibrated by different samples."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class WidthTrials:
             self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
 
     def widened(self, wide: Collection[str]) -> GraphModule:
-        """Returns a copy of the graph with some tensors in 16 bits. Trials change the ranges of weights, which all
-        copies share: each begins with those of 8 bits."""
+        """Returns a copy of the graph with some tensors in 16 bits. All copies share their observers, so the ranges
+        of weights are reset first."""
         self.restore_weight_ranges()
         with quiet_torch():
             module = GraphModule(self.prepared, deepcopy(self.prepared.graph))
@@ -107,8 +107,8 @@ class WidthTrials:
             observer.max_val = largest.clone()
 
     def name(self, tensor: str) -> str:
-        """Returns a name by which `--int16` finds a tensor, and no other if there is such a name. Modules come first,
-        because training has other ops."""
+        """Returns a name for `--int16`, one that matches no other tensor if possible. Names of modules are preferred,
+        because the ops of a model in training differ."""
         observer = self.tensors[tensor]
         bearers: dict[str, set[Any]] = {}
         for computation in self.computations:
@@ -135,7 +135,7 @@ class WidthTrials:
 
     @cached_property
     def clipped(self) -> dict[Any, Levels]:
-        """The levels of tensors in 8 bits with which the samples lose what further ones are expected to lose."""
+        """The levels of 8-bit tensors that make the judging samples lose the clipping expected of further samples."""
         return clipped_levels(self.widened(()), self.tensors.values(), self.judging)
 
     def simulated(
@@ -211,8 +211,8 @@ def clipping_noise(trials: WidthTrials, wide: Collection[str]) -> float:
 
 
 def quality_of(found: Sequence[Energies], errors: float = SURE) -> float:
-    """Returns the least signal-to-noise ratio of all outputs in dB, less some standard errors: a lower bound, which
-    other samples keep with 95 % probability if these are typical."""
+    """Returns the lowest signal-to-noise ratio of all outputs in dB, reduced by some standard errors: a lower bound
+    that other samples keep with 95 % probability if the judging samples are typical."""
     signal, noise = np.concatenate(found, axis=1)
     return min((_lower_bound(*column, errors) for column in zip(signal.T, noise.T, strict=True)), default=inf)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers that forward writes to: read and written values share one range, and states whose typical change is few
-int8 steps become int16, because rounding each run would lose the change."""
+"""Buffers that forward writes to: read and written values share one range. States that typically change by few int8
+steps become int16, because rounding in each run would lose the change."""
 
 from __future__ import annotations
 
