@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds Fourier transforms that are written as layers: convolutions of samples and products of frames whose weights are
-cosines and sines under a window."""
+"""Finds Fourier transforms written as layers: convolutions of samples, or products with frames, whose weights are
+windowed cosines and sines."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def find_transforms(
 
 
 def _signal(x: Any) -> object:
-    """Returns what is equal for equal moves of one signal."""
+    """Returns a key that is equal for equal moves of one signal."""
     if isinstance(x, Node) and x.op == "call_function" and getattr(x.target, "overloadpacket", None) in MOVES:
         return x.target, *map(_signal, x.args)
     return x if isinstance(x, Node) else repr(x)
@@ -106,8 +106,8 @@ def _layer(node: Node) -> WaveLayer | None:
 
 
 def _waves(layers: Sequence[Tensor]) -> Waves | None:
-    """Returns the transform of which layers compute parts, at least as many as it has bins; None if there is none. The
-    first wave of one of the layers is constant under the window."""
+    """Returns the transform that these layers compute together, if they are at least as many as its bins; otherwise
+    None. The first wave of one of the layers is constant under the window."""
     rows = torch.cat(list(layers))
     count, size = rows.shape
     points = max(LEAST_POINTS, 1 << (size - 1).bit_length())

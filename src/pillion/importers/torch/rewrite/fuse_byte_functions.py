@@ -90,8 +90,8 @@ def _fused(node: Node, order: Mapping[Node, int], through_bytes: bool) -> Node |
 
 
 def _steps_to(last: Node, order: Mapping[Node, int], through_bytes: bool) -> _Steps | None:
-    """Returns the calls from the one operand that a result depends on; None if there are several. Bytes on the way are
-    operands unless `through_bytes`."""
+    """Returns the calls between the only operand of a result and the result; None if several operands reach it. With
+    `through_bytes`, bytes on the way do not count as operands."""
     inside: dict[Node, None] = {last: None}
     sources: dict[Node, None] = {}
     waiting = [last]
@@ -111,7 +111,7 @@ def _steps_to(last: Node, order: Mapping[Node, int], through_bytes: bool) -> _St
 
 
 def _as_lookup(node: Node, steps: _Steps) -> Node | None:
-    """Returns the lookup that calls are whose operand is bytes."""
+    """Returns the table lookup that replaces calls on a byte operand."""
     if not is_tensor(steps.operand, torch.uint8):
         return None
     table = steps.evaluate(torch.arange(256, dtype=torch.uint8))
@@ -121,7 +121,7 @@ def _as_lookup(node: Node, steps: _Steps) -> Node | None:
 
 
 def _as_layer(node: Node, steps: _Steps) -> Node | None:
-    """Returns the layer of bytes that a convolution of bytes is whose sums are rounded and clipped."""
+    """Returns the byte layer that replaces a convolution of bytes with rounded and clipped sums."""
     layer = steps.operand
     if layer.target is not aten.conv2d.default:
         return None
@@ -157,7 +157,8 @@ def _as_integers(weights: Tensor, biases: Tensor, steps: _Steps) -> tuple[Tensor
 
 
 def _rounding(factors: Tensor, offsets: Tensor, places: int, steps: _Steps) -> int | None:
-    """Returns what is added to sums before their lowest bits are dropped: nothing, or half; None for other functions."""
+    """Returns the number added to sums before their lowest bits are dropped: zero, or half. None for other
+    functions."""
     largest = (factors.clamp(min=0).flatten(1).sum(1) * 255 + offsets).max()
     least = (factors.clamp(max=0).flatten(1).sum(1) * 255 + offsets).min()
     if largest - least > MOST_SUMS:

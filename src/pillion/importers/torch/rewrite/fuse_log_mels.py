@@ -44,14 +44,14 @@ PER_DOUBLING = {
     aten.log10.default: math.log10(2),
     aten.log2.default: 1.0,
 }
-"""What a logarithm gains when its operand doubles."""
+"""Increase of a logarithm when its operand doubles."""
 RELATIVE, ABSOLUTE = 1e-3, 1e-5
 """Tolerances of float32 with which a computation acts like filters; the second one is relative to the largest sum."""
 
 
 @dataclass(frozen=True)
 class Logarithm:
-    """A logarithm with what is added to its operand before, and the multiplication and addition behind it."""
+    """A logarithm with the number added to its operand, and the multiplication and addition that follow."""
 
     operand: Node
     end: Node
@@ -96,7 +96,7 @@ def _fuse(root: Node, frames: Frames, logarithm: Logarithm) -> None:
 
 
 def _operand(node: Node) -> tuple[Node, float, dict[str, float]]:
-    """Returns what a logarithm is taken of, to which power, and the offset or floor before."""
+    """Returns the operand of a logarithm, its power, and the offset or floor before."""
     operand: Any = node.args[0]
     if node.target is aten.log1p.default:
         return operand, 1.0, {"offset": 1.0}
@@ -185,7 +185,7 @@ def _filters(
         return None
 
     def result_of_rows(rows: Tensor) -> Tensor:
-        """Returns the result for a spectrum of which all signals have these frames [frames, bins]."""
+        """Returns the result for a spectrum whose signals all have these frames [frames, bins]."""
         return result_of(frames.spectrum(rows.to(torch.complex64).expand(frames.shape)))
 
     bands = total // (signals * count)
@@ -209,7 +209,7 @@ def _filters(
 
 
 def acts_like(found: Tensor, wanted: Tensor) -> bool:
-    """Whether a computation gives what it should, within the tolerances, and not 0."""
+    """Whether a computation gives the expected result within the tolerances, and not 0."""
     largest = float(wanted.abs().max())
     is_near = (found - wanted).abs() <= RELATIVE * wanted.abs() + ABSOLUTE * largest
     return bool(is_near.all()) and largest > 0

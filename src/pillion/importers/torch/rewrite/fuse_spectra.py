@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaces spectra of 16-bit samples by one call: of magnitudes or their squares, whatever operators compute these, else of
-real and imaginary parts."""
+"""Replaces spectra of 16-bit samples by one call: a call for magnitudes or powers where these are computed, otherwise
+for real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _fuse(frames: Frames, end: Node, power: int, frames_last: bool, factor: floa
 
 
 def _magnitudes(frames: Frames) -> tuple[Node, int, bool, float] | None:
-    """Returns the last call that computes magnitudes or their squares of all that is read of a spectrum: their power,
-    whether frames are the last axis, and a factor; None if there is none."""
+    """Returns the last call that computes magnitudes or powers of a spectrum, if nothing else reads it, with the
+    power, whether frames are the last axis, and a factor; otherwise None."""
     signals, count, bins = frames.shape
     random = noise(signals, count, bins)
     spectrum, found = frames.spectrum(random), None
@@ -82,7 +82,7 @@ def _magnitudes(frames: Frames) -> tuple[Node, int, bool, float] | None:
 
 
 def _match(node: Node, random: torch.Tensor, result: torch.Tensor) -> tuple[Node, int, bool, float] | None:
-    """Returns power, place of the frames and factor with which a result is that of magnitudes of noise."""
+    """Returns the power, the axis of the frames and the factor for which a result equals the magnitudes of noise."""
     for frames_last in (True, False):
         for power in (1, 2):
             exact = random.abs() ** power

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Canonicalizes attention masks row by row; a row is one softmax's scores.
+"""Canonicalizes attention masks row by row; a row is the scores of one softmax.
 
 A softmax ignores a constant added to its whole row, so a fully masked row is not masked. PyTorch's result there
-depends on the mask: with minus infinity, zeros (`scaled_dot_product_attention`) or NaN; otherwise equal
-probabilities or those of the scores, depending on float32's rounding. Each case is lowered to its result."""
+depends on the mask: zeros for minus infinity in `scaled_dot_product_attention`, NaN elsewhere, and for other masks
+equal probabilities or the probabilities of the scores, depending on float32 rounding. Each case is lowered to its
+result."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from torch.fx import Node
 from pillion.importers.torch.fx_nodes import constant_of
 
 Bindings = dict[str, Any]
-"""What each name of a pattern stands for in a match."""
+"""The nodes and constants that the names of a pattern match."""
 
 
 class Pattern:
@@ -56,7 +56,7 @@ class Call(Pattern):
 
 
 def find_match(pattern: Pattern, operand: Any) -> Bindings | None:
-    """Returns the names of a pattern with what they stand for in an operand; None if it does not match."""
+    """Returns the nodes and constants that the names of a pattern match in an operand; None if it does not match."""
     return next(_match_pattern(pattern, operand, {}), None)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merges the normalization of pixels, products and sums with constants behind bytes, and folds it into the layers that
-read it. What cannot be folded is rounded once."""
+"""Merges the scaling of byte inputs, such as the normalization of pixels, and folds it into the layers that read it.
+A scaling that cannot be folded is rounded once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOVES = (
     aten.upsample_bilinear2d.vec,
     aten.upsample_nearest2d.vec,
 )
-"""Calls whose results are as many steps of bytes as their operands are."""
+"""Calls that keep the steps of bytes."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class _Scaling:
 
 
 def merge_pixel_scalings(module: GraphModule, *, training: bool = False) -> None:
-    """Merges what scales bytes. In training, layers keep their weights."""
+    """Merges the scaling of bytes. In training, layers keep their weights."""
     for node in calls(module.graph, [uint8_to_real]):
         scaling = _scaling_behind(node, training)
         if scaling is not None and not (not training and _fold_into_layers(scaling)) and scaling.count > 1:

@@ -52,7 +52,7 @@ class Frames:
         return math.prod(lead), (samples - len(self.window)) // self.hop + 1, self.points // 2 + 1
 
     def spectrum(self, rows: Tensor) -> Tensor:
-        """Returns what the transform would return of the spectra [signals, frames, bins]."""
+        """Returns the transform's result, computed from the spectra [signals, frames, bins]."""
         return (rows.transpose(1, 2) if self.frames_last else rows).reshape(shape_of(self.root))
 
 
@@ -83,7 +83,7 @@ def upstream(node: Node) -> Iterator[Node]:
 
 
 def frames_of(root: Node) -> Frames | None:
-    """Returns the frames of a transform, whose window loses the zeros at its end; None if they are computed otherwise."""
+    """Returns the frames of a transform, whose window loses the zeros at its end; None for frames of other forms."""
     frames = _frames_of_stft(root) if root.target in WINDOWED else _frames_of_rfft(root)
     if (
         frames is None
@@ -133,8 +133,8 @@ def _frames_of_rfft(root: Node) -> Frames | None:
 
 
 def has_16_bits(x: Node, replaced: Collection[Node] = ()) -> bool:
-    """Whether a signal is an input of the model, perhaps padded, that only one call reads beside those that are replaced,
-    or comes from filters with results of 16 bits."""
+    """Whether a signal is a (perhaps padded) input of the model that no call reads but one and the replaced ones, or
+    comes from filters with 16-bit results."""
     made, filtered = set(upstream(x)), set()
     for node in made:
         if node.target is BIQUADS:

@@ -37,7 +37,7 @@ def operands_of(node: Node) -> list[Node]:
 
 
 def call_signature(node: Node) -> tuple[Any, ...]:
-    """Returns what two calls must share to be the same call in two steps."""
+    """Returns the properties that two calls share if they are the same call in two steps."""
     value = fake_result(node)
     form = (tuple(value.shape), value.dtype) if isinstance(value, Tensor) else None
     return node.target, str(map_arg((node.args, dict(node.kwargs)), lambda _: "·")), form

@@ -12,7 +12,7 @@ from torch.fx import Node
 
 @dataclass(frozen=True)
 class Decomposition:
-    """A function with an operator's arguments, and which calls it replaces; the others stay."""
+    """A function with an operator's arguments, and a test for the calls that it replaces."""
 
     form: Callable[..., Any]
     applies: Callable[[Node], bool]
@@ -21,7 +21,7 @@ class Decomposition:
 TABLE: dict[Any, Decomposition] = {}
 """Decompositions by operator."""
 LATE: dict[Any, Decomposition] = {}
-"""Those that run after batch norms were folded into layers."""
+"""Decompositions that run after batch norms are folded into layers."""
 
 
 def decompose_by(
