@@ -41,6 +41,7 @@ def compiled_program_facts(program: Program, output: Path, runtime: str = NEWEST
         "inputs": [repr(v) for v in program.graph.inputs],
         "outputs": [repr(v) for v in program.graph.outputs],
         **_stream_facts(program),
+        **precision_facts(program),
         **form,
         **(_npu_facts(program, _sram_bytes(program, output, form)) if program.target.npu else {}),
     }
@@ -144,7 +145,6 @@ def _speed_constant_facts(lowered: CProgram) -> Facts:
 def _c_project(program: Program) -> Facts:
     memory, lowered = program.memory, program.lowered
     return {
-        **precision_facts(program),
         "arena_bytes": memory.arena_bytes,
         **({"state_bytes": memory.state_bytes} if program.graph.states else {}),
         "activation_bytes": memory.activation_bytes,
