@@ -161,7 +161,10 @@ class PrecisionChoice:
         )
 
     def _text_of(self, tensor: ChosenTensor) -> str:
-        return f"{tensor.name} ({tensor.decibels:+.1f} dB, {100 * tensor.time / max(self.cost_before.time, 1):+.1f} %)"
+        share = 100 * tensor.time / max(self.cost_before.time, 1)
+        sizes = (("RAM", tensor.ram_bytes), ("flash", tensor.flash_bytes))
+        bytes_ = "".join(f", {size:+,} bytes of {memory}" for memory, size in sizes if size)
+        return f"{tensor.name} ({tensor.decibels:+.1f} dB, {share:+.1f} %{bytes_})"
 
     def time_share(self, cost: PlanCost) -> str:
         """Returns the time that a plan takes, relative to 8 bits."""
