@@ -228,7 +228,8 @@ class CompiledProgram:
     def precision_texts(self) -> tuple[str, ...]:
         """The tensors of 16 bits and the layers of 4 that the compiler chose, with what they gain and cost, and the
         layers whose weights were rounded for samples."""
-        fitted = (f"weights of {self.fitted_layers} layers rounded for the calibration samples",)
+        layers = "1 layer" if self.fitted_layers == 1 else f"{self.fitted_layers} layers"
+        fitted = (f"weights of {layers} rounded for the calibration samples",)
         chosen = tuple(choice.text for choice in (self.precision, self.four_bits) if choice)
         return chosen + (fitted if self.fitted_layers else ())
 

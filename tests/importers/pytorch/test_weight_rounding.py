@@ -61,10 +61,10 @@ def weights_of(program: pillion.Program) -> list[list[int]]:
 
 def test_a_program_says_whose_weights_are_fitted() -> None:
     torch.manual_seed(0)
-    net, data = nn.Sequential(nn.Linear(20, 6), nn.ReLU(), nn.Linear(6, 4)), smooth(1, 20)
+    net, data = nn.Sequential(nn.Linear(60, 6), nn.ReLU(), nn.Linear(6, 4)), smooth(1, 60)
     program, plain = compiled(net, data, "auto"), compiled(net, data, "nearest")
-    assert [one.fitted_layers for one in (program, plain)] == [2, 0]
-    assert "weights of 2 layers rounded for the calibration samples" in program.precision_texts
+    assert [one.fitted_layers for one in (program, plain)] == [1, 0]
+    assert "weights of 1 layer rounded for the calibration samples" in program.precision_texts
     assert plain.precision_texts == ()
 
 
@@ -276,3 +276,19 @@ def test_a_choice_of_16_bits_may_be_better_than_the_nearest_weights() -> None:
     program = pillion.compile(model.eval(), data[0], **options)
     assert program.precision is not None
     assert program.precision.after >= 53
+
+
+def test_a_choice_of_no_tensors_is_the_program_in_8_bits() -> None:
+    """Weights are fitted beside 16-bit tensors only, so that a wish which 8 bits keep changes nothing."""
+    torch.manual_seed(0)
+    model, data = images(), smooth(1, 2, 9, 16)
+    options: Any = {"target": TARGET, "calibrate": data, "progress": False}
+    plain = pillion.compile(model.eval(), data[0], **options)
+    chosen = pillion.compile(model.eval(), data[0], **options, min_quality="10dB")
+    wide = pillion.compile(model.eval(), data[0], **options, min_quality="40dB")
+    assert chosen.precision is not None
+    assert wide.precision is not None
+    assert (chosen.precision.tensors, chosen.fitted_layers) == ((), 0)
+    assert wide.precision.tensors
+    assert wide.fitted_layers
+    assert chosen.image() == plain.image()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor, inf, isinf, log10
-from typing import Any
 
 import numpy as np
 from torch.fx import GraphModule
@@ -78,12 +77,12 @@ class PrecisionSearch:
         self.noise: dict[str, float] = {}
         self.costs = WidthCosts(trials.prepared, trials.computations, self.tensors)
 
-    def choose(self) -> tuple[PrecisionChoice, list[Any]]:
-        """Returns the choice and the observers of its tensors."""
+    def choose(self) -> tuple[PrecisionChoice, Plan]:
+        """Returns the choice, and its tensors by the names that they have in trials."""
         with stage("choosing 16-bit tensors"):
             return self._choice(self._chosen())
 
-    def _choice(self, chosen: Plan) -> tuple[PrecisionChoice, list[Any]]:
+    def _choice(self, chosen: Plan) -> tuple[PrecisionChoice, Plan]:
         order = [name for name in self.tensors if name in chosen]
         choice = PrecisionChoice(
             wish=self.goal.quality,
@@ -101,7 +100,7 @@ class PrecisionSearch:
             if self.goal.metric
             else (),
         )
-        return choice, [self.trials.tensors[name] for name in order]
+        return choice, chosen
 
     def quality(self, plan: Plan) -> float:
         """Returns the quality of a plan in dB: as measured, less the clipping that further samples are expected to meet."""

@@ -28,7 +28,6 @@ from pillion.importers.torch.quantize.annotate import FloatOp, PillionQuantizer
 from pillion.importers.torch.quantize.bias_correction import FEWEST, MOST, correct_biases
 from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.equalize import equalize
-from pillion.importers.torch.quantize.precision import Widening
 from pillion.importers.torch.quantize.precision_search import PrecisionGoal, PrecisionSearch
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.range_checks import require_finite, warn_of_ranges
@@ -117,14 +116,15 @@ def ptq(
         quantizer.constraints,
         memory,
         tuning.int16_patterns,
-        fits_weights=tuning.fits_weights,
+        fits_weights=tuning.fits_weights and goal is None,
     )
     apply_policies(RANGES, calibrated)
     check_ranges(prepared, "calibration")
     warn_of_ranges(prepared)
     apply_policies(FORMATS, calibrated)
     _warn_of_few_samples(tuning, len(seen))
-    _fit_weights(prepared, seen, tuning)
+    if calibrated.fits_weights:
+        round_weights(prepared, seen, centred=tuning.correct_biases)
     choice: PrecisionChoice | None = None
     if goal is not None and in_float is not None:
 
@@ -134,14 +134,11 @@ def ptq(
                 observing = insert_observers(deepcopy(in_float), again)
             run_through_observers(observing, samples, None, inputs)
             apply_policies((*RANGES, *FORMATS), replace(calibrated, prepared=observing))
-            _fit_weights(observing, samples, tuning)
             return observing
 
         refits = calibrated_by if memory is None else None
-        judges, judged_by = judges_of(
-            prepared, in_float, seen, held_back or (), refits, tuning.correct_biases
-        )
-        choice = choose_precision(prepared, in_float, seen, judges, judged_by, goal, tuning)
+        judges, judged_by = judges_of(prepared, in_float, seen, held_back or (), refits, tuning)
+        choice, prepared = choose_precision(prepared, in_float, seen, judges, judged_by, goal, tuning)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     fitted = fitted_layers(prepared)
     with stage("quantizing"):
@@ -159,26 +156,20 @@ def _warn_of_few_samples(tuning: Quantization, count: int) -> None:
         )
 
 
-def _fit_weights(prepared: GraphModule, samples: Sequence[Inputs], tuning: Quantization) -> None:
-    """Rounds weights for samples, if wished."""
-    if tuning.fits_weights:
-        round_weights(prepared, [tuple(s) for s in samples], centred=tuning.correct_biases)
-
-
 def judges_of(
     prepared: GraphModule,
     in_float: GraphModule,
     seen: Sequence[Inputs],
     held_back: Sequence[Inputs],
     calibrated_by: Callable[[Sequence[Inputs]], GraphModule] | None,
-    corrects: bool,
+    tuning: Quantization,
 ) -> tuple[list[WidthTrials], str]:
     """Returns the trials that measure programs on samples that did not calibrate them, and a text that names the
     samples. Held-back samples judge if there are any. Otherwise each part of the samples judges a program that the
     other parts calibrate; a single sample, and samples of models with state, judge what they calibrate."""
 
     def trials(module: GraphModule, seen: Sequence[Inputs], judging: Sequence[Inputs]) -> WidthTrials:
-        return WidthTrials(module, in_float, [tuple(s) for s in seen], [tuple(s) for s in judging], corrects)
+        return WidthTrials(module, in_float, seen, judging, tuning)
 
     if held_back:
         judge = trials(prepared, seen, held_back)
@@ -202,14 +193,11 @@ def choose_precision(
     judged_by: str,
     goal: PrecisionGoal,
     tuning: Quantization,
-) -> PrecisionChoice:
-    """Gives 16 bits to the cheapest tensors with which the program has the wished quality."""
-    samples = [tuple(s) for s in seen]
-    trials = WidthTrials(prepared, in_float, samples, samples, tuning.correct_biases)
+) -> tuple[PrecisionChoice, GraphModule]:
+    """Returns the cheapest choice of 16-bit tensors with the wished quality, and the graph with these tensors."""
+    trials = WidthTrials(prepared, in_float, seen, seen, tuning)
     choice, chosen = PrecisionSearch(trials, judges, goal, judged_by).choose()
-    trials.restore_weight_ranges()
-    Widening(prepared, set(chosen)).run(trials.computations)
-    return choice
+    return choice, trials.widened(chosen)
 
 
 def first_samples(

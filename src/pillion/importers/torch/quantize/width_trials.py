@@ -18,6 +18,7 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e import MinMaxObserver, ObserverBase, PerChannelMinMaxObserver
 
+from pillion.compile_options import Quantization
 from pillion.importers.torch.export import quiet_torch
 from pillion.importers.torch.fx_nodes import module_of
 from pillion.importers.torch.input_types import cast_to_model
@@ -32,7 +33,8 @@ from pillion.importers.torch.quantize.precision import (
     names_of,
     widenable_observers,
 )
-from pillion.importers.torch.quantize.weight_rounding import restore_weights
+from pillion.importers.torch.quantize.weight_rounding import restore_weights, round_weights
+from pillion.importers.torch.quantize.weight_scales import choose_weight_scales
 
 SURE = 1.64
 """Standard errors that 95 % of values exceed."""
@@ -41,6 +43,22 @@ LEAST = 1e-9
 Sample = tuple[Tensor, ...]
 Energies = NDArray[np.float64]
 """The signal and the noise of outputs: [2, samples, outputs]."""
+WeightRanges = dict[Any, Tensor]
+"""The largest value of each observer of weights."""
+
+
+def _weight_ranges(prepared: GraphModule) -> WeightRanges:
+    """Returns the ranges of the weights of a graph."""
+    return {
+        observer: observer.max_val.clone()
+        for observer in prepared.modules()
+        if isinstance(observer, (PerChannelMinMaxObserver, MinMaxObserver))
+    }
+
+
+def _set_weight_ranges(ranges: WeightRanges) -> None:
+    for observer, largest in ranges.items():
+        observer.max_val = largest.clone()
 
 
 class _Rounding(nn.Module):
@@ -74,37 +92,41 @@ class WidthTrials:
         self,
         prepared: GraphModule,
         in_float: GraphModule,
-        seen: Sequence[Sample],
-        judging: Sequence[Sample],
-        corrects: bool,
+        seen: Sequence[Sequence[Tensor]],
+        judging: Sequence[Sequence[Tensor]],
+        tuning: Quantization,
     ) -> None:
-        self.prepared, self.in_float, self.corrects = prepared, in_float, corrects
+        self.prepared, self.in_float, self.tuning = prepared, in_float, tuning
         self.computations = computations_of(prepared)
         names = {observer: str(calls[0].target) for observer, calls in calls_of_observers(prepared).items()}
         self.tensors = {names[o]: o for o in widenable_observers(prepared, self.computations)}
-        self.weight_ranges = {
-            observer: observer.max_val.clone()
-            for observer in prepared.modules()
-            if isinstance(observer, (PerChannelMinMaxObserver, MinMaxObserver))
-        }
-        self.calibrating, self.judging = seen, judging
+        self.weight_ranges = _weight_ranges(prepared)
+        self.calibrating, self.judging = ([tuple(s) for s in samples] for samples in (seen, judging))
         with torch.no_grad():
             self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
 
     def widened(self, wide: Collection[str]) -> GraphModule:
-        """Returns a copy of the graph with some tensors in 16 bits. All copies share their observers, so the ranges
-        of weights are reset first."""
-        self.restore_weight_ranges()
+        """Returns a copy of the graph with some tensors in 16 bits, and fitted weights beside them. All copies share
+        their observers, so the ranges of weights are reset first."""
+        module, ranges = (
+            self.fitted if wide and self.tuning.fits_weights else (self.prepared, self.weight_ranges)
+        )
+        _set_weight_ranges(ranges)
+        with quiet_torch():
+            copy = GraphModule(module, deepcopy(module.graph))
+        chosen = {self.tensors[name] for name in wide if name in self.tensors}
+        Widening(copy, chosen).run(computations_of(copy))
+        return copy
+
+    @cached_property
+    def fitted(self) -> tuple[GraphModule, WeightRanges]:
+        """A copy of the graph whose weights are fitted to the calibration samples, and the ranges of these weights."""
+        _set_weight_ranges(self.weight_ranges)
         with quiet_torch():
             module = GraphModule(self.prepared, deepcopy(self.prepared.graph))
-        chosen = {self.tensors[name] for name in wide if name in self.tensors}
-        Widening(module, chosen).run(computations_of(module))
-        return module
-
-    def restore_weight_ranges(self) -> None:
-        """Gives weights the ranges that they have in 8 bits."""
-        for observer, largest in self.weight_ranges.items():
-            observer.max_val = largest.clone()
+        choose_weight_scales(module)
+        round_weights(module, self.calibrating, centred=self.tuning.correct_biases)
+        return module, _weight_ranges(module)
 
     def name(self, tensor: str) -> str:
         """Returns a name for `--int16`, one that matches no other tensor if possible. Names of modules are preferred,
@@ -121,7 +143,7 @@ class WidthTrials:
     def final(self, wide: Collection[str]) -> GraphModule:
         """Returns the program that quantization gives for some tensors in 16 bits."""
         rounded = self.converted(wide)
-        correct_biases(rounded, self.in_float, self.calibrating, change=self.corrects)
+        correct_biases(rounded, self.in_float, self.calibrating, change=self.tuning.correct_biases)
         return rounded
 
     def converted(self, wide: Collection[str]) -> GraphModule:
