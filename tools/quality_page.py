@@ -26,8 +26,8 @@ PRECISIONS: dict[str, dict[str, str]] = {
     "nearest": {"precision": "int16", "weight_rounding": "nearest"},
 }
 """Ways to compile → their options."""
-BOUNDED = {"max_time": "+30%"}
-"""The options of networks that miss the goal."""
+BOUNDED = {"max_time": "+29%"}
+"""The options of networks that miss the goal with those of `mixed`: time is estimated to 1 %."""
 WAYS = {"ours": "ours", "cortex_m": "Cortex-M", "xnnpack": "XNNPACK", "plain": "plain"}
 
 INTRO = """# Quality of quantization
@@ -188,23 +188,27 @@ def _precisions(table: Table) -> str:
 def _goals(table: Table) -> str:
     """Says how many networks reach the goal of 16 bits, and why others do not."""
     record: dict[str, Any] = json.loads(PRECISION_RECORD.read_text("utf-8"))
-    missed = [
-        [name, against_int8(one["bounded"], one["int8"]), MISSED[name]]
+    count = sum(map(reaches_goal, record.values()))
+    others = [
+        [name, against_int8(one["bounded"], one["int8"]), MISSED.get(name, "reaches it")]
         for name, one in record.items()
-        if not reaches_goal(one)
+        if "bounded" in one
     ]
-    count = f"{len(record) - len(missed)} of {len(record)} networks reach the goal: 35 dB, or what 16 bits everywhere have with the nearest weights less 1 dB, for at most 1.3 times the instructions of 8 bits."
     return (
-        f"{count} The others:\n\n{table(['network', '`--max-time +30%`', 'why'], missed)}"
-        if missed
-        else f"{count}\n"
+        f"{count} of {len(record)} networks reach the goal: 35 dB, or what 16 bits everywhere have with the nearest weights less 1 dB, "
+        "for at most 1.3 times the instructions of 8 bits. Those whose program of `--min-quality` does not:\n\n"
+        + table(["network", f"`--max-time {BOUNDED['max_time']}`", "the goal"], others)
     )
 
 
 def reaches_goal(one: dict[str, Any]) -> bool:
-    """Whether a network has the quality of the goal for the instructions of the goal."""
-    mixed, ratio = one["mixed"], one["mixed"]["instructions"] / one["int8"]["instructions"]
-    return bool(mixed["db"] >= min(GOAL_DB, one["nearest"]["db"] - 1) and ratio <= GOAL_RATIO)
+    """Whether a program of a network has the quality of the goal for the instructions of the goal."""
+    return any(
+        one[way]["db"] >= min(GOAL_DB, one["nearest"]["db"] - 1)
+        and one[way]["instructions"] <= GOAL_RATIO * one["int8"]["instructions"]
+        for way in ("mixed", "bounded")
+        if way in one
+    )
 
 
 def against_int8(one: dict[str, Any], narrow: dict[str, Any]) -> str:
