@@ -248,7 +248,9 @@ def compile_with(
         watch=watch,
     )
     refuse_lost_quality(program.four_bits, options)
-    program = replace(program, precision=precision, fitted_layers=read.fitted_layers if read else 0)
+    fitted = read.fitted_layers if read else 0
+    if precision or fitted:  # a replaced program is lowered again
+        program = replace(program, precision=precision, fitted_layers=fitted)
     return (
         program
         if metric is None
