@@ -285,6 +285,7 @@ def test_a_choice_of_no_tensors_is_the_program_in_8_bits() -> None:
     options: Any = {"target": TARGET, "calibrate": data, "progress": False}
     plain = pillion.compile(model.eval(), data[0], **options)
     chosen = pillion.compile(model.eval(), data[0], **options, min_quality="10dB")
+    asked = pillion.compile(model.eval(), data[0], **options, min_quality="10dB", weight_rounding="fitted")
     wide = pillion.compile(model.eval(), data[0], **options, min_quality="40dB")
     assert chosen.precision is not None
     assert wide.precision is not None
@@ -292,3 +293,4 @@ def test_a_choice_of_no_tensors_is_the_program_in_8_bits() -> None:
     assert wide.precision.tensors
     assert wide.fitted_layers
     assert chosen.image() == plain.image()
+    assert asked.fitted_layers

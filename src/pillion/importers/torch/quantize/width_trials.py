@@ -108,9 +108,8 @@ class WidthTrials:
     def widened(self, wide: Collection[str]) -> GraphModule:
         """Returns a copy of the graph with some tensors in 16 bits, and fitted weights beside them. All copies share
         their observers, so the ranges of weights are reset first."""
-        module, ranges = (
-            self.fitted if wide and self.tuning.fits_weights else (self.prepared, self.weight_ranges)
-        )
+        fits = self.tuning.fits_weights and (bool(wide) or self.tuning.weight_rounding == "fitted")
+        module, ranges = self.fitted if fits else (self.prepared, self.weight_ranges)
         _set_weight_ranges(ranges)
         with quiet_torch():
             copy = GraphModule(module, deepcopy(module.graph))
