@@ -53,7 +53,10 @@ def test_a_refused_quality_has_the_figures_of_the_one_that_was_named() -> None:
     one = {"int8": narrow, "mixed": mixed, "nearest": mixed | {"db": 31.4}}
     assert page.reaches_goal(one)
     assert not page.reaches_goal({**one, "nearest": mixed | {"db": 31.6}})
-    assert not page.reaches_goal({**one, "mixed": mixed | {"instructions": 1301}})
+    dear = {**one, "mixed": mixed | {"instructions": 1301}}
+    assert not page.reaches_goal(dear)
+    assert page.reaches_goal(dear | {"bounded": mixed | {"instructions": 1300}})
+    assert not page.reaches_goal(dear | {"bounded": mixed | {"db": 30.3}})
 
 
 def test_models_that_remember_are_within_the_gate_after_240_steps() -> None:

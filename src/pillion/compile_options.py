@@ -178,7 +178,10 @@ class Quantization(Checked):
 
 
 AFTER_TRAINING = "ranges", "equalize", "correct_biases", "weight_rounding"
-AFTER_TRAINING_OPTIONS = "--ranges, --equalize, --no-correct-biases, --weight-rounding"
+AFTER_TRAINING_OPTIONS = ", ".join(
+    f"--{'no-' if getattr(Quantization, name) is True else ''}{name.replace('_', '-')}"
+    for name in AFTER_TRAINING
+)
 """The fields and options of models that are quantized after training."""
 Tuning = Quantization
 """The name for options besides the data, as in `compile(…, calibrate=samples, tuning=Tuning(equalize=True))`."""

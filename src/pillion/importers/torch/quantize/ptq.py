@@ -152,7 +152,7 @@ def ptq(
 def _warn_of_few_samples(tuning: Quantization, count: int) -> None:
     if tuning.weight_rounding == "fitted" and count < FEWEST:
         warn(
-            f"--weight-rounding fitted needs {FEWEST} calibration samples, here {count}: weights are nearest"
+            f"--weight-rounding fitted needs {FEWEST} calibration samples, here {count}: each weight is rounded to the nearest step"
         )
 
 

@@ -22,7 +22,7 @@ from pillion.importers.torch.quantize.precision import use_int16_tensors
 from pillion.importers.torch.quantize.saturation import clip_saturated_ranges
 from pillion.importers.torch.quantize.small_factors import lower_factor_scales
 from pillion.importers.torch.quantize.softmax_inputs import clip_softmax_inputs
-from pillion.importers.torch.quantize.weight_scales import choose_weight_scales
+from pillion.importers.torch.quantize.weight_scales import LARGEST_FACTOR, choose_weight_scales
 from pillion.importers.torch.quantize.written_states import (
     StateMemory,
     share_state_ranges,
@@ -83,7 +83,7 @@ RANGES = (
     RangePolicy(
         "weight scales",
         "weights with a scale for each channel, beside 16-bit tensors",
-        "have steps up to 10 % coarser than their largest weight needs, if these round them better",
+        f"have steps up to {100 * (LARGEST_FACTOR - 1):.0f} % coarser than their largest weight needs, if these round them better",
         "few weights are often near all steps of some scale: 32.5 to 35.4 dB for depthwise layers",
         lambda c: choose_weight_scales(c.prepared) if c.fits_weights else None,
     ),
