@@ -99,7 +99,16 @@ def compiled(core: Core) -> dict[str, Program]:
     layers = nn.Sequential(nn.Conv2d(3, 13, 3), nn.Conv2d(13, 13, 3, groups=13), nn.Conv2d(13, 24, 1))
     x = torch.randn(1, 3, 11, 9)
     between = pillion.compile(layers.eval(), x, target=CORES[core], int16=["0", "2"], progress=False)
-    return {**programs, "attention in 16 bits": wide, "layers between widths": between}
+    steps = [nn.Conv2d(8, 8, size, stride, 1, groups=8) for size in (3, 5) for stride in (1, 2)]
+    filters = nn.Sequential(steps[0], nn.ReLU(), *steps[1:])
+    x = torch.randn(1, 8, 37, 41)
+    depthwise = pillion.compile(filters.eval(), x, target=CORES[core], precision="int16", progress=False)
+    return {
+        **programs,
+        "attention in 16 bits": wide,
+        "layers between widths": between,
+        "depthwise in 16 bits": depthwise,
+    }
 
 
 @pytest.mark.turns(5)
