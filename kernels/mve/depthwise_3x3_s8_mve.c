@@ -12,8 +12,7 @@ STRIP_OUTPUTS_STRIDE1(outputs_relu, INT8_NUMBERS, INT8_RESULTS(NO_FIX, SHIFTED))
 
 void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
                                          void *scratch) {
-    const pillion_mve_strip_kind kind = {p->low >= p->out_zp ? outputs_relu : outputs, pillion_mve_strips_of_bytes, 1, 1};
-    pillion_mve_strips(p, x, y, scratch, &kind);
+    pillion_mve_strips(p, x, y, scratch, p->low >= p->out_zp ? outputs_relu : outputs, 1);
     pillion_mve_clamp(y, p->images * p->output_bytes, p->low, p->high);
 }
 

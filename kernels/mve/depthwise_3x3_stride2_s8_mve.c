@@ -19,8 +19,7 @@ STRIP_OUTPUTS_STRIDE2(outputs_relu, INT8_NUMBERS, LOAD_FACTOR, INT8_RESULTS(NO_F
 
 void pillion_depthwise_3x3_stride2_s8_mve(const pillion_depthwise_3x3_stride2_s8_mve_params *p, const int8_t *x,
                                             int8_t *y, void *scratch) {
-    const pillion_mve_strip_kind kind = {p->low >= p->out_zp ? outputs_relu : outputs, pillion_mve_strips_of_bytes, 1, 1};
-    pillion_mve_strips(p, x, y, scratch, &kind);
+    pillion_mve_strips(p, x, y, scratch, p->low >= p->out_zp ? outputs_relu : outputs, 1);
     pillion_mve_clamp(y, p->images * p->output_bytes, p->low, p->high);
 }
 

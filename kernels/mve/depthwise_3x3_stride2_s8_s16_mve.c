@@ -11,8 +11,7 @@ STRIP_OUTPUTS_STRIDE2(outputs, INT16_NUMBERS, "", RESULTS)
 
 void pillion_depthwise_3x3_stride2_s8_s16_mve(const pillion_depthwise_3x3_stride2_s8_s16_mve_params *p, const int8_t *x, int16_t *y,
                                               void *scratch) {
-    const pillion_mve_strip_kind kind = {outputs, pillion_mve_strips_of_bytes, 1, 2};
-    pillion_mve_strips(p, x, y, scratch, &kind);
+    pillion_mve_strips(p, x, y, scratch, outputs, 2);
     pillion_mve_clamp_16(y, p->images * p->output_bytes >> 1, INT16_MIN, p->high);
 }
 

@@ -63,17 +63,11 @@ PILLION_FIELDS_AT(pillion_mve_strip_channel, 0, strips, y, kernel, level, number
 #endif
 
 typedef void (*pillion_mve_strip_outputs)(pillion_mve_strip_channel *channel, const pillion_mve_strip_pass *passes);
-typedef void (*pillion_mve_strip_builder)(const pillion_mve_strip_build *b, const void *x, void *strips);
-void pillion_mve_strips_of_bytes(const pillion_mve_strip_build *b, const void *x, void *strips);
+void pillion_mve_strips_of_bytes(const pillion_mve_strip_build *b, const int8_t *x, void *strips);
 
-/* A whole convolution of bytes: of each channel the strips, then the outputs. */
-typedef struct {
-    pillion_mve_strip_outputs outputs;
-    pillion_mve_strip_builder build;
-    int32_t x_bytes, y_bytes;            /* of an element */
-} pillion_mve_strip_kind;
-void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const void *x, void *y, void *scratch,
-                        const pillion_mve_strip_kind *kind);
+/* A whole convolution of bytes to elements of `y_bytes` bytes: of each channel the strips, then the outputs. */
+void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, void *y, void *scratch,
+                        pillion_mve_strip_outputs outputs, int32_t y_bytes);
 /* The same of halfwords, band by band. */
 void pillion_mve_strips_of_halfwords(const pillion_depthwise_3x3_s8_mve_params *p, const int16_t *x, int16_t *y, void *scratch,
                                      pillion_mve_strip_outputs outputs);

@@ -54,7 +54,7 @@
     "5:\n"                             \
     "b 6f\n"
 
-PILLION_NAKED void pillion_mve_strips_of_bytes(PILLION_UNUSED const pillion_mve_strip_build *b, PILLION_UNUSED const void *x,
+PILLION_NAKED void pillion_mve_strips_of_bytes(PILLION_UNUSED const pillion_mve_strip_build *b, PILLION_UNUSED const int8_t *x,
                                                PILLION_UNUSED void *strips) {
     __asm__ volatile(
         "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"
