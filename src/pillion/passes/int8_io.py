@@ -7,9 +7,6 @@ from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ops import Dequantize, Quantize, Requantize
 from pillion.ops.wide_arithmetic import STEPS_IN_LOOPS
 
-FINER = 128
-"""Steps of a 16-bit input in one of 8 bits: they reach as far from the zero point as any of 8 bits."""
-
 
 def int16_io(graph: Graph) -> Graph:
     """Makes inputs 16-bit integers, and outputs integers of their tensors' own width. Inputs that are read in 8 bits are
@@ -21,7 +18,7 @@ def int16_io(graph: Graph) -> Graph:
         for v, real in zip(integers.inputs, graph.inputs, strict=True)
         if v.dtype is DType.INT8 and real.dtype is DType.FLOAT32
     }
-    outer = {v: v.like(v.name, dtype=DType.INT16, quant=PerTensor(v.scale / FINER)) for v in inside}
+    outer = {v: v.like(v.name, dtype=DType.INT16, quant=PerTensor(v.scale / STEPS_IN_LOOPS)) for v in inside}
     first = [Requantize(x=outer[v], y=y) for v, y in inside.items()]
     moved = integers.substitute(inside)
     inputs = tuple(outer.get(v, v) for v in integers.inputs)

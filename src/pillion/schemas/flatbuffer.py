@@ -64,9 +64,9 @@ def numbers_field(number: int, code: str) -> Any:
     return _declare_field(number, FieldKind("numbers", code), default_factory=list)
 
 
-def optional_numbers_field(number: int, code: str) -> Any:
-    """Declares a vector of numbers or None, for mostly absent fields."""
-    return _declare_field(number, FieldKind("numbers", code), default=None)
+def optional_int32s_field(number: int) -> Any:
+    """Declares a vector of int32 or None, for mostly absent fields."""
+    return _declare_field(number, FieldKind("numbers", "i"), default=None)
 
 
 def data(number: int, alignment: int = 16) -> Any:

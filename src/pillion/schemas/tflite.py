@@ -11,7 +11,7 @@ from pillion.schemas.flatbuffer import (
     data,
     number_field,
     numbers_field,
-    optional_numbers_field,
+    optional_int32s_field,
     presence_field,
     table_field,
     tables_field,
@@ -68,7 +68,7 @@ class Tensor(Table):
     quantization: Quantization | None = table_field(4, lambda: Quantization)
     is_variable: bool = number_field(5, "?")
     is_sparse: bool = presence_field(6)
-    shape_signature: list[int] | None = optional_numbers_field(7, "i")
+    shape_signature: list[int] | None = optional_int32s_field(7)
     has_rank: bool = number_field(8, "?")
     external_buffer: int = number_field(10, "I")
 
@@ -93,7 +93,7 @@ class Operator(Table):
     options_type: int = number_field(3, "B")
     options: Table | None = union_field(4, "options_type", lambda: OPTIONS)
     custom_options: Bytes | None = data(5)
-    intermediates: list[int] | None = optional_numbers_field(8, "i")
+    intermediates: list[int] | None = optional_int32s_field(8)
 
 
 OPTIONS: dict[int, Any] = {}

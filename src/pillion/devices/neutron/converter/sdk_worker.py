@@ -37,7 +37,7 @@ def _convert_segment(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     targets = {target.name: target for target in neutron_library_utils.getNeutronTargets()}
     if job["target"] not in targets:
         return {"known_targets": sorted(targets)}
-    if _target_property(targets[job["target"]], "subsystem"):
+    if _subsystem(targets[job["target"]]):
         return {"is_subsystem": True}
     context = neutron_converter.CompilationContext()
     context.targetOpts = neutron_converter.getNeutronTarget(job["target"])
@@ -49,9 +49,9 @@ def _convert_segment(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _target_property(target: Any, name: str) -> Any:
-    """Returns a target's property; newer SDKs keep it one level deeper."""
-    return getattr(getattr(target, "npu", target), name, None)
+def _subsystem(target: Any) -> Any:
+    """Returns a target's subsystem; newer SDKs keep it one level deeper."""
+    return getattr(getattr(target, "npu", target), "subsystem", None)
 
 
 def _set_options(options: Any, job: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ def _decompose_conv3d(
     depth, *kernel = weight.shape[2:]
     step, apart = per_axis(stride, 3), per_axis(dilation, 3)
     border = padding if isinstance(padding, str) else per_axis(padding, 3)
-    front = _axis_padding(border, 0, depth, apart[0])
+    front = _depth_padding(border, depth, apart[0])
     x = F.pad(x, (0, 0, 0, 0, *front)).transpose(1, 2)
     count = window_count(x.shape[1], depth, step[0], 0, apart[0])
     seen = [
@@ -52,10 +52,10 @@ def _decompose_conv3d(
     return y.reshape(x.shape[0], count, *y.shape[1:]).transpose(1, 2)
 
 
-def _axis_padding(border: str | Sequence[int], axis: int, kernel: int, apart: int) -> tuple[int, int]:
-    """Padding in front of and behind an axis."""
+def _depth_padding(border: str | Sequence[int], kernel: int, apart: int) -> tuple[int, int]:
+    """Returns the padding in front of and behind the depth axis."""
     if not isinstance(border, str):
-        return border[axis], border[axis]
+        return border[0], border[0]
     total = apart * (kernel - 1) if border == "same" else 0
     return total // 2, total - total // 2
 
