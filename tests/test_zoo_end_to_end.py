@@ -102,7 +102,7 @@ LEFT_BETWEEN = {"ds_cnn": 1.21, "resnet8": 1.15}
 def test_the_floor_is_reached(name: str) -> None:
     """Where all ops run whole. Stripes are in use a few rows at a time, and blocks of such forms leave room between them."""
     program = compiled(name, "cortex-m33+int8")
-    plan: MemoryPlan = program.whole.memory
+    plan: MemoryPlan = program.unstriped.memory
     assert plan.activation_bytes <= plan.floor_bytes
     assert program.memory.activation_bytes <= LEFT_BETWEEN.get(name, 1.05) * program.memory.floor_bytes
 

@@ -91,7 +91,9 @@ class CompiledProgram:
             )
         else:
             program = replace(self, memory_budget=spec)
-            program.__dict__.update({name: value for name, value in self.__dict__.items() if name == "whole"})
+            program.__dict__.update(
+                {name: value for name, value in self.__dict__.items() if name == "unstriped"}
+            )
         if spec != Memory():
             program.stripes  # noqa: B018  # what cannot be is refused now
         return program
@@ -102,10 +104,12 @@ class CompiledProgram:
         spec = self.__dict__.get("_known", self.memory_budget)
         if isinstance(spec, Memory) and spec.chips:
             memories = self.target.named_memories(spec.chips)
-            return divide_among_memories(self.graph, self.whole, spec, memories, self.npu_memory.ram_bytes)
+            return divide_among_memories(
+                self.graph, self.unstriped, spec, memories, self.npu_memory.ram_bytes
+            )
         if isinstance(spec, Memory):
-            return find_stripes(self.graph, self.whole, spec, self.npu_memory.ram_bytes)
-        return plan_stripes(self.graph, self.whole, spec)
+            return find_stripes(self.graph, self.unstriped, spec, self.npu_memory.ram_bytes)
+        return plan_stripes(self.graph, self.unstriped, spec)
 
     @property
     def stripes(self) -> tuple[Stripe, ...]:
@@ -121,10 +125,10 @@ class CompiledProgram:
     def lower(self) -> CProgram:
         """Runs the last stage of compilation, so that unsupported kernels are refused at once. The default search
         for stripes waits until the C is needed."""
-        return self.whole
+        return self.unstriped
 
     @cached_property
-    def whole(self) -> CProgram:
+    def unstriped(self) -> CProgram:
         """The C form without stripes: every op runs on whole tensors."""
         return lower(self.graph, self.target.isa, self.optimize, self.payloads.workspaces, self.npu_calls)
 
@@ -240,18 +244,18 @@ class CompiledProgram:
             by_op = {e.op.name: e.cycles for e in self.ledger}
             time, unit = float(self.cycles), "cycles"
         else:
-            kernels = {step.choice.op: step.choice.kernel for step in self.whole.steps}
+            kernels = {step.choice.op: step.choice.kernel for step in self.unstriped.steps}
             by_op = {
                 run.op.results[0].name: run.times
                 * kernel_instructions(run.op, kernels[run.op], self.target.isa)
                 for run in op_run_counts(self.graph.ops)
                 if run.op in kernels
             }
-            stripes = price(self.graph, self.whole, self.stripes) if self.stripes else 0.0
+            stripes = price(self.graph, self.unstriped, self.stripes) if self.stripes else 0.0
             time, unit = sum(by_op.values()) * (1 + stripes), "instructions"
         return PlanCost(time, self.sram_bytes, self.constant_bytes, unit, by_op)
 
-    def of(self, graph: Graph) -> Self:
+    def for_graph(self, graph: Graph) -> Self:
         """Returns a program for another graph, such as a part of this one, with the same target."""
         return replace(self, graph=graph, memory_budget=(), file=None, source=None)
 

@@ -139,7 +139,7 @@ def test_the_state_holds_the_sums() -> None:
     """Four bytes for each, in whole vectors on Helium; they are not in the arena."""
     hop, _ = hop_of(net("mean"), 1)
     for target, sums in (("cortex-m33", 80), ("cortex-m55", 128)):
-        program = Program(hop, find_target(target)).whole
+        program = Program(hop, find_target(target)).unstriped
         (op,) = [step.choice.op for step in program.steps if isinstance(step.choice.op, Mean)]
         assert program.memory.kept_scratch == {op: program.memory.kept_scratch[op]}
         assert op not in program.memory.scratch_offsets

@@ -39,7 +39,7 @@ def separable(channels: int) -> nn.Sequential:
 
 def candidates_of(net: nn.Module, x: torch.Tensor, core: str = "cortex-m33") -> Candidates:
     program = pillion.compile(net.eval(), x, target=core, io_layout="nhwc", io_dtype="int8", extra=0)
-    return tiling_candidates(program.graph, program.whole, None)
+    return tiling_candidates(program.graph, program.unstriped, None)
 
 
 def candidates() -> Candidates:

@@ -88,7 +88,7 @@ def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, 
     program = compiled(Mixed(), (1, 3, 64, 64), target)
     stripe = Stripe(0, len(program.graph.ops), rows)
     choices = [KernelChoice(s.choice.op, s.choice.kernel, ()) for s in program.lowered.steps]
-    estimated = Candidates(program.graph, choices, program.target.isa).counted(stripe)
+    estimated = Candidates(program.graph, choices, program.target.isa).exact_cost(stripe)
     x = input_of(program)
     whole, striped = (
         one.measure(x, on=board) for one in (program, replace(program, memory_budget=(stripe,)))

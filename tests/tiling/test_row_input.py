@@ -148,7 +148,7 @@ def test_what_the_project_says(tmp_path: Path) -> None:
 def test_parts_of_it_are_whole_programs_again() -> None:
     """Where a difference is looked for, the graph is cut behind an op: that part is handed its input at once."""
     program = by_rows(whole())
-    assert program.of(program.graph).stripes == ()
+    assert program.for_graph(program.graph).stripes == ()
 
 
 @pytest.mark.turns(3)

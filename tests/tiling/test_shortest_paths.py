@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for the cheapest ways: it finds what a look at all of them finds, and looks at few."""
+"""The search for the cheapest candidates: it finds what a look at all of them finds, and looks at few."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def program(name: str, target: str) -> Program:
     )
 
 
-def cheapest_of_all(ways: Candidates, bound: int) -> float:
+def cheapest_of_all(candidates: Candidates, bound: int) -> float:
     """What the cheapest way to run everything costs, from all ways of all parts."""
-    paths = TilingPathSearch(ways)
-    best = [0.0] + [math.inf] * len(ways.whole)
+    paths = TilingPathSearch(candidates)
+    best = [0.0] + [math.inf] * len(candidates.whole_ops)
     parts: dict[int, list[tuple[int, Candidate]]] = {}
-    for first, end in ways.spans(bound):
+    for first, end in candidates.spans(bound):
         way = paths._cheapest_fit((first, end), bound, math.inf)
         parts.setdefault(end, []).extend([(first, way)] if way else [])
-    for end, whole in enumerate(ways.whole, 1):
+    for end, whole in enumerate(candidates.whole_ops, 1):
         known = [*parts.get(end, []), *[(end - 1, whole)] * (whole.bytes <= bound)]
         best[end] = min((best[first] + way.cost for first, way in known), default=math.inf)
     return best[-1]
@@ -45,31 +45,35 @@ def cheapest_of_all(ways: Candidates, bound: int) -> float:
 def test_no_path_is_cheaper(target: str, fed: bool) -> None:
     whole = program("mobilenet_v1_025", target)
     value = whole.graph.inputs[0] if fed else None
-    ways = tiling_candidates(whole.graph, whole.whole, value)
-    most = TilingPathSearch(ways).most
+    candidates = tiling_candidates(whole.graph, whole.unstriped, value)
+    most = TilingPathSearch(candidates).unstriped_bytes
     for share in (0.8, 0.55, 0.1):
         bound = int(share * most)
-        found = TilingPathSearch(tiling_candidates(whole.graph, whole.whole, value)).cheapest_stripes(bound)
-        least = cheapest_of_all(ways, bound)
+        found = TilingPathSearch(tiling_candidates(whole.graph, whole.unstriped, value)).cheapest_stripes(
+            bound
+        )
+        least = cheapest_of_all(candidates, bound)
         assert (found is None) == (least == math.inf)
-        assert found is None or ways.cost(found) == pytest.approx(least)
+        assert found is None or candidates.cost(found) == pytest.approx(least)
 
 
 def test_any_path_within_the_budget_will_do_where_a_bound_is_looked_for() -> None:
     whole = program("mobilenet_v1_025", "cortex-m33")
-    ways = tiling_candidates(whole.graph, whole.whole, None)
-    paths = TilingPathSearch(ways)
-    bound = int(0.6 * paths.most)
+    candidates = tiling_candidates(whole.graph, whole.unstriped, None)
+    paths = TilingPathSearch(candidates)
+    bound = int(0.6 * paths.unstriped_bytes)
     least = paths.cheapest_stripes(bound)
     assert least is not None
-    cost = ways.cost(least)
-    some = TilingPathSearch(ways).cheapest_stripes(bound, 2 * cost, any_will_do=True)
+    cost = candidates.cost(least)
+    some = TilingPathSearch(candidates).cheapest_stripes(bound, 2 * cost, any_will_do=True)
     assert some is not None
-    assert cost <= ways.cost(some) <= 2 * cost
+    assert cost <= candidates.cost(some) <= 2 * cost
     assert all(
-        way.bytes <= bound for way in (ways.region(s.first, s.end, s.rows, s.grain) for s in some) if way
+        way.bytes <= bound
+        for way in (candidates.region(s.first, s.end, s.rows, s.grain) for s in some)
+        if way
     )
-    assert TilingPathSearch(ways).cheapest_stripes(bound, 0.9 * cost, any_will_do=True) is None
+    assert TilingPathSearch(candidates).cheapest_stripes(bound, 0.9 * cost, any_will_do=True) is None
 
 
 @pytest.mark.turns(3)
@@ -91,10 +95,10 @@ def test_few_ways_are_looked_at(wish: dict[str, object], most: int, monkeypatch:
     looked_at: list[object] = []
     look = Candidates._make_region_candidate
 
-    def counted(ways: Candidates, *part: int) -> Candidate | None:
+    def counted(candidates: Candidates, *part: int) -> Candidate | None:
         looked_at.append(part)
-        return look(ways, *part)
+        return look(candidates, *part)
 
     monkeypatch.setattr(Candidates, "_make_region_candidate", counted)
-    assert find_stripes(whole.graph, whole.whole, Memory(**wish)).stripes  # type: ignore[arg-type]  # wishes as they are typed
+    assert find_stripes(whole.graph, whole.unstriped, Memory(**wish)).stripes  # type: ignore[arg-type]  # wishes as they are typed
     assert len(looked_at) <= most

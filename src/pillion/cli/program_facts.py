@@ -284,10 +284,10 @@ def _stripe_facts(program: Program) -> Facts:
     by_rows = [stripe.fed for stripe in program.stripes if stripe.fed]
     of_several = by_rows[0] if by_rows and len(program.graph.inputs) > 1 else "input"
     fed = {of_several: "row by row"} if by_rows else {}
-    more = 100 * price(program.graph, program.whole, program.stripes)
+    more = 100 * price(program.graph, program.unstriped, program.stripes)
     return {
         **fed,
-        "arena_bytes_without_stripes": program.whole.memory.arena_bytes,
+        "arena_bytes_without_stripes": program.unstriped.memory.arena_bytes,
         "more_instructions": f"about {more:.1f} %",
         "stripes": rows,
     }

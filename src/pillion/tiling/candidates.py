@@ -45,7 +45,7 @@ class Candidate:
     stripe: Stripe | None = None
 
 
-NO_WAY = Candidate(1 << 60, 0.0)
+IMPOSSIBLE = Candidate(1 << 60, 0.0)
 """The candidate of an op that cannot run whole, because its operand never lies in the arena as a whole."""
 
 
@@ -70,13 +70,13 @@ class Candidates:
             v: i for i, op in enumerate(ops) for v in op.results
         }
         self.last = {v: i for i, op in enumerate(ops) for v in op.activations}
-        self.last |= {v: len(ops) for v in self.graph.ends}
+        self.last |= {v: len(ops) for v in self.graph.sinks}
         self.guards = branch_guards(self.graph)
         selecting = selecting_ops(self.guards, self.graph)
         self.why = ["it selects a branch" if op in selecting else why_not_in_rows(op) for op in ops]
         self._crossing = self._bytes_between_ops()
         self.live = [self._crossing[i] - self._last_read_bytes(i, i + 1) for i in range(len(ops))]
-        self.whole = [self._whole_op_candidate(i) for i in range(len(ops))]
+        self.whole_ops = [self._whole_op_candidate(i) for i in range(len(ops))]
         self.costs = TilingCosts(self.graph, self.choices, self.isa, self.known)
         self.instructions = self.costs.whole_instructions()
         self._is_border = self._possible_borders()
@@ -113,7 +113,7 @@ class Candidates:
         place, scratch."""
         op, need = self.graph.ops[i], self.needs[i]
         if self.fed in op.activations:
-            return NO_WAY
+            return IMPOSSIBLE
         dying = [v for v in need.in_place if self.last.get(v) == i]
         over = bool(dying) and self._value_bytes(op.results[0]) <= max(map(self._value_bytes, dying))
         operands = sum(self._value_bytes(v) for v in dict.fromkeys(op.activations) if self.last[v] == i)
@@ -123,8 +123,8 @@ class Candidates:
     def spans(self, above: int) -> Iterator[tuple[int, int]]:
         """Yields the parts that may be a region and contain an op that needs more than `above` bytes when it runs
         whole."""
-        longest = LONGEST_REGION if len(self.whole) <= MANY else LONGEST_OF_MANY
-        hot = [candidate.bytes > above for candidate in self.whole]
+        longest = LONGEST_REGION if len(self.whole_ops) <= MANY else LONGEST_OF_MANY
+        hot = [candidate.bytes > above for candidate in self.whole_ops]
         for first in range(len(hot)):
             if not self._is_border[first]:
                 continue
@@ -166,22 +166,24 @@ class Candidates:
         sizes = [0, *self._crossing, 0]
         return [is_free or not _is_plateau_edge(sizes, at) for at, is_free in enumerate(free, 1)]
 
-    def floor(self) -> int:
+    def least_plan_bytes(self) -> int:
         """Returns the bytes that every plan needs: those of ops that belong to no region."""
-        inside = [False] * len(self.whole)
+        inside = [False] * len(self.whole_ops)
         for first, end in self.spans(0):
             inside[first:end] = [True] * (end - first)
         alone = (
-            candidate.bytes for candidate, is_inside in zip(self.whole, inside, strict=True) if not is_inside
+            candidate.bytes
+            for candidate, is_inside in zip(self.whole_ops, inside, strict=True)
+            if not is_inside
         )
-        return max((size for size in alone if size < NO_WAY.bytes), default=0)
+        return max((size for size in alone if size < IMPOSSIBLE.bytes), default=0)
 
-    def least_extra(self, bound: int) -> float:
+    def least_added_cost(self, bound: int) -> float:
         """Estimates the fewest instructions that stripes within a bound add: every op that exceeds the bound when
         it runs whole is called at least once more."""
         return sum(
             self.costs.least_split_cost(i)
-            for i, candidate in enumerate(self.whole)
+            for i, candidate in enumerate(self.whole_ops)
             if candidate.bytes > bound
         )
 
@@ -208,13 +210,15 @@ class Candidates:
         alike = (self._parts.of(first, end), rows, grain)
         if alike not in self._alike:
             made = self._make_region_candidate(first, end, rows, grain)
-            self._alike[alike] = made and replace(made, bytes=made.bytes - align_up(self.beside(first, end)))
+            self._alike[alike] = made and replace(
+                made, bytes=made.bytes - align_up(self.unrelated_bytes(first, end))
+            )
             return made
         found = self._alike[alike]
         if found is None or found.stripe is None:
             return None
         stripe = replace(found.stripe, first=first, end=end, fed=self._fed_name(first))
-        return Candidate(found.bytes + align_up(self.beside(first, end)), found.cost, stripe)
+        return Candidate(found.bytes + align_up(self.unrelated_bytes(first, end)), found.cost, stripe)
 
     def may_fit(self, first: int, end: int, rows: int, grain: int, bound: int) -> bool:
         """Whether a region fits, or was not examined yet."""
@@ -242,7 +246,7 @@ class Candidates:
             warm_up_steps(rows),
         )
         return Candidate(
-            align_up(self.beside(first, end)) + align_up(seen.bytes),
+            align_up(self.unrelated_bytes(first, end)) + align_up(seen.bytes),
             self._region_cost(region, first, seen),
             Stripe(first, end, rows, grain, fed, units),
         )
@@ -255,7 +259,7 @@ class Candidates:
         """Returns the name of the fed input of a region that begins here, or nothing."""
         return self.fed.name if self.fed is not None and self.is_fed(first) else ""
 
-    def beside(self, first: int, end: int) -> int:
+    def unrelated_bytes(self, first: int, end: int) -> int:
         """Returns the bytes of unrelated values that are live while a region runs."""
         return self._crossing[first] - self._last_read_bytes(first, end)
 
@@ -271,14 +275,14 @@ class Candidates:
                 self._kept[x] = max(self._kept.get(x, 0), kept_bytes)
                 self._fresh[i] = max(self._fresh[i], now.count * row_bytes(x) - kept_bytes)
 
-    def least(self, first: int, end: int) -> int:
+    def least_bytes(self, first: int, end: int) -> int:
         """Estimates the fewest bytes that any region of these ops needs: unrelated values, rows kept of each inner
         tensor, and what one op reads."""
         if (first, end) not in self._least:
-            self._least[first, end] = self._least_bytes(first, end)
+            self._least[first, end] = self._estimate_least_bytes(first, end)
         return self._least[first, end]
 
-    def _least_bytes(self, first: int, end: int) -> int:
+    def _estimate_least_bytes(self, first: int, end: int) -> int:
         used_up = self._last_read_bytes(first, end)
         made = [v for i in range(first, end) for v in self.graph.ops[i].results]
         left = sum(self._value_bytes(v) for v in made if self.last.get(v, -1) >= end)
@@ -291,14 +295,16 @@ class Candidates:
         if self._is_tiled_reduction(i):  # it is kept, and counted so
             return 0
         if (i, rows) not in self._scratch:
-            self._scratch[i, rows] = align_up(self.known.memory(self.costs.form(i, rows)).scratch_bytes)
+            self._scratch[i, rows] = align_up(
+                self.known.memory(self.costs.middle_kernel(i, rows)).scratch_bytes
+            )
         return self._scratch[i, rows]
 
     def _region_cost(self, region: Region, first: int, seen: WarmUpPrediction) -> float:
         """Returns the instructions that a region adds: calls beyond those of the whole ops, and moves."""
         images = region.ys[0].shape[0]
         calls = sum(
-            times * self.costs.beyond(first + i, rows)
+            times * self.costs.added_instructions(first + i, rows)
             for i, runs in enumerate(seen.runs)
             for rows, times in runs.items()
         )
@@ -307,7 +313,7 @@ class Candidates:
             for i, runs in enumerate(seen.runs)
             if runs
         )
-        return images * (calls + seen.moved_bytes * self.costs.of_moved_byte)
+        return images * (calls + seen.moved_bytes * self.costs.per_moved_byte)
 
     def least_cost(self, first: int, end: int, rows: int) -> float:
         """Returns a lower bound for the added instructions, as if each op ran once per step."""
@@ -331,7 +337,7 @@ class Candidates:
         """Returns the least added instructions for some rows of an op, in calls of as many or of one more or less."""
         whole = rows_made(self.graph.ops[i])
         return min(
-            rows / near * self.costs.beyond(i, near)
+            rows / near * self.costs.added_instructions(i, near)
             for near in (rows - 1, rows, rows + 1)
             if 0 < near <= whole
         )
@@ -349,11 +355,11 @@ class Candidates:
                     result_rows[at] = max(result_rows[at], x.shape[ROWS] if span is None else span.end)
         return result_rows
 
-    def like(self, stripes: Sequence[Stripe]) -> Iterator[tuple[Stripe, ...]]:
+    def variations(self, stripes: Sequence[Stripe]) -> Iterator[tuple[Stripe, ...]]:
         """Yields variations of stripes: one begins or ends elsewhere, or has other rows per step."""
         for i, stripe in enumerate(stripes):
             before = stripes[i - 1].end if i else 0
-            after = stripes[i + 1].first if i + 1 < len(stripes) else len(self.whole)
+            after = stripes[i + 1].first if i + 1 < len(stripes) else len(self.whole_ops)
             others = (
                 replace(stripe, first=stripe.first - 1),
                 replace(stripe, first=stripe.first + 1),
@@ -382,10 +388,10 @@ class Candidates:
         """Whether a stripe contains all readers of a fed input."""
         return self.is_fed(stripe.first) and (self.fed is None or self.last[self.fed] < stripe.end)
 
-    def counted(self, one: Stripe, events: Sequence[Event] = ()) -> float:
+    def exact_cost(self, stripe: Stripe, events: Sequence[Event] = ()) -> float:
         """Returns the instructions that a stripe adds, counted over the whole schedule instead of its first steps."""
-        events = events or schedule(split_into_tiles(self.graph, *astuple(one))).events
-        return self.costs.instructions_of_events(one.first, events)
+        events = events or schedule(split_into_tiles(self.graph, *astuple(stripe))).events
+        return self.costs.instructions_of_events(stripe.first, events)
 
     def cost(self, stripes: Sequence[Stripe]) -> float:
         """Estimates the instructions that stripes add."""

@@ -31,7 +31,7 @@ def find_rows_input(graph: Graph, wanted: bool | str = True) -> Value:
 
 def why_not_by_rows(graph: Graph, value: Value) -> str:
     """Explains why an input cannot be delivered row by row; empty if it can."""
-    if value in graph.ends:
+    if value in graph.sinks:
         return "all of it is kept for later"
     readers = _readers_through_quantize(graph, value)
     wrong = ((op, why) for op in readers if (why := why_not_in_rows(op)))

@@ -80,68 +80,73 @@ class TilingPlan:
 
 
 def plan_stripes(
-    graph: Graph, whole: CProgram, stripes: tuple[Stripe, ...], known: VariantCache | None = None
+    graph: Graph, unstriped: CProgram, stripes: tuple[Stripe, ...], known: VariantCache | None = None
 ) -> TilingPlan:
-    """Returns the plan of a graph with stripes. `integer_arithmetic` is its program without stripes; `known` are tile variants
+    """Returns the plan of a graph with stripes. `unstriped` is its program without stripes; `known` are tile variants
     of other plans."""
     if not stripes:
-        return TilingPlan((), whole)
-    known = whole_op_variants(whole) if known is None else known
+        return TilingPlan((), unstriped)
+    known = whole_op_variants(unstriped) if known is None else known
     return TilingPlan(
         stripes,
         select_and_plan(
-            striped(graph, stripes), whole.isa, whole.optimize, known, whole.workspaces, whole.npu_calls
+            striped(graph, stripes),
+            unstriped.isa,
+            unstriped.optimize,
+            known,
+            unstriped.workspaces,
+            unstriped.npu_calls,
         ),
     )
 
 
-def whole_op_variants(whole: CProgram) -> VariantCache:
+def whole_op_variants(unstriped: CProgram) -> VariantCache:
     """Returns the ops of a program without stripes, with their kernels, as tile variants."""
-    excluded = {op_sums.op for op_sums in whole.sums}
-    return VariantCache(step.choice for step in whole.steps if step.choice.op not in excluded)
+    excluded = {op_sums.op for op_sums in unstriped.sums}
+    return VariantCache(step.choice for step in unstriped.steps if step.choice.op not in excluded)
 
 
-def find_stripes(graph: Graph, whole: CProgram, spec: Memory, beside: int = 0) -> TilingPlan:
-    """Returns the stripes for a budget. `integer_arithmetic` is the program without stripes; `beside` is RAM outside the arena."""
+def find_stripes(graph: Graph, unstriped: CProgram, spec: Memory, outside_bytes: int = 0) -> TilingPlan:
+    """Returns the stripes for a budget. `unstriped` is the program without stripes; `outside_bytes` is RAM outside the arena."""
     if not graph.ops:
-        return TilingPlan((), whole)
-    search = tiling_search(graph, whole, spec)
+        return TilingPlan((), unstriped)
+    search = tiling_search(graph, unstriped, spec)
     if spec.limit is not None:
-        return search.within(spec.limit, beside)
+        return search.within(spec.limit, outside_bytes)
     if spec.by_rows and spec.share is None:
-        least = find_stripes(graph, whole, Memory()).bytes  # what rows are to save
+        least = find_stripes(graph, unstriped, Memory()).bytes  # what rows are to save
         return search.cheapest_below(least, [DEFAULT_EXTRA, *(x for x in PRICES if x > DEFAULT_EXTRA)])
     share = DEFAULT_EXTRA if spec.share is None else spec.share
-    worth = max(WORTH_BYTES, int(WORTH_SHARE * search.whole.memory.arena_bytes)) if spec.is_default else 0
-    return search.smallest_within_extra(SURE * share * search.ways.instructions, worth)
+    worth = max(WORTH_BYTES, int(WORTH_SHARE * search.unstriped.memory.arena_bytes)) if spec.is_default else 0
+    return search.smallest_within_extra(SURE * share * search.candidates.instructions, worth)
 
 
-def tiling_search(graph: Graph, whole: CProgram, spec: Memory) -> TilingSearch:
+def tiling_search(graph: Graph, unstriped: CProgram, spec: Memory) -> TilingSearch:
     """Returns the search for the plan of a graph."""
     fed = find_rows_input(graph, spec.by_rows) if spec.by_rows else None
-    return TilingSearch(TilingPathSearch(tiling_candidates(graph, whole, fed)), whole)
+    return TilingSearch(TilingPathSearch(tiling_candidates(graph, unstriped, fed)), unstriped)
 
 
-def tiling_candidates(graph: Graph, whole: CProgram, fed: Value | None) -> Candidates:
-    """Returns the candidates of a graph, of which one input may be fed row by row. `integer_arithmetic` is its program without
+def tiling_candidates(graph: Graph, unstriped: CProgram, fed: Value | None) -> Candidates:
+    """Returns the candidates of a graph, of which one input may be fed row by row. `unstriped` is its program without
     stripes."""
-    kernels = {step.choice.op: step.choice.kernel for step in whole.steps}
+    kernels = {step.choice.op: step.choice.kernel for step in unstriped.steps}
     return Candidates(
         graph,
         [KernelChoice(op, kernels[op], ()) for op in graph.ops],
-        whole.isa,
+        unstriped.isa,
         fed,
-        whole_op_variants(whole),
+        whole_op_variants(unstriped),
     )
 
 
-def price(graph: Graph, whole: CProgram, stripes: Sequence[Stripe]) -> float:
+def price(graph: Graph, unstriped: CProgram, stripes: Sequence[Stripe]) -> float:
     """Estimates the share of instructions that stripes add to the program without stripes."""
     names = {stripe.fed for stripe in stripes if stripe.fed}
     candidates = tiling_candidates(
-        graph, whole, next((value for value in graph.inputs if value.name in names), None)
+        graph, unstriped, next((value for value in graph.inputs if value.name in names), None)
     )
-    return sum(map(candidates.counted, stripes)) / max(candidates.instructions, 1)
+    return sum(map(candidates.exact_cost, stripes)) / max(candidates.instructions, 1)
 
 
 @dataclass(frozen=True)
@@ -149,23 +154,23 @@ class TilingSearch:
     """The search for the plan of one graph."""
 
     paths: TilingPathSearch
-    whole: CProgram
+    unstriped: CProgram
 
     @property
-    def ways(self) -> Candidates:
+    def candidates(self) -> Candidates:
         """The candidates for the parts of the graph."""
-        return self.paths.ways
+        return self.paths.candidates
 
     def plan(self, stripes: tuple[Stripe, ...]) -> TilingPlan:
         """Makes the plan with stripes."""
-        return plan_stripes(self.ways.graph, self.whole, stripes, self.ways.known)
+        return plan_stripes(self.candidates.graph, self.unstriped, stripes, self.candidates.known)
 
     def simplest(self) -> TilingPlan:
         """Returns the plan without stripes or, with row input, the cheapest one."""
         stripes = self.paths.simplest
         if stripes is None:
             raise PillionError(
-                f"`{self.ways.graph.name}` cannot be handed its input row by row",
+                f"`{self.candidates.graph.name}` cannot be handed its input row by row",
                 rule="the ops that read the input can run together a few rows at a time",
                 here="no region of ops from the first that reads it on makes a result that has rows",
                 help="leave --rows-in out",
@@ -175,17 +180,21 @@ class TilingSearch:
     def smallest_within_extra(self, budget: float, worth: int = 0) -> TilingPlan:
         """Returns the smallest plan within the price, or the simplest plan if that saves less than `worth` bytes."""
         simplest = self.simplest()
-        budget = max(budget, self.ways.cost(simplest.stripes), self.counted(simplest))
+        budget = max(budget, self.candidates.cost(simplest.stripes), self.exact_cost(simplest))
         least = int(NEAR_WORTH * worth)
-        if not budget or (worth and self.paths.most - self.ways.floor() < worth):
+        if not budget or (worth and self.paths.unstriped_bytes - self.candidates.least_plan_bytes() < worth):
             return simplest
-        if worth and self.paths.cheapest_stripes(self.paths.most - least, budget, any_will_do=True) is None:
+        if (
+            worth
+            and self.paths.cheapest_stripes(self.paths.unstriped_bytes - least, budget, any_will_do=True)
+            is None
+        ):
             return simplest
         bound = self._least_bound(budget)
-        if worth and self.paths.most - bound < least:
+        if worth and self.paths.unstriped_bytes - bound < least:
             return simplest
         best = self._smallest_near(bound, budget, simplest)
-        if best.stripes and best.bytes > FAR * bound and len(self.ways.whole) <= MANY:
+        if best.stripes and best.bytes > FAR * bound and len(self.candidates.whole_ops) <= MANY:
             best = self._smallest_variation(best, budget)
         return best if simplest.bytes - best.bytes >= worth else simplest
 
@@ -193,7 +202,7 @@ class TilingSearch:
         """Returns the smallest plan at the first price that is smaller than a limit, or of all prices if none is."""
         plans = []
         for share in shares:
-            plans.append(self.smallest_within_extra(SURE * share * self.ways.instructions))
+            plans.append(self.smallest_within_extra(SURE * share * self.candidates.instructions))
             if plans[-1].bytes < limit:
                 break
         return min(plans, key=lambda plan: plan.bytes)
@@ -208,19 +217,19 @@ class TilingSearch:
                 self.paths.cheapest_stripes(int(bound * more), allowed) for more in NEAR_BOUNDS
             )
             plans = [self.plan(stripes) for stripes in near if stripes is not None]
-            fitting = [plan for plan in plans if self.counted(plan) <= budget]
+            fitting = [plan for plan in plans if self.exact_cost(plan) <= budget]
             if fitting:
                 return min([simplest, *fitting], key=lambda plan: plan.bytes)
-            least = min(map(self.counted, plans), default=0.0)
+            least = min(map(self.exact_cost, plans), default=0.0)
             allowed *= min(budget / least, 1.0) * LESS if least > 0 else LESS
         return simplest
 
-    def counted(self, plan: TilingPlan) -> float:
+    def exact_cost(self, plan: TilingPlan) -> float:
         """Counts the instructions that the stripes of a plan add over the whole schedule."""
         arranged = plan.arranged
         regions = arranged.regions.values() if isinstance(arranged, KernelPlan) else ()
         return sum(
-            self.ways.counted(stripe, region.schedule.events)
+            self.candidates.exact_cost(stripe, region.schedule.events)
             for stripe, region in zip(plan.stripes, regions, strict=False)
         )
 
@@ -230,12 +239,12 @@ class TilingSearch:
         for _ in plan.stripes:
             others = [
                 stripes
-                for stripes in dict.fromkeys(self.ways.like(plan.stripes))
-                if self.ways.cost(stripes) <= budget
+                for stripes in dict.fromkeys(self.candidates.variations(plan.stripes))
+                if self.candidates.cost(stripes) <= budget
             ][: NEARBY - tried]
             tried += len(others)
             affordable = [
-                variation for variation in map(self.plan, others) if self.counted(variation) <= budget
+                variation for variation in map(self.plan, others) if self.exact_cost(variation) <= budget
             ]
             best = min([plan, *affordable], key=lambda candidate: candidate.bytes)
             if best is plan:
@@ -245,16 +254,16 @@ class TilingSearch:
 
     def _least_bound(self, budget: float = math.inf) -> int:
         """Returns the least bound, to a quarter of a percent, that is possible at the price."""
-        low, high = self.ways.floor(), self.paths.most
+        low, high = self.candidates.least_plan_bytes(), self.paths.unstriped_bytes
         while high - low > max(high // 400, ALIGNMENT):
             middle = math.isqrt(low * high) if 0 < 2 * low < high else (low + high) // 2
             stripes = self.paths.cheapest_stripes(middle, budget, any_will_do=True)
             low, high = (low, middle) if stripes is not None else (middle, high)
         return high
 
-    def within(self, limit: int, beside: int) -> TilingPlan:
+    def within(self, limit: int, outside_bytes: int) -> TilingPlan:
         """Returns the cheapest plan that fits."""
-        room = limit - beside
+        room = limit - outside_bytes
         simplest = self.simplest()
         if simplest.bytes <= room:
             return simplest
@@ -266,19 +275,19 @@ class TilingSearch:
             bound -= max((plan.bytes - room) // 2, ALIGNMENT)
         smallest = simplest
         for share in PRICES:  # live bytes are an estimate, and a plan may be placed more tightly
-            plan = self.smallest_within_extra(share * self.ways.instructions)
+            plan = self.smallest_within_extra(share * self.candidates.instructions)
             if plan.bytes <= room:
                 return plan
             smallest = min(smallest, plan, key=lambda candidate: candidate.bytes)
         smallest = self._smallest_plan(smallest).with_final_placement
         if smallest.bytes <= room:
             return smallest
-        raise self._ram_limit_error(limit, beside, simplest.bytes, smallest.bytes)
+        raise self._ram_limit_error(limit, outside_bytes, simplest.bytes, smallest.bytes)
 
     def _smallest_plan(self, simplest: TilingPlan) -> TilingPlan:
         """Returns the smallest of the plans for bounds from the least upwards: live bytes are a lower bound, and
         sometimes a larger bound has the smaller plan."""
-        least, most = max(self._least_bound(), 1), self.paths.most
+        least, most = max(self._least_bound(), 1), self.paths.unstriped_bytes
         bounds = [int(least * (most / least) ** (step / BOUNDS_TRIED)) for step in range(BOUNDS_TRIED)]
         stripe_sets = [self.paths.cheapest_stripes(bound) for bound in bounds]
         tried = dict.fromkeys(stripes for stripes in stripe_sets if stripes)
@@ -286,16 +295,16 @@ class TilingSearch:
 
     def _ram_limit_error(self, limit: int, outside_bytes: int, simplest: int, smallest: int) -> PillionError:
         """Returns the error if nothing fits, with the least that would."""
-        candidates, least = self.ways, smallest + outside_bytes
+        candidates, least = self.candidates, smallest + outside_bytes
         blocking = max(
             (i for i, why in enumerate(candidates.why) if why),
-            key=lambda i: candidates.whole[i].bytes,
+            key=lambda i: candidates.whole_ops[i].bytes,
             default=None,
         )
         op = candidates.graph.ops[blocking] if blocking is not None else None
         reason = (
-            f"; {op.kind} `{op.name}` takes {candidates.whole[blocking].bytes:,} bytes: {candidates.why[blocking]}"
-            if op and blocking is not None and candidates.whole[blocking].bytes > limit - outside_bytes
+            f"; {op.kind} `{op.name}` takes {candidates.whole_ops[blocking].bytes:,} bytes: {candidates.why[blocking]}"
+            if op and blocking is not None and candidates.whole_ops[blocking].bytes > limit - outside_bytes
             else ""
         )
         return PillionError(

@@ -20,21 +20,21 @@ PRICES = (0.01, 0.05, 0.3)
 
 
 def divide_among_memories(
-    graph: Graph, whole: CProgram, spec: Memory, memories: Sequence[ChipMemory], beside: int = 0
+    graph: Graph, unstriped: CProgram, spec: Memory, memories: Sequence[ChipMemory], outside_bytes: int = 0
 ) -> TilingPlan:
-    """Returns the plan with the fewest estimated cycles. `beside` are bytes of RAM that the NPU needs."""
-    memories = _reserve(memories, beside)
-    search = tiling_search(graph, whole, spec)
+    """Returns the plan with the fewest estimated cycles. `outside_bytes` are bytes of RAM that the NPU needs."""
+    memories = _reserve(memories, outside_bytes)
+    search = tiling_search(graph, unstriped, spec)
     best: tuple[float, TilingPlan] | None = None
     refused: PillionError | None = None
-    for plan in _candidates(search, whole, memories):
+    for plan in _candidates(search, unstriped, memories):
         try:
             program = divide_program(plan.arranged, memories)
         except PillionError as error:
             refused = refused or error
             continue
         assert program.memory.several is not None
-        cycles = search.counted(plan) + program.memory.several.waits
+        cycles = search.exact_cost(plan) + program.memory.several.waits
         if best is None or cycles < best[0]:
             best = cycles, TilingPlan(plan.stripes, program)
     if best is None:
@@ -45,13 +45,13 @@ def divide_among_memories(
 
 
 def _candidates(
-    search: TilingSearch, whole: CProgram, memories: Sequence[ChipMemory]
+    search: TilingSearch, unstriped: CProgram, memories: Sequence[ChipMemory]
 ) -> Iterator[TilingPlan]:
     """Yields plans with different stripes: none, those that the fastest memory holds, and the smallest for some prices."""
     simplest = search.simplest()
     known = {simplest.stripes}
     yield simplest
-    fastest = by_speed(memories)[0].room
+    fastest = by_speed(memories)[0].usable_bytes
     if simplest.bytes <= fastest:
         return
     try:
@@ -59,14 +59,14 @@ def _candidates(
     except PillionError:
         plans = []
     for share in PRICES:
-        plans.append(search.smallest_within_extra(share * search.ways.instructions))
+        plans.append(search.smallest_within_extra(share * search.candidates.instructions))
     for plan in plans:
         if plan.stripes not in known:
             known.add(plan.stripes)
             yield plan
 
 
-def _reserve(memories: Sequence[ChipMemory], beside: int) -> list[ChipMemory]:
+def _reserve(memories: Sequence[ChipMemory], outside_bytes: int) -> list[ChipMemory]:
     """Returns the memories with the bytes that the NPU needs reserved in the fastest one that it reaches and that holds them."""
-    holder = next((m for m in by_speed(memories) if m.npu and m.bytes >= beside), None)
-    return [replace(m, reserved=beside) if m is holder else m for m in memories]
+    holder = next((m for m in by_speed(memories) if m.npu and m.bytes >= outside_bytes), None)
+    return [replace(m, reserved=outside_bytes) if m is holder else m for m in memories]

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from pillion.devices.cortex_m import Isa
-from pillion.tiling.candidates import NO_WAY, Candidate, Candidates
+from pillion.tiling.candidates import IMPOSSIBLE, Candidate, Candidates
 from pillion.tiling.part_keys import PartKey
 from pillion.tiling.stripe import Stripe
 
@@ -48,20 +48,21 @@ class TilingPath:
 class TilingPathSearch:
     """The search over the candidates of one graph."""
 
-    ways: Candidates
+    candidates: Candidates
 
     @cached_property
     def simplest(self) -> tuple[Stripe, ...] | None:
         """The cheapest required stripes: none, unless an input is fed row by row; None if that is impossible."""
-        return self.cheapest_stripes(NO_WAY.bytes - 1) if self.ways.fed is not None else ()
+        return self.cheapest_stripes(IMPOSSIBLE.bytes - 1) if self.candidates.fed is not None else ()
 
     @cached_property
-    def most(self) -> int:
+    def unstriped_bytes(self) -> int:
         """The live bytes if all ops run whole, except those that cannot."""
         unsplit_bytes = max(
-            (candidate.bytes for candidate in self.ways.whole if candidate is not NO_WAY), default=0
+            (candidate.bytes for candidate in self.candidates.whole_ops if candidate is not IMPOSSIBLE),
+            default=0,
         )
-        forced = [self.ways.region(s.first, s.end, s.rows, s.grain) for s in self.simplest or ()]
+        forced = [self.candidates.region(s.first, s.end, s.rows, s.grain) for s in self.simplest or ()]
         return max([unsplit_bytes, *(candidate.bytes for candidate in forced if candidate)])
 
     def cheapest_stripes(
@@ -69,20 +70,22 @@ class TilingPathSearch:
     ) -> tuple[Stripe, ...] | None:
         """Returns the stripes of the cheapest path within `bound` bytes; None if none is within the budget. With
         `any_will_do`, the first path found."""
-        if self.ways.least_extra(bound) > budget:
+        if self.candidates.least_added_cost(bound) > budget:
             return None
-        can_be = (part for part in self.ways.spans(bound) if self.ways.least(*part) <= bound)
+        can_be = (
+            part for part in self.candidates.spans(bound) if self.candidates.least_bytes(*part) <= bound
+        )
         costs = ((part, self._least_cost(part, bound)) for part in can_be)
         parts: dict[Part, float | Candidate] = {part: cost for part, cost in costs if cost <= budget}
         alike: dict[PartKey, list[Part]] = {}
         for part in parts:
-            alike.setdefault(self.ways.key(*part), []).append(part)
+            alike.setdefault(self.candidates.key(*part), []).append(part)
         while path := self._shortest_path(parts, bound, budget):
             unknown = [part for part, candidate in path.parts if candidate is None]
             if not unknown:
                 return path.stripes
             for part in unknown:
-                if not self._price_equal_parts(part, alike[self.ways.key(*part)], parts, bound, budget):
+                if not self._price_equal_parts(part, alike[self.candidates.key(*part)], parts, bound, budget):
                     break  # the others may not lie on the next path
             if any_will_do and (stripes := self._stripes_if_priced(path, parts, budget)) is not None:
                 return stripes
@@ -97,13 +100,13 @@ class TilingPathSearch:
         budget: float,
     ) -> bool:
         """Prices a part and all that are equal to it, and drops those that do not fit. Returns whether it fits."""
-        for one in alike:
-            if one in parts and not isinstance(parts[one], Candidate):
-                way = self._cheapest_fit(one, bound, budget)
-                if way is None:
-                    del parts[one]
+        for equal in alike:
+            if equal in parts and not isinstance(parts[equal], Candidate):
+                candidate = self._cheapest_fit(equal, bound, budget)
+                if candidate is None:
+                    del parts[equal]
                 else:
-                    parts[one] = way
+                    parts[equal] = candidate
         return part in parts
 
     @staticmethod
@@ -125,7 +128,7 @@ class TilingPathSearch:
         for (first, end), known in parts.items():
             by_end.setdefault(end, []).append((first, known))
         best: list[tuple[float, int, Candidate | None] | None] = [(0.0, 0, None)]
-        for end, whole_op in enumerate(self.ways.whole, 1):
+        for end, whole_op in enumerate(self.candidates.whole_ops, 1):
             steps = by_end.get(end, []) + [(end - 1, whole_op)] * (whole_op.bytes <= bound)
             best_step: tuple[float, int, Candidate | None] | None = None
             for first, known in steps:
@@ -142,21 +145,23 @@ class TilingPathSearch:
     def _least_cost(self, part: Part, bound: int) -> float:
         """Returns a lower bound for all candidates of a part that may fit; infinite if none does."""
         steps = [(rows, 0) for rows in self._rows_per_step]
-        can_be = list(takewhile(lambda step: self.ways.may_fit(*part, *step, bound), steps))
+        can_be = list(takewhile(lambda step: self.candidates.may_fit(*part, *step, bound), steps))
         if not can_be:
-            can_be = list(takewhile(lambda step: self.ways.may_fit(*part, *step, bound), GRAINS_TRIED))
-        return self.ways.least_cost(*part, max(can_be)[0]) if can_be else math.inf
+            can_be = list(takewhile(lambda step: self.candidates.may_fit(*part, *step, bound), GRAINS_TRIED))
+        return self.candidates.least_cost(*part, max(can_be)[0]) if can_be else math.inf
 
     @property
     def _rows_per_step(self) -> Sequence[int]:
-        return ROWS_TRIED.get(self.ways.isa, ALL_ROWS_TRIED)
+        return ROWS_TRIED.get(self.candidates.isa, ALL_ROWS_TRIED)
 
     def _cheapest_fit(self, part: Part, bound: int, budget: float) -> Candidate | None:
         """Returns the cheapest candidate of a part that fits."""
         steps = [(rows, 0) for rows in self._rows_per_step]
         # Where all fit, those with the most rows are the cheapest ones.
         fits = list(
-            self._fitting_candidates(part, steps[::-1] if bound >= NO_WAY.bytes - 1 else steps, bound, budget)
+            self._fitting_candidates(
+                part, steps[::-1] if bound >= IMPOSSIBLE.bytes - 1 else steps, bound, budget
+            )
         )
         if not fits:
             fits = list(self._fitting_candidates(part, GRAINS_TRIED, bound, budget))
@@ -168,14 +173,14 @@ class TilingPathSearch:
         """Yields candidates of a part until one is too large; skips those that certainly cost too much."""
         least = math.inf
         for rows, grain in steps:
-            if self.ways.least_cost(*part, rows) > min(budget, least):
+            if self.candidates.least_cost(*part, rows) > min(budget, least):
                 continue
-            candidate = self.ways.region(*part, rows, grain)
+            candidate = self.candidates.region(*part, rows, grain)
             if candidate is None or candidate.bytes > bound:
                 return
             yield candidate
             least = min(least, candidate.cost)
-            if candidate.cost < CHEAP * self.ways.instructions:
+            if candidate.cost < CHEAP * self.candidates.instructions:
                 return
 
 

@@ -35,11 +35,11 @@ class TilingCosts:
     ) -> None:
         self.graph, self.choices, self.isa = graph, choices, isa
         self.known = known or VariantCache()
-        self.of_moved_byte = INSTRUCTIONS_PER_MOVED_BYTE[isa]
+        self.per_moved_byte = INSTRUCTIONS_PER_MOVED_BYTE[isa]
         self._forms: dict[tuple[int, int], KernelChoice] = {}
-        self._beyond: dict[tuple[int, int], float] = {}
+        self._added: dict[tuple[int, int], float] = {}
         self._edges: dict[tuple[int, int], float] = {}
-        self._further: dict[int, float] = {}
+        self._split_costs: dict[int, float] = {}
 
     def whole_instructions(self) -> float:
         """Returns the instructions of all ops run whole."""
@@ -60,7 +60,8 @@ class TilingCosts:
             if not isinstance(event, InnerOpRun)
         )
         return (
-            sum(self._instructions_of_runs(i, runs) for i, runs in fired.items()) + moved * self.of_moved_byte
+            sum(self._instructions_of_runs(i, runs) for i, runs in fired.items())
+            + moved * self.per_moved_byte
         )
 
     def _instructions_of_runs(self, i: int, runs: Counter[tuple[Op, int]]) -> float:
@@ -80,7 +81,7 @@ class TilingCosts:
             (self.known.choices[form],) = choose_kernels(self.graph.replace(ops=(form,)), self.isa)
         return self.known.choices[form]
 
-    def form(self, i: int, rows: int) -> KernelChoice:
+    def middle_kernel(self, i: int, rows: int) -> KernelChoice:
         """Returns the kernel of an op for some rows in the middle of the image; it may differ from that of the
         whole op."""
         if (i, rows) not in self._forms:
@@ -103,7 +104,7 @@ class TilingCosts:
             if is_alias(op) or op.folded_bytes or 2 * rows > count:
                 self._edges[i, rows] = 0.0
             else:
-                middle = self.beyond(i, rows)
+                middle = self.added_instructions(i, rows)
                 edge_spans = (Span(0, rows), Span(count - rows, rows))
                 self._edges[i, rows] = sum(
                     self._variant_call_overhead(i, self._kernel_for_span(i, end), rows) - middle
@@ -113,9 +114,9 @@ class TilingCosts:
 
     def least_split_cost(self, i: int) -> float:
         """Returns a lower bound for the instructions of splitting an op into two calls."""
-        if i not in self._further:
-            self._further[i] = self._split_in_halves_cost(i)
-        return self._further[i]
+        if i not in self._split_costs:
+            self._split_costs[i] = self._split_in_halves_cost(i)
+        return self._split_costs[i]
 
     def _split_in_halves_cost(self, i: int) -> float:
         op, kernel = self.graph.ops[i], self.choices[i].kernel
@@ -127,14 +128,14 @@ class TilingCosts:
             return max(2 * kernel.work(form) - kernel.work(op), 0.0)
         return kernel.call_cost.instructions(op, kernel.call_cost.pixels)
 
-    def beyond(self, i: int, rows: int) -> float:
+    def added_instructions(self, i: int, rows: int) -> float:
         """Returns the instructions of a call for some rows, beyond their share of the whole op."""
-        if (i, rows) not in self._beyond:
+        if (i, rows) not in self._added:
             op = self.graph.ops[i]
             is_whole = is_alias(op) or op.folded_bytes
-            form = self.choices[i] if is_whole else self.form(i, rows)
-            self._beyond[i, rows] = self._variant_call_overhead(i, form, rows)
-        return self._beyond[i, rows]
+            form = self.choices[i] if is_whole else self.middle_kernel(i, rows)
+            self._added[i, rows] = self._variant_call_overhead(i, form, rows)
+        return self._added[i, rows]
 
     def _variant_call_overhead(self, i: int, form: KernelChoice, rows: int) -> float:
         """Returns the same for a tile variant with its kernel."""
