@@ -12,7 +12,7 @@ from pillion.ir.types import DType, PerTensor, Quant, UnknownScale, Value
 from pillion.ops import ALL_OPS, Softmax
 
 SCALED: list[type[ScaledOp]] = [cls for cls in ALL_OPS if issubclass(cls, ScaledOp)]
-"""The ops that take multipliers as they are given."""
+"""The ops that take explicit multipliers."""
 
 
 def examples(cls: type[Op]) -> list[ScaledOp]:
@@ -22,9 +22,9 @@ def examples(cls: type[Op]) -> list[ScaledOp]:
 
 
 def with_given(op: ScaledOp, **fields: Any) -> ScaledOp:
-    """The op with the multipliers that follow from its scales as given ones."""
-    given = {"given": op.from_scales(Arithmetic.CMSIS_NN), **fields}
-    return dataclasses.replace(op, **given)
+    """The op with the multipliers that follow from its scales as explicit ones."""
+    explicit = {"explicit": op.from_scales(Arithmetic.CMSIS_NN), **fields}
+    return dataclasses.replace(op, **explicit)
 
 
 def unscaled(op: ScaledOp) -> ScaledOp:

@@ -47,7 +47,7 @@ class ChipMemory:
     """Bytes that the NPU needs of it besides the program's buffers."""
 
     @property
-    def room(self) -> int:
+    def usable_bytes(self) -> int:
         """The bytes that a program may use, in whole lines: an arena that fits does so when it is padded, too."""
         return (self.bytes - self.reserved) // LINE_BYTES * LINE_BYTES
 

@@ -101,7 +101,7 @@ def test_a_wrong_number_is_found_with_op_and_element(
 def first_difference(program: Program, op: int, folder: Path, samples: Path, board: str) -> tuple[int, int]:
     """Sample and element by another way: the program ends with the op, and its outputs are compared on this computer."""
     graph = program.graph
-    part = program.of(graph.replace(outputs=graph.ops[op].results).without_dead_ops())
+    part = program.for_graph(graph.replace(outputs=graph.ops[op].results).without_dead_ops())
     part.firmware(folder)
     plant(folder, array_of(folder, op), 0, 1 << 20)
     for number, sample in enumerate(samples_of(graph, samples)):

@@ -64,7 +64,7 @@ def check_plan(program: CProgram) -> None:
     arena = Arena(program)
     for value in program.graph.sources:
         arena.write(value)
-    joined = {op for joint in sliding_buffers_of(program.graph) for op in (joint.join, joint.keep)}
+    joined = {op for buffer in sliding_buffers_of(program.graph) for op in (buffer.join, buffer.keep)}
     for step in program.steps:
         op, kernel = step.choice.op, step.choice.kernel
         if op in joined:

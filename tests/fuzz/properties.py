@@ -182,7 +182,7 @@ def in_rows(graph: Graph) -> Graph:
 def fed_by_rows(graph: Graph, first: int, end: int) -> str:
     """The first input that nothing but these ops reads, and that can come row by row; none if there is none."""
     inside = set(graph.ops[first:end])
-    alone = [v for v in graph.inputs if v not in graph.ends and set(graph.users.get(v, ())) <= inside]
+    alone = [v for v in graph.inputs if v not in graph.sinks and set(graph.users.get(v, ())) <= inside]
     read = [v.name for v in alone if graph.users.get(v)]
     return next((name for name in read if is_region(graph, first, end, name)), "")
 

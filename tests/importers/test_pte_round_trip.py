@@ -221,7 +221,7 @@ def test_multipliers_are_read_as_they_are_said(cls: type[Op], scales: tuple[floa
     read_back = by_calls(small_file(op))
     assert read_back is not None
     (found,) = (op for op in read_back.ops if isinstance(op, ScaledOp))
-    assert sorted(map(str, found.given)) == sorted(map(str, op.from_scales(Arithmetic.CMSIS_NN)))
+    assert sorted(map(str, found.explicit)) == sorted(map(str, op.from_scales(Arithmetic.CMSIS_NN)))
     assert all(isinstance(v.type.quant, UnknownScale) for v in (*found.operands, *found.results))
     assert alike(one_op(op), read_back)
 

@@ -65,7 +65,7 @@ def test_json_gives_the_same_graph(text: str) -> None:
 
 def test_json_without_states_is_as_it_was() -> None:
     assert b"states" not in graph_json.pack(
-        dataclasses.replace(graph_of(QUEUE), states=()).opened(), lambda a: None
+        dataclasses.replace(graph_of(QUEUE), states=()).with_states_as_io(), lambda a: None
     )
 
 

@@ -95,7 +95,7 @@ class Layer:
             "y": Value(
                 "y", TensorType((g.images, *g.out_size, g.out_c), DType.INT8, PerTensor(0.1, s.out_zp))
             ),
-            "given": tuple(Multiplier(mantissa, shift) for mantissa, shift in multipliers),
+            "explicit": tuple(Multiplier(mantissa, shift) for mantissa, shift in multipliers),
         }
         sizes: Any = {"stride": g.stride, "dilation": g.dilation, "padding": g.padding}
         bounds: Any = {"low": s.low, "high": s.high}

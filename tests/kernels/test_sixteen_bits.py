@@ -243,7 +243,7 @@ def test_sums_without_zero_points(target: rig.Target) -> None:
 def test_sums_of_any_ratio_have_the_portable_kernel() -> None:
     """Steps of the result that are far finer than the operands', or coarser, and operands that repeat elsewhere than in rows."""
     coarse = wide_sum((5,), (5,), (INT16, INT16, INT8), 2, (1.0, 1.0, 1.0))
-    assert coarse.wide.places == 38
+    assert coarse.int16_form.places == 38
     assert kernel_of(M33, coarse) is not None
     fine = wide_sum((5,), (5,), (INT8, INT8, INT16), 2, (2.0**6, 1.0, 2.0**-3))
     assert refusals(M33, fine) == refusals(M55, fine) == ["places"]

@@ -48,7 +48,7 @@ def lowest(blocks: Sequence[LiveBlock], order: Sequence[int]) -> int:
     offsets: dict[int, int] = {}
     for number in order:
         block = blocks[number]
-        meeting = [n for n in offsets if blocks[n].meets(block)]
+        meeting = [n for n in offsets if blocks[n].overlaps(block)]
         behind = {n: offsets[n] + (blocks[n].reach(block) or 0) for n in meeting}
         before = {n: offsets[n] - (block.reach(blocks[n]) or 0) for n in meeting}
         places = sorted({0, *(at for at in behind.values() if at > 0)})

@@ -47,11 +47,11 @@ def net(axis: int = 1, width: int = 3, **other: Value) -> Graph:
 
 def test_new_rows_are_made_behind_the_kept_ones() -> None:
     program = lower(net(), Isa.PORTABLE)
-    (joint,) = sliding_buffers_of(program.graph)
+    (buffer,) = sliding_buffers_of(program.graph)
     memory, home = program.memory, program.memory.state_offsets
-    at = home[joint.state.before]
-    assert home[joint.join.y] == home[joint.state.after] == at
-    assert home[joint.new] == at + 2 * 15
+    at = home[buffer.state.before]
+    assert home[buffer.join.y] == home[buffer.state.after] == at
+    assert home[buffer.new] == at + 2 * 15
     assert memory.state_bytes == 64
     assert memory.arena_bytes == 32  # the input, then the output in its place
     moves = [item for item in program.items if isinstance(item.what, MoveRows)]
@@ -68,7 +68,9 @@ def test_what_is_also_answered_keeps_its_place(isa: Isa, shown: str) -> None:
     program = lower(graph, isa)
     assert shown in {v.name for v in program.memory.offsets}
     moves = [item for item in program.items if isinstance(item.what, MoveRows)]
-    assert len(moves) == (2 if shown == "new" else 0), "new rows are copied; without a joint the kernels copy"
+    assert len(moves) == (2 if shown == "new" else 0), (
+        "new rows are copied; without a buffer the kernels copy"
+    )
 
 
 def test_rows_that_do_not_lie_in_a_row_are_copied() -> None:

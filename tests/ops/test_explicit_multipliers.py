@@ -82,7 +82,7 @@ def test_multipliers_alone_give_the_same_bytes(cls: type[ScaledOp]) -> None:
 
 def test_other_multipliers_give_other_bytes() -> None:
     op = examples(Mul)[0]
-    less = dataclasses.replace(unscaled(op), given=(Multiplier(2**30, -9),))
+    less = dataclasses.replace(unscaled(op), explicit=(Multiplier(2**30, -9),))
     sample = samples_of(one_op(op))[0]
     assert not np.array_equal(one_op(op).reference(*sample)[0], one_op(less).reference(*sample)[0])
 
@@ -91,9 +91,9 @@ def test_other_multipliers_give_other_bytes() -> None:
 def test_one_multiplier_stands_for_all_channels(cls: type[ScaledOp]) -> None:
     op: Any = unscaled(examples(cls)[1])
     one, all_alike = (
-        dataclasses.replace(op, given=(Multiplier(1518500250, -8),) * n) for n in (1, len(op.given))
+        dataclasses.replace(op, explicit=(Multiplier(1518500250, -8),) * n) for n in (1, len(op.explicit))
     )
-    assert len(op.given) > 1
+    assert len(op.explicit) > 1
     for ours, theirs in zip(one.multipliers, all_alike.multipliers, strict=True):
         np.testing.assert_array_equal(ours, theirs)
         assert ours.dtype == np.int32
@@ -104,9 +104,10 @@ def test_one_multiplier_stands_for_all_channels(cls: type[ScaledOp]) -> None:
 def test_one_multiplier_is_the_same_c_as_one_for_each(cls: type[ScaledOp], core: str) -> None:
     for op in map(unscaled, examples(cls)):
         texts, constants = [], []
-        for count in (1, len(op.given)):
+        for count in (1, len(op.explicit)):
             program = lower(
-                one_op(dataclasses.replace(op, given=(Multiplier(1518500251, -8),) * count)), CORES[core].isa
+                one_op(dataclasses.replace(op, explicit=(Multiplier(1518500251, -8),) * count)),
+                CORES[core].isa,
             )
             texts.append(model_c(program))
             constants.append([c.data.tobytes() for c in program.constants])
@@ -131,16 +132,16 @@ def test_each_phase_of_a_transposed_convolution_has_its_channels() -> None:
 def test_the_text_form_is_exact(cls: type[ScaledOp]) -> None:
     for op in examples(cls):
         text = to_text(one_op(unscaled(op)))
-        assert " given=[" in text
+        assert " explicit=[" in text
         assert " @(?, " in text
         again = parse(text, KINDS)
         assert to_text(again) == text
-        assert again.ops[0].given == unscaled(op).given  # type: ignore[attr-defined]  # it is of the same class
+        assert again.ops[0].explicit == unscaled(op).explicit  # type: ignore[attr-defined]  # it is of the same class
 
 
 def test_many_multipliers_are_not_spelled_out_for_reading() -> None:
     op = next(op for op in examples(Conv2d) if len(op.from_scales(Arithmetic.CMSIS_NN)) > 16)
-    assert " given=[...]" in to_text(one_op(unscaled(op)), constants=False)
+    assert " explicit=[...]" in to_text(one_op(unscaled(op)), constants=False)
 
 
 @EACH
@@ -200,7 +201,8 @@ def with_odd_multipliers() -> Graph:
     half = Multiplier(2**30, 0)
     ops = [
         dataclasses.replace(
-            op, given=tuple(m if m == half else Multiplier(m.mantissa | 0x2B, m.shift) for m in op.given)
+            op,
+            explicit=tuple(m if m == half else Multiplier(m.mantissa | 0x2B, m.shift) for m in op.explicit),
         )
         for cls in SCALED
         for op in map(unscaled, examples(cls)[:3])
@@ -246,7 +248,7 @@ def test_tflite_refuses_what_scales_do_not_say(cls: type[ScaledOp]) -> None:
     for op in (
         unscaled(examples(cls)[0]),
         with_given(
-            examples(cls)[0], given=(Multiplier(1518500251, 1),) * (3 if issubclass(cls, AddOrSub) else 1)
+            examples(cls)[0], explicit=(Multiplier(1518500251, 1),) * (3 if issubclass(cls, AddOrSub) else 1)
         ),
     ):
         with pytest.raises(PillionError, match="no exact TFLite form") as refusal:
@@ -259,7 +261,7 @@ def test_tflite_refuses_what_scales_do_not_say(cls: type[ScaledOp]) -> None:
 @EACH
 def test_tflite_takes_multipliers_that_the_scales_say(cls: type[ScaledOp]) -> None:
     op = next(op for op in examples(cls) if writable(op))
-    given = dataclasses.replace(op, given=op.from_scales(Arithmetic.TFLITE))
+    given = dataclasses.replace(op, explicit=op.from_scales(Arithmetic.TFLITE))
     assert tflite.emit(one_op(given)) == tflite.emit(one_op(op))
 
 
@@ -313,7 +315,7 @@ def broken(cls: type[ScaledOp], number: int = 0, **fields: Any) -> PillionError:
 @EACH
 def test_only_what_kernels_take_is_taken(cls: type[ScaledOp], mantissa: int, shift: int) -> None:
     op = unscaled(examples(cls)[0])
-    found = broken(cls, given=(*op.given[:-1], Multiplier(mantissa, shift)))
+    found = broken(cls, explicit=(*op.explicit[:-1], Multiplier(mantissa, shift)))
     assert found.rule == "mantissas are from 2^30 to 2147483647, shifts from -31 to 30, or both are 0"
     assert found.here.startswith(f"mantissa {mantissa}, shift {shift}")
 
@@ -323,36 +325,38 @@ def test_the_ends_are_taken(mantissa: int, shift: int) -> None:
     for cls in SCALED:
         op = unscaled(examples(cls)[0])
         if cls is not Softmax:
-            verify_graph(one_op(dataclasses.replace(op, given=(*op.given[:-1], Multiplier(mantissa, shift)))))
+            verify_graph(
+                one_op(dataclasses.replace(op, explicit=(*op.explicit[:-1], Multiplier(mantissa, shift))))
+            )
 
 
 @EACH
 def test_there_are_as_many_as_the_op_has(cls: type[ScaledOp]) -> None:
     op = unscaled(examples(cls)[1])
-    assert f"{len(op.given) + 1} are given" in broken(cls, 1, given=(*op.given, op.given[0])).here
+    assert f"{len(op.explicit) + 1} are given" in broken(cls, 1, explicit=(*op.explicit, op.explicit[0])).here
 
 
 def test_operands_of_a_sum_are_not_made_larger() -> None:
-    first, second, out = unscaled(examples(Add)[0]).given
-    assert "at most 0" in broken(Add, given=(first, Multiplier(second.mantissa, 1), out)).rule
+    first, second, out = unscaled(examples(Add)[0]).explicit
+    assert "at most 0" in broken(Add, explicit=(first, Multiplier(second.mantissa, 1), out)).rule
 
 
 def test_a_sum_of_whole_operands_reaches_twice_as_far() -> None:
     """By scales an operand is at most half of the common one; given multipliers may leave both as they are."""
     whole = Multiplier(2**31 - 1, 0)
     op = unscaled(examples(Add)[0])
-    require_sums_fit_32_bits(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 2))))
+    require_sums_fit_32_bits(dataclasses.replace(op, explicit=(whole, whole, Multiplier(2**30, 2))))
     with pytest.raises(PillionError, match="is not valid"):
-        require_sums_fit_32_bits(dataclasses.replace(op, given=(whole, whole, Multiplier(2**30, 3))))
+        require_sums_fit_32_bits(dataclasses.replace(op, explicit=(whole, whole, Multiplier(2**30, 3))))
 
 
 @pytest.mark.parametrize("shift", [0, -3])
 def test_a_softmax_shifts_to_the_left(shift: int) -> None:
-    assert "to the left" in broken(Softmax, given=(Multiplier(2**30, shift),)).rule
+    assert "to the left" in broken(Softmax, explicit=(Multiplier(2**30, shift),)).rule
 
 
 def test_in_tflite_arithmetic_scales_decide() -> None:
-    op = with_given(examples(Mul)[0], given=(Multiplier(1518500251, -3),))
+    op = with_given(examples(Mul)[0], explicit=(Multiplier(1518500251, -3),))
     verify_graph(one_op(op))
     with pytest.raises(PillionError, match="is not valid") as refusal:
         verify_graph(one_op(op).replace(arithmetic=Arithmetic.TFLITE))
@@ -368,10 +372,10 @@ def test_sums_by_other_multipliers_are_not_merged() -> None:
     other = dataclasses.replace(
         op,
         y=dataclasses.replace(op.results[0], name="other"),
-        given=(op.given[0], op.given[1], Multiplier(2**30, -18)),
+        explicit=(op.explicit[0], op.explicit[1], Multiplier(2**30, -18)),
     )
     graph = Graph("g", op.activations, (op, other), (*op.results, *other.results))
-    both = (Add(a=op.results[0], b=other.results[0], y=_last(op), given=op.given),)
+    both = (Add(a=op.results[0], b=other.results[0], y=_last(op), explicit=op.explicit),)
     assert len(merge_duplicates(graph.replace(ops=(*graph.ops, *both), outputs=both[0].results)).ops) == 3
 
 
@@ -386,8 +390,8 @@ def test_nothing_is_idle_by_a_zero_or_a_one_alone() -> None:
     held = dataclasses.replace(x, name="held", data=np.zeros(4, np.int8))
     half = Multiplier(2**30, 0)
     for op in (
-        Add(a=x, b=held, y=y, given=(half, half, Multiplier(2**30, -20))),
-        Mul(a=x, b=held, y=y, given=(half,)),
+        Add(a=x, b=held, y=y, explicit=(half, half, Multiplier(2**30, -20))),
+        Mul(a=x, b=held, y=y, explicit=(half,)),
     ):
         assert not op.is_identity
 

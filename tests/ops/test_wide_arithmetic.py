@@ -81,7 +81,7 @@ def test_other_types_are_refused() -> None:
     with pytest.raises(PillionError, match="both operands have one type"):
         Add(a=a, b=b, y=y).check()
     with pytest.raises(PillionError, match="multipliers of their scales"):
-        Mul(a=a, b=a, y=y, given=(Multiplier(2**30, 0),)).check()
+        Mul(a=a, b=a, y=y, explicit=(Multiplier(2**30, 0),)).check()
 
 
 @pytest.mark.parametrize("cls", [Add, Mul])
@@ -98,10 +98,10 @@ def test_factors_of_products_fit_32_bits(zeros: tuple[int, int]) -> None:
     )
     op.check_scales(CMSIS)
     ends = np.array([-(2**15), -(2**15), 2**15 - 1, 2**15 - 1], np.int64)
-    first = (ends - zeros[0]) * op.wide.multiplier
-    second = (np.roll(ends, 1) - zeros[1]) << op.wide.left
+    first = (ends - zeros[0]) * op.int16_form.multiplier
+    second = (np.roll(ends, 1) - zeros[1]) << op.int16_form.left
     assert max(np.abs(first).max(), np.abs(second).max()) < 2**31
-    assert op.wide.multiplier > 2**12
+    assert op.int16_form.multiplier > 2**12
 
 
 @pytest.mark.parametrize("function", SMOOTH)

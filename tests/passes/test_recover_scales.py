@@ -97,7 +97,9 @@ def test_programs_of_executorch(path: Path) -> None:
         if why_multipliers_explicit(op):
             left[op.kind] = left.get(op.kind, 0) + 1
     assert left == LEFT.get(path.stem, {})
-    assert [op.attributes.get("given") for op in recovered] == [op.attributes.get("given") for op in graph]
+    assert [op.attributes.get("explicit") for op in recovered] == [
+        op.attributes.get("explicit") for op in graph
+    ]
     assert_same_bytes(graph, recovered)
 
 

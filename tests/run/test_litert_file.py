@@ -107,7 +107,7 @@ def test_a_program_that_is_no_longer_the_files_is_not_held_against_it(
 
 def test_other_programs_have_no_file(tmp_path: Path) -> None:
     program = program_of(sum_of_two(), tmp_path)
-    parts = program.of(program.graph)
+    parts = program.for_graph(program.graph)
     assert parts.source is None
     assert not LiteRtFileExecutor().judge(parts).ok
     with pytest.raises(PillionError, match="not read from a"):

@@ -122,7 +122,7 @@ class Rounding(HostExecutor):
             dataclasses.replace(op, high=20) if op.name == "sum" else op  # type: ignore[call-arg]  # a sum
             for op in program.graph.ops
         )
-        return super().run(program.of(program.graph.replace(ops=ops)), samples, options)
+        return super().run(program.for_graph(program.graph.replace(ops=ops)), samples, options)
 
 
 def test_an_op_that_makes_a_wrong_state_is_found() -> None:
@@ -270,7 +270,7 @@ def test_a_file_without_its_record_is_refused_and_not_misread() -> None:
 
 def test_programs_without_states_are_written_as_before() -> None:
     graph = open_states(graph_of(QUEUE))
-    program = program_of(QUEUE).of(graph)
+    program = program_of(QUEUE).for_graph(graph)
     assert facts_of_pte(program.pte()).state_bytes == 0
     assert b"state" not in program.pte()
 

@@ -163,7 +163,7 @@ class Device:
         if reason := why_multipliers_explicit(op):
             requirement = "scales that define the arithmetic (a .pte file holds multipliers, not all of which scales give: compile from PyTorch or .tflite)"
             return (known, Verdict(f"{op.kind}.scales", False, requirement, reason))
-        if isinstance(op, Linear) and op.given and self.arithmetic is Arithmetic.TFLITE:
+        if isinstance(op, Linear) and op.explicit and self.arithmetic is Arithmetic.TFLITE:
             requirement = (
                 "sums that are rounded once (those of .pte files with multipliers are rounded twice)"
             )

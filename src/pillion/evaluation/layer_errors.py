@@ -130,7 +130,7 @@ class LayerErrorMeasurement:
         self.steps: IntegerOpExecutor = integer_op_executor(graph)
         self.layers: dict[Value, LayerStatistics] = {}
         self.unmatched: list[str] = []
-        self.whole: list[SignalNoisePower] = []
+        self.output_power: list[SignalNoisePower] = []
         self.samples = 0
 
     def add(self, program_inputs: Sequence[Array], float_inputs: Sequence[Array]) -> None:
@@ -162,7 +162,7 @@ class LayerErrorMeasurement:
         self._require_same_weights()
         total = sum(layer.damage for layer in self.layers.values())
         layers = sorted(self.layers.values(), key=lambda layer: -layer.damage)
-        overall = sum(power.ratio for power in self.whole)
+        overall = sum(power.ratio for power in self.output_power)
         return Comparison(
             self.model,
             self.target,
@@ -230,8 +230,8 @@ class LayerErrorMeasurement:
 
     def _add_output_errors(self, expected: Sequence[Array], program_values: Mapping[Value, Array]) -> None:
         """Adds the program's outputs, in the float model's axis order."""
-        self.whole = self.whole or [SignalNoisePower() for _ in expected]
-        for power, right, value in zip(self.whole, expected, self.steps.graph.outputs, strict=True):
+        self.output_power = self.output_power or [SignalNoisePower() for _ in expected]
+        for power, right, value in zip(self.output_power, expected, self.steps.graph.outputs, strict=True):
             got = np.asarray(program_values[value])
             real = (got.astype(np.float64) - value.zero_point) * value.scale if value.is_quantized else got
             power.add(right, _in_float_axis_order(right, real))
@@ -250,7 +250,7 @@ class LayerErrorMeasurement:
         self, value: Value, ops: Sequence[Op], floats: Mapping[Value, Array], inputs: Sequence[Array]
     ) -> Array:
         """Returns the integers of a layer on operands rounded from the float model's."""
-        known: dict[Value, Array] = self.steps.graph.given(inputs)
+        known: dict[Value, Array] = self.steps.graph.source_arrays(inputs)
         for op in ops:
             for operand in op.activations:
                 if operand not in known:

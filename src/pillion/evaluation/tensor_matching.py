@@ -31,7 +31,7 @@ class IntegerOpExecutor:
 
     def values(self, *inputs: Array) -> dict[Value, Array]:
         """Computes the exact integers of all tensors."""
-        values = self.graph.given(inputs)
+        values = self.graph.source_arrays(inputs)
         for op in self.graph.ops:
             values.update(self.compute(op, values))
         return values

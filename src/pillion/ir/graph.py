@@ -59,7 +59,7 @@ class Graph:
         by_name: dict[str, Value] = {v.name: v for v in self.sources}
         for op in self.ops:
             by_name.update((v.name, v) for v in (*op.operands, *op.results))
-        by_name.update((v.name, v) for v in self.ends)
+        by_name.update((v.name, v) for v in self.sinks)
         return by_name
 
     @property
@@ -68,7 +68,7 @@ class Graph:
         return (*self.inputs, *(state.before for state in self.states))
 
     @property
-    def ends(self) -> tuple[Value, ...]:
+    def sinks(self) -> tuple[Value, ...]:
         """Values that are read after the last op: the outputs, and the new states. A value may occur more than
         once."""
         return (*self.outputs, *(state.after for state in self.states))
@@ -89,7 +89,7 @@ class Graph:
 
     @cached_property
     def _final_value_set(self) -> frozenset[Value]:
-        return frozenset(self.ends)
+        return frozenset(self.sinks)
 
     def only_user(self, value: Value) -> Op | None:
         """Returns the only reader of a value; None if it has several, or if the value is an output or a state."""
@@ -120,13 +120,13 @@ class Graph:
             ),
         )
 
-    def opened(self) -> Graph:
+    def with_states_as_io(self) -> Graph:
         """Returns the graph with its states as additional inputs and outputs, in the order of the states."""
-        return self.replace(inputs=self.sources, outputs=self.ends, states=())
+        return self.replace(inputs=self.sources, outputs=self.sinks, states=())
 
     def without_dead_ops(self) -> Graph:
         """Returns the graph without ops that no output and no state needs."""
-        needed = set(self.ends)
+        needed = set(self.sinks)
         live: list[Op] = []
         for op in reversed(self.ops):
             if any(r in needed for r in op.results):
@@ -151,7 +151,9 @@ class Graph:
         values = self.reference_values(*inputs, instead=instead, states=states)
         return tuple(values[v] for v in self.outputs), tuple(values[state.after] for state in self.states)
 
-    def given(self, inputs: Sequence[Array], states: Sequence[Array] | None = None) -> dict[Value, Array]:
+    def source_arrays(
+        self, inputs: Sequence[Array], states: Sequence[Array] | None = None
+    ) -> dict[Value, Array]:
         """Returns the arrays of all values that exist before the first op; without `states`, states are reset."""
         check_inputs(self, inputs)
         arrays = self.initial if states is None else states
@@ -165,13 +167,13 @@ class Graph:
     ) -> dict[Value, Array]:
         """Computes the reference result of every value. `instead` replaces the references of some ops."""
         others = instead or {}
-        values = self.given(inputs, states)
+        values = self.source_arrays(inputs, states)
         for op in self.ops:
             operands = [v.constant if v.is_constant else values[v] for v in op.operands]
             result = others[op](*operands) if op in others else op.reference(self.arithmetic, *operands)
             results = result if isinstance(result, tuple) else (result,)
             values.update(zip(op.results, map(np.asarray, results), strict=True))
-        values.update((v, v.constant) for v in self.ends if v.is_constant)
+        values.update((v, v.constant) for v in self.sinks if v.is_constant)
         return values
 
 

@@ -242,10 +242,10 @@ class Op:
 
 
 class ScaledOp(Op):
-    """The base class of ops whose kernels receive multipliers. They follow from the scales, or `given` holds them:
-    some programs of others store multipliers and no scales."""
+    """The base class of ops whose kernels receive multipliers. They follow from the scales, or `explicit` holds them:
+    some foreign programs store multipliers and no scales."""
 
-    given: Multipliers = dataclasses.field(default=(), metadata={"role": "given"})
+    explicit: Multipliers = dataclasses.field(default=(), metadata={"role": "explicit"})
 
     def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
         """Returns the multipliers that follow from the scales, in the order that the class documents."""
@@ -253,7 +253,7 @@ class ScaledOp(Op):
 
     def effective_multipliers(self, arithmetic: Arithmetic) -> Multipliers:
         """Returns the explicit multipliers, or those that follow from the scales."""
-        return self.given or self.from_scales(arithmetic)
+        return self.explicit or self.from_scales(arithmetic)
 
     def from_scales_in_uint8(self) -> Multipliers:
         """Returns LiteRT's multipliers for uint8 if they differ from those for int8; empty by default."""
@@ -264,12 +264,12 @@ class ScaledOp(Op):
         """The allowed numbers of explicit multipliers."""
         return (1,)
 
-    def check_given(self) -> None:
+    def check_explicit(self) -> None:
         """Raises if kernels do not accept the explicit multipliers."""
-        if len(self.given) not in self.numbers_of_multipliers:
+        if len(self.explicit) not in self.numbers_of_multipliers:
             counts = " or ".join(map(str, sorted(set(self.numbers_of_multipliers))))
-            raise self.refuse(f"multipliers that are given are {counts}", f"{len(self.given)} are given")
-        strange = next((m for m in self.given if not m.is_normal), None)
+            raise self.refuse(f"multipliers that are given are {counts}", f"{len(self.explicit)} are given")
+        strange = next((m for m in self.explicit if not m.is_normal), None)
         if strange is not None:
             rule = f"mantissas are from 2^30 to {2**31 - 1}, shifts from -31 to 30, or both are 0"
             raise self.refuse(rule, f"mantissa {strange.mantissa}, shift {strange.shift}")
@@ -279,10 +279,12 @@ class ScaledOp(Op):
 
     @property
     def why_explicit(self) -> str:
-        if self.given:
+        if self.explicit:
             follow = _multipliers_from_scales(self)
-            if self.given not in (follow, self.from_scales_in_uint8()) and follow != self.given * len(follow):
-                return f"multipliers {_describe_multipliers(self.given)}, where the scales give {_describe_multipliers(follow)}"
+            if self.explicit not in (follow, self.from_scales_in_uint8()) and follow != self.explicit * len(
+                follow
+            ):
+                return f"multipliers {_describe_multipliers(self.explicit)}, where the scales give {_describe_multipliers(follow)}"
         return ""
 
 
@@ -296,8 +298,8 @@ def why_multipliers_explicit(op: Op) -> str:
     """Explains which part of an op's arithmetic does not follow from its scales; empty if all of it does."""
     unknown = values_without_scales(op)
     if unknown:
-        given = op.given if isinstance(op, ScaledOp) else ()
-        told = f", and the multipliers are {_describe_multipliers(given)}" if given else ""
+        explicit = op.explicit if isinstance(op, ScaledOp) else ()
+        told = f", and the multipliers are {_describe_multipliers(explicit)}" if explicit else ""
         return f"`{unknown[0].name}` has no scale{told}"
     return op.why_explicit
 

@@ -5,7 +5,7 @@ graph ds_cnn arithmetic=cmsis-nn
 input x: int8[1, 5, 3, 8] @(0.05, -3)
 const w: int8[4, 1, 1, 8] @axis0(0.1, 0.2, 0.3, 0.4) = base64:...
 y: int8[1, 5, 3, 4] @(0.1, 0) = conv2d(x=x, weights=w, bias=b) stride=(1, 1) low=-128 # model.py:41
-z: int8[1, 5, 3, 4] @(?, 7) = mul(a=y, b=y) low=-128 high=127 given=[1374389535*2^-38]
+z: int8[1, 5, 3, 4] @(?, 7) = mul(a=y, b=y) low=-128 high=127 explicit=[1374389535*2^-38]
 output z
 
 Of z the scale is not known; its multiplier was given. States say before the ops what they begin as, and at the end what they become:
@@ -36,7 +36,7 @@ from pillion.ir.types import Array, DType, PerChannel, PerTensor, Quant, TensorT
 
 SHORT_CONSTANT = 16
 """Constants of at most this many elements are written as a list."""
-GIVEN, UNKNOWN = "given", "?"
+EXPLICIT, UNKNOWN = "explicit", "?"
 """The keyword before explicit multipliers, and the mark of an unknown scale."""
 UNREADABLE = (ValueError, KeyError, SyntaxError, AttributeError, TypeError, OverflowError)
 """Exceptions that a malformed line raises."""
@@ -84,14 +84,16 @@ def op_text(op: Op, *, constants: bool = True) -> str:
     attributes = "".join(
         f" {name}={_attribute_text(value, constants)}" for name, value in op.attributes.items()
     )
-    attributes += _multipliers_text(op.given, constants) if isinstance(op, ScaledOp) and op.given else ""
+    attributes += (
+        _multipliers_text(op.explicit, constants) if isinstance(op, ScaledOp) and op.explicit else ""
+    )
     source = f" # {op.source}" if op.source else ""
     return f"{results} = {op.kind}({operands}){attributes}{source}"
 
 
 def _multipliers_text(multipliers: Multipliers, in_full: bool) -> str:
     spelled = ", ".join(map(str, multipliers)) if in_full or len(multipliers) <= SHORT_CONSTANT else "..."
-    return f" {GIVEN}=[{spelled}]"
+    return f" {EXPLICIT}=[{spelled}]"
 
 
 def _value_with_type(value: Value) -> str:
@@ -260,9 +262,9 @@ def _parse_op(line: str, values: dict[str, Value], kinds: Mapping[str, type[Op]]
     fields[name] = tuple(results) if get_type_hints(cls)[name] is not Value else results[0]
     hints = get_type_hints(cls)
     for key, spelled in _ATTRIBUTE.findall(match["attributes"]):
-        is_given = key == GIVEN and issubclass(cls, ScaledOp)
+        is_explicit = key == EXPLICIT and issubclass(cls, ScaledOp)
         fields[key] = (
-            _parse_multipliers(spelled) if is_given else _parse_attribute(spelled, hints[key], kinds)
+            _parse_multipliers(spelled) if is_explicit else _parse_attribute(spelled, hints[key], kinds)
         )
     return cls(**fields, source=match["source"] or "")
 

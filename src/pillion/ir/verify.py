@@ -108,8 +108,8 @@ def _check_op(op: Op, arithmetic: Arithmetic) -> None:
         if not unscaled:
             raise
         raise op.refuse("an op is given its multipliers, or its tensors have scales", error) from None
-    if isinstance(op, ScaledOp) and op.given:
-        op.check_given()
+    if isinstance(op, ScaledOp) and op.explicit:
+        op.check_explicit()
         if arithmetic.is_tflite and (reason := why_multipliers_explicit(op)):
             raise op.refuse("in `tflite` arithmetic, multipliers follow from the scales", reason)
 

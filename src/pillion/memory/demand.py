@@ -23,7 +23,7 @@ class RowDemand:
             needed = self._spans[key] = {x: op.input_rows(x, span) for x in op.activations}
         return needed
 
-    def first(self, op: Op, operand: Value, made: int) -> int:
+    def first_row(self, op: Op, operand: Value, made: int) -> int:
         """Returns the first operand row that an op reads if it continues after `made` rows."""
         key = (op, operand, made)
         first_row = self._first.get(key)

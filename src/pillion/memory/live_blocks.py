@@ -69,10 +69,12 @@ class LiveBlock:
         first, last = max(self.first, other.first), min(self.last, other.last)
         if first > last:
             return None
-        distance = least_distance(self.size, self.seen(first, last), other.seen(first, last))
+        distance = least_distance(
+            self.size, self.extent_between(first, last), other.extent_between(first, last)
+        )
         return distance if distance is None else align_up(distance)
 
-    def seen(self, first: int, last: int) -> LiveExtent | None:
+    def extent_between(self, first: int, last: int) -> LiveExtent | None:
         """Returns the extent between two ticks."""
         return self.extent.window(first - self.first, last - self.first) if self.extent is not None else None
 
@@ -82,7 +84,7 @@ class LiveBlock:
             return 0, self.size
         return int(self.extent.low[tick - self.first]), int(self.extent.high[tick - self.first])
 
-    def meets(self, other: LiveBlock) -> bool:
+    def overlaps(self, other: LiveBlock) -> bool:
         """Whether the live ranges overlap."""
         return self.reach(other) is not None
 
@@ -90,7 +92,7 @@ class LiveBlock:
 def _blocks_overlap(a: LiveBlock, b: LiveBlock, distance: int, works: Iterable[LiveBlock]) -> bool:
     """Whether two blocks at a fixed distance overlap while both are live. While an NPU works in the workspace that
     holds them, they may."""
-    if not -b.size < distance < a.size or not a.meets(b):
+    if not -b.size < distance < a.size or not a.overlaps(b):
         return False
     begin, end = max(a.first, b.first), min(a.last, b.last)
     inside = (work for work in works if {a, b} <= {work, *work.held})
@@ -146,7 +148,7 @@ def find_interference(blocks: Sequence[LiveBlock]) -> None:
         meeting = [
             neighbour
             for neighbour in live
-            if blocks[neighbour] not in block.bound and blocks[neighbour].meets(block)
+            if blocks[neighbour] not in block.bound and blocks[neighbour].overlaps(block)
         ]
         for neighbour in meeting:
             rivals[neighbour].append(number)

@@ -39,7 +39,7 @@ class MemoryFilling:
     def fits(self, units: Sequence[MemoryUnit]) -> bool:
         """Whether the units fit beside the fixed ones: by live bytes where these decide, otherwise by placing the blocks."""
         units = [*self.fixed, *units]
-        room = self.memory.room - sum(unit.bytes for unit in units)
+        room = self.memory.usable_bytes - sum(unit.bytes for unit in units)
         blocks = [block for unit in units for block in unit.blocks]
         least, most = self._live_bounds(units, blocks)
         if room < 0 or least > room:
@@ -50,7 +50,7 @@ class MemoryFilling:
 
     def _are_placed(self, units: Sequence[MemoryUnit]) -> bool:
         """Whether the units fit as they are placed."""
-        room = self.memory.room - sum(unit.bytes for unit in units)
+        room = self.memory.usable_bytes - sum(unit.bytes for unit in units)
         return arena_bytes([b for unit in units for b in unit.blocks], PlanningEffort.ORDERS) <= room
 
     def _live_bounds(self, units: Sequence[MemoryUnit], blocks: Sequence[LiveBlock]) -> tuple[int, int]:

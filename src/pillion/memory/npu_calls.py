@@ -48,7 +48,7 @@ def state_writers(graph: Graph) -> dict[Op, set[Value]]:
     """Returns each op that computes the new value of a state, with the values that lie in the state's memory until
     then."""
     writers: dict[Op, set[Value]] = {}
-    sliding = {joint.state: {joint.join.y} for joint in sliding_buffers_of(graph)}
+    sliding = {buffer.state: {buffer.join.y} for buffer in sliding_buffers_of(graph)}
     for state in graph.states:
         maker = graph.producers.get(reshape_origin(graph, state.after))
         if maker is not None:

@@ -91,7 +91,7 @@ class MemoryPlan:
         """The memories that hold buffers, if there are several; otherwise none."""
         return self.several.arenas if self.several and len(self.several.arenas) > 1 else ()
 
-    def apart(self, op: Op, workspace: Workspace) -> frozenset[int]:
+    def copied_tensors(self, op: Op, workspace: Workspace) -> frozenset[int]:
         """Returns the operands and results of an op that do not lie at their offsets in its workspace, and are
         copied."""
         offsets = (*workspace.inputs, *workspace.outputs)
@@ -288,7 +288,7 @@ def _activation_blocks(
             add_loop_blocks(need, begin, inside)
     merge_sliding_blocks(graph, blocks, shifts)
     place_new_states(graph, needs, blocks)
-    for value in graph.ends:
+    for value in graph.sinks:
         if not value.is_constant:
             blocks[value].last = clock.ticks
     _record_region_extents(graph, needs, blocks, clock, shifts)

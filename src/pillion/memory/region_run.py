@@ -85,7 +85,7 @@ class RegionSimulation:
         self.used_up: dict[int, set[Value]] = {i: set(op.activations) for i, op in ops}
         for _, op in ops:
             for x in op.activations:
-                self.of(x).users.append((op, x, self.of(op.results[0])))
+                self.buffer_of(x).users.append((op, x, self.buffer_of(op.results[0])))
 
     def _shrinks_what_is_fed(self, op: Op) -> bool:
         """Whether an op turns each delivered row into a smaller one; then only one large row need exist."""
@@ -100,13 +100,13 @@ class RegionSimulation:
             return False
         return row_bytes(y) < row_bytes(x) and op.input_rows(x, Span(0, 1)) == Span(0, 1)
 
-    def of(self, value: Value) -> RowBuffer:
+    def buffer_of(self, value: Value) -> RowBuffer:
         """Returns the buffer that holds a value."""
         return self._lies_in[value]
 
     def ensure_rows(self, value: Value, rows: int, image: int) -> None:
         """Computes rows until `rows` of them exist."""
-        buffer = self.of(value)
+        buffer = self.buffer_of(value)
         number = self.producers.get(buffer.value)
         if number is None:  # an input of the region
             if buffer.value is self.fed and buffer.made < rows:
@@ -171,7 +171,7 @@ class RegionSimulation:
 
     def _first_needed_row(self, buffer: RowBuffer) -> int:
         """Returns the first row that is still needed; the one behind the last if none is."""
-        least, first = buffer.made, self.needed.first
+        least, first = buffer.made, self.needed.first_row
         for op, x, y in buffer.users:
             if y.made < y.size:
                 needed = first(op, x, y.made)
@@ -194,15 +194,15 @@ class RegionSimulation:
         """Runs the region over one image, or its first steps."""
         for buffer in self.buffers.values():
             buffer.base = buffer.made = 0
-        driver = self.of(self.body.ops[-1].results[0])
+        driver = self.buffer_of(self.body.ops[-1].results[0])
         end = driver.size if steps is None else min(step * steps, driver.size)
         while driver.made < end:
             self.step_begins.append(len(self.events))
             self.ensure_rows(driver.value, min(driver.made + step, driver.size), image)
             for y in self.body.outputs:
-                size = self.of(y).size
+                size = self.buffer_of(y).size
                 self.ensure_rows(y, size * driver.made // driver.size, image)
-        fed = self.of(self.fed) if self.fed is not None and end == driver.size else None
+        fed = self.buffer_of(self.fed) if self.fed is not None and end == driver.size else None
         if fed is not None and fed.made < fed.size:  # rows that no op reads arrive, too
             self.events.append(RowFeed(fed.value, fed.size - fed.made, None))
         for buffer in self.buffers.values():

@@ -35,7 +35,7 @@ class SlidingBuffer:
         return self.join.xs[1]
 
     @property
-    def behind(self) -> int:
+    def state_bytes(self) -> int:
         """The size of the state in bytes, behind which the new rows lie."""
         return self.state.bytes
 
@@ -68,18 +68,18 @@ def _sliding_buffer_candidates(graph: Graph) -> Iterator[SlidingBuffer]:
             if user is not keep
         )
         if is_own and is_last and not graph.users.get(state.after) and not {join.y, state.after} & lasting:
-            joint = SlidingBuffer(state, join, keep)
-            if _is_contiguous(joint):
-                yield joint
+            buffer = SlidingBuffer(state, join, keep)
+            if _is_contiguous(buffer):
+                yield buffer
 
 
-def _is_contiguous(joint: SlidingBuffer) -> bool:
+def _is_contiguous(buffer: SlidingBuffer) -> bool:
     """Whether the new rows follow the state contiguously, and the kept rows are the last."""
-    join, keep, axis = joint.join, joint.keep, joint.join.axis
-    if len(join.xs) != 2 or join.xs[0] is not joint.state.before or math.prod(join.y.shape[:axis]) != 1:
+    join, keep, axis = buffer.join, buffer.keep, buffer.join.axis
+    if len(join.xs) != 2 or join.xs[0] is not buffer.state.before or math.prod(join.y.shape[:axis]) != 1:
         return False
     begin = tuple(
-        join.y.shape[axis] - joint.state.before.shape[axis] if a == axis else 0
+        join.y.shape[axis] - buffer.state.before.shape[axis] if a == axis else 0
         for a in range(len(keep.begin))
     )
     return keep.begin == begin and set(keep.step) == {1}
@@ -97,13 +97,13 @@ def merge_sliding_blocks(
     graph: Graph, blocks: MutableMapping[Value, LiveBlock], shifts: MutableMapping[Value, int]
 ) -> None:
     """Places old and new rows in the state's block."""
-    for joint in sliding_buffers_of(graph):
-        home = blocks[joint.state.before]
-        home.size = align_up(joint.join.y.type.size_bytes)
-        for value in (joint.join.y, joint.state.after):
+    for buffer in sliding_buffers_of(graph):
+        home = blocks[buffer.state.before]
+        home.size = align_up(buffer.join.y.type.size_bytes)
+        for value in (buffer.join.y, buffer.state.after):
             _move_to_block(blocks, value, home)
-        if _may_compute_behind_state(graph, blocks, shifts, joint.new):
-            shifts.update((value, joint.behind) for value in _move_to_block(blocks, joint.new, home))
+        if _may_compute_behind_state(graph, blocks, shifts, buffer.new):
+            shifts.update((value, buffer.state_bytes) for value in _move_to_block(blocks, buffer.new, home))
 
 
 def _move_to_block(blocks: MutableMapping[Value, LiveBlock], value: Value, home: LiveBlock) -> list[Value]:

@@ -47,7 +47,7 @@ class _SimulatedSteps:
 
     def __init__(self, run: RegionSimulation, region: Region) -> None:
         self.run, self.region = run, region
-        self.driver = run.of(region.body.ops[-1].results[0])
+        self.driver = run.buffer_of(region.body.ops[-1].results[0])
         ops = region.body.ops
         self.counts = [Counter[int]() for _ in ops]
         self.last = [Counter[int]() for _ in ops]
@@ -63,7 +63,7 @@ class _SimulatedSteps:
                 self.all_moved[event.value] += event.bytes
                 self.last_moved[event.value] += event.bytes * (number >= run.step_begins[-1])
             else:
-                self.taken += event.rows * run.of(event.value).row_bytes
+                self.taken += event.rows * run.buffer_of(event.value).row_bytes
 
     def extrapolate_steps(
         self, extra_bytes: Callable[[int, int], int], used_up: Set[Value]
@@ -85,7 +85,7 @@ class _SimulatedSteps:
 
     def _later_rows_ratio(self, number: int, seen: Counter[int]) -> float:
         """Returns the ratio of the rows after the first steps to those seen."""
-        buffer = self.run.of(self.region.body.ops[number].results[0])
+        buffer = self.run.buffer_of(self.region.body.ops[number].results[0])
         total = sum(rows * times for rows, times in seen.items())
         return max(buffer.size - buffer.made, 0) / total if total else 0.0
 
@@ -100,7 +100,7 @@ class _SimulatedSteps:
 
     def _later_fed_bytes(self) -> float:
         """Returns the bytes that arrive from outside after the first steps."""
-        fed = self.run.of(self.run.fed) if self.run.fed is not None else None
+        fed = self.run.buffer_of(self.run.fed) if self.run.fed is not None else None
         return (fed.size - fed.made) * fed.row_bytes if fed is not None else 0
 
     def _peak_bytes(self, extra_bytes: Callable[[int, int], int], used_up: Set[Value]) -> int:
@@ -129,19 +129,21 @@ class _SimulatedSteps:
     def _record_consumption(self, used_up: Set[Value], changes: list[int]) -> float:
         """Records the consumption of operands; returns the share that is still to be read."""
         rows = {x: 0 for x in self.region.xs if x is not self.run.fed and x.type.rank > ROWS}
-        firsts = {(x, self.run.producers[y.value]): 0 for x in rows for _, _, y in self.run.of(x).users}
+        firsts = {
+            (x, self.run.producers[y.value]): 0 for x in rows for _, _, y in self.run.buffer_of(x).users
+        }
         for i, event in enumerate(self.run.events):
             if not isinstance(event, InnerOpRun):
                 continue
             op = self.region.body.ops[event.op]
             for x in [x for x in op.activations if x in rows]:
-                firsts[x, event.op] = self.run.needed.first(op, x, event.span.end)
+                firsts[x, event.op] = self.run.needed.first_row(op, x, event.span.end)
                 row = min(first for (read, _), first in firsts.items() if read is x)
                 changes[i + 1] -= (row - rows[x]) * row_bytes(x) if x in used_up else 0
                 rows[x] = row
         changes[0] += sum(x.type.size_bytes for x in used_up)
         shares = [1 - row / x.shape[ROWS] for x, row in rows.items()]
-        fed = self.run.of(self.run.fed) if self.run.fed is not None else None
+        fed = self.run.buffer_of(self.run.fed) if self.run.fed is not None else None
         return max([0.0, *shares, 1 - fed.made / fed.size if fed is not None else 0.0])
 
     def _record_production(self, changes: list[int]) -> int:

@@ -110,7 +110,7 @@ class ScaledBinary(Binary, ScaledOp):
         return self.is_wide and not in_litert_form(arithmetic, (self.a, self.b, self.y))
 
     @property
-    def wide(self) -> WidePair:
+    def int16_form(self) -> WidePair:
         """The op in our own 16-bit arithmetic."""
         raise NotImplementedError
 
@@ -128,14 +128,14 @@ class ScaledBinary(Binary, ScaledOp):
     def check(self) -> None:
         if not self.is_wide:
             super().check()
-        elif self.given:
+        elif self.explicit:
             raise self.refuse(
-                "16-bit ops have the multipliers of their scales", f"{len(self.given)} are given"
+                "16-bit ops have the multipliers of their scales", f"{len(self.explicit)} are given"
             )
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         if self.has_own_int16_form(arithmetic):
-            self.wide.check_scales()
+            self.int16_form.check_scales()
         else:
             super().check_scales(arithmetic)
 
@@ -155,7 +155,7 @@ class ScaledBinary(Binary, ScaledOp):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         if self.has_own_int16_form(arithmetic):
-            levels = self.wide.levels(operands)
+            levels = self.int16_form.levels(operands)
         else:
             levels = self.scaled(arithmetic, *operands) + self.y.zero_point
         return np.clip(levels, self.low, self.high).astype(self.y.dtype.numpy)
@@ -195,7 +195,7 @@ class AddOrSub(ScaledBinary):
         return ADD_LEFT_SHIFT_16 if self.a.dtype is DType.INT16 else ADD_LEFT_SHIFT
 
     @property
-    def wide(self) -> WideSum:
+    def int16_form(self) -> WideSum:
         return WideSum(**self.in_width_order, sign=self.sign)
 
     @property
@@ -213,30 +213,30 @@ class AddOrSub(ScaledBinary):
         scales = self.a.scale / common, self.b.scale / common, common / (2**self.left_shift * self.y.scale)
         return numerics.encode_multipliers(scales)
 
-    def check_given(self) -> None:
-        super().check_given()
-        if max(m.shift for m in self.given[:2]) > 0:
+    def check_explicit(self) -> None:
+        super().check_explicit()
+        if max(m.shift for m in self.explicit[:2]) > 0:
             rule = "the operands of a sum are made smaller: their shifts are at most 0"
-            raise self.refuse(rule, ", ".join(str(m.shift) for m in self.given[:2]))
+            raise self.refuse(rule, ", ".join(str(m.shift) for m in self.explicit[:2]))
 
     @property
     def slopes(self) -> tuple[float, float]:
         """The derivative of the result with respect to each operand, in real numbers."""
-        if not self.given:
+        if not self.explicit:
             return self.a.scale / self.y.scale, self.sign * self.b.scale / self.y.scale
-        first, second, out = (m.real for m in self.given)
+        first, second, out = (m.real for m in self.explicit)
         return first * out * 2**self.left_shift, self.sign * second * out * 2**self.left_shift
 
     @property
     def largest_sum(self) -> tuple[int, int]:
         """The bound for both operands: half of the common scale each, or their full range with explicit multipliers."""
         reach = level_steps(self.a) << self.left_shift
-        return 2 * reach if self.given else reach, self.rescale[2].shift
+        return 2 * reach if self.explicit else reach, self.rescale[2].shift
 
     @property
     def is_identity(self) -> bool:
         """Whether zero is added or subtracted. Explicit multipliers are not examined."""
-        if self.given:
+        if self.explicit:
             return False
         sums = self.keeps(self.a, self.b, 0.0) or (self.sign == 1 and self.keeps(self.b, self.a, 0.0))
         return sums and (self.low, self.high) == self.y.dtype.bounds
@@ -265,8 +265,8 @@ class SumOfOne(AddOrSub):
     scaling: WideSum | None = None
 
     @property
-    def wide(self) -> WideSum:
-        return self.scaling or super().wide
+    def int16_form(self) -> WideSum:
+        return self.scaling or super().int16_form
 
 
 @op("sub")
@@ -293,7 +293,7 @@ class Mul(ScaledBinary):
             yield make_op(cls, y, a=x, b=factor, low=DType.INT16.bounds[0], high=DType.INT16.bounds[1])
 
     @property
-    def wide(self) -> WideProduct:
+    def int16_form(self) -> WideProduct:
         return WideProduct(**self.in_width_order)
 
     def multiplier(self, arithmetic: Arithmetic) -> Multiplier:
@@ -311,7 +311,7 @@ class Mul(ScaledBinary):
     @property
     def is_identity(self) -> bool:
         """Whether an operand is multiplied by one. Explicit multipliers are not examined; 16-bit ones are not exact."""
-        if self.given or self.is_wide:
+        if self.explicit or self.is_wide:
             return False
         products = self.keeps(self.a, self.b, 1.0) or self.keeps(self.b, self.a, 1.0)
         return products and (self.low, self.high) == self.y.dtype.bounds

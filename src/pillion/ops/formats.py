@@ -112,13 +112,13 @@ class Requantize(Unary):
         return has_16_bits((self.x, self.y)) and not arithmetic.is_tflite
 
     @property
-    def wide(self) -> WideSum:
+    def int16_form(self) -> WideSum:
         """The op in our own 16-bit arithmetic, as a sum whose second operand does not count."""
         return WideSum(self.x, self.x, self.y, False, 0)
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         if self.has_own_int16_form(arithmetic):
-            self.wide.check_scales()
+            self.int16_form.check_scales()
         else:
             super().check_scales(arithmetic)
 
@@ -142,7 +142,7 @@ class Requantize(Unary):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         if self.has_own_int16_form(arithmetic):
-            levels = self.wide.levels((operands[0], operands[0]))
+            levels = self.int16_form.levels((operands[0], operands[0]))
         else:
             x = operands[0].astype(np.int64) - self.x.zero_point
             levels = numerics.scale_by(x, self.x.scale / self.y.scale) + self.y.zero_point

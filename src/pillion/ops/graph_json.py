@@ -75,7 +75,7 @@ def _quant_if_valid(make: Callable[[], Quant]) -> Quant | None:
 def pack(graph: Graph, number_of: NumberOf, bodies: Sequence[NumberOf | None] = ()) -> bytes:
     """Serializes a graph. `bodies` find the constants of its segments, in running order; None marks a segment
     whose graph is not stored."""
-    return json.dumps(_Packer(graph, number_of, bodies).whole(), separators=(",", ":")).encode()
+    return json.dumps(_Packer(graph, number_of, bodies).pack(), separators=(",", ":")).encode()
 
 
 class _Packer:
@@ -85,7 +85,7 @@ class _Packer:
         self.index = {value: i for i, value in enumerate(self.values)}
         self.rules = self.derived_quants()
 
-    def whole(self) -> Json:
+    def pack(self) -> Json:
         graph = self.graph
         states = [
             [state.name, self.index[state.before], self.index[state.after], self.initial(state)]
@@ -100,7 +100,7 @@ class _Packer:
             "ops": [self.op(op) for op in graph.ops],
             "outputs": [self.index[v] for v in graph.outputs],
             "bodies": [
-                find and _Packer(body, find).whole()
+                find and _Packer(body, find).pack()
                 for body, find in zip(_inner_graphs(graph), self.bodies, strict=True)
             ],
         }
@@ -166,9 +166,13 @@ class _Packer:
             if not isinstance(attribute, Graph)
         }
         packed = [op.kind, operands, results, attributes, op.source]
-        return [*packed, self.given(op.given)] if isinstance(op, ScaledOp) and op.given else packed
+        return (
+            [*packed, self.explicit_multipliers(op.explicit)]
+            if isinstance(op, ScaledOp) and op.explicit
+            else packed
+        )
 
-    def given(self, multipliers: Multipliers) -> Json:
+    def explicit_multipliers(self, multipliers: Multipliers) -> Json:
         return [len(multipliers), *map(self.data, mantissas_and_shifts(multipliers))]
 
     def refer(self, operand: Value | tuple[Value, ...] | None) -> Json:
@@ -305,7 +309,7 @@ class _Unpacker:
             raise ValueError(f"operands of {kind}: {sorted(operands)}")
         fields: dict[str, Any] = {n: self.refer(v) for n, v in (*operands.items(), *results.items())}
         fields |= {name: _decode_attribute(spelled, hints[name]) for name, spelled in attributes.items()}
-        fields |= {"given": self.multipliers(*multipliers[0])} if multipliers else {}
+        fields |= {"explicit": self.multipliers(*multipliers[0])} if multipliers else {}
         fields |= {name: self.body(fields) for name, hint in hints.items() if hint is Graph}
         return cls(**fields, source=without_control_characters(_require_text(source)))
 
@@ -349,7 +353,7 @@ def _require_natural(data: Json) -> int:
 
 
 def _decode_attribute(spelled: Json, hint: Any) -> Any:
-    """As the op's class declares it."""
+    """Decodes an attribute as the op's class declares it."""
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(spelled)
     if isinstance(spelled, list):

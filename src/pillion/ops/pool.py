@@ -42,12 +42,14 @@ class Pool(Op):
         return (self.x.shape[0], *sizes, self.x.shape[3])
 
     @property
-    def outside(self) -> float | None:
+    def neutral_padding(self) -> float | None:
         """The level that padding may have without changing the result; None if padding is not counted."""
         return None
 
     def access(self, operand: Value) -> Access:
-        over = window_maps(self.x, self.y, self.kernel, self.stride, (1, 1), self.padding, self.outside)
+        over = window_maps(
+            self.x, self.y, self.kernel, self.stride, (1, 1), self.padding, self.neutral_padding
+        )
         return AxisMap(0), *over, AxisMap(3)
 
     def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
@@ -110,7 +112,7 @@ class MaxPool2d(Pool):
     takes_int16 = True
 
     @property
-    def outside(self) -> float | None:
+    def neutral_padding(self) -> float | None:
         return self.x.dtype.bounds[0] if self.x.dtype is not DType.FLOAT32 else None
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:

@@ -125,7 +125,7 @@ def split_into_tiles(
     results = {v for op in ops for v in op.results}
     read = [v for op in ops for v in op.activations if v not in results]
     read = list(dict.fromkeys([*(v for v in graph.inputs if v.name == fed), *read]))
-    later = {v for op in graph.ops[end:] for v in op.operands} | set(graph.ends)
+    later = {v for op in graph.ops[end:] for v in op.operands} | set(graph.sinks)
     ys = tuple(v for op in ops for v in op.results if v in later)
     body = Graph(f"{graph.name}_rows_{first}", tuple(read), ops, ys, graph.arithmetic)
     return Region(

@@ -77,8 +77,8 @@ class Softmax(ScaledOp, Unary):
         steps = self.x.scale * 2 ** (31 - INPUT_BITS)
         return (numerics.encode_multiplier(min(max(steps, SMALLEST_STEP), LARGEST_STEP)),)
 
-    def check_given(self) -> None:
-        super().check_given()
+    def check_explicit(self) -> None:
+        super().check_explicit()
         if self.multiplier.shift < 1:
             raise self.refuse(
                 "the multiplier of a softmax shifts to the left, by 1 to 30", self.multiplier.shift
@@ -165,7 +165,7 @@ def exp_of_negative(a: Int64Array) -> Int64Array:
 
 
 def _exp_near_minus_eighth(a: Int64Array) -> Int64Array:
-    """exp(a) for a in [-1/4, 0) in Q0.31: a Taylor polynomial around -1/8."""
+    """Computes exp(a) for a in [-1/4, 0) in Q0.31, by a Taylor polynomial around -1/8."""
     x = a + (1 << 28)
     x2 = numerics.multiply_high(x, x)
     x3 = numerics.multiply_high(x2, x)

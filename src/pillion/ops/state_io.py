@@ -59,7 +59,7 @@ def reshape_origin(graph: Graph, value: Value) -> Value:
 
 def open_states(graph: Graph) -> Graph:
     """Turns states into additional inputs and outputs; each output is the result of an op."""
-    return copy_new_states(graph).opened()
+    return copy_new_states(graph).with_states_as_io()
 
 
 def states_as_io(graph: Graph) -> Graph:
@@ -69,4 +69,4 @@ def states_as_io(graph: Graph) -> Graph:
     renamed = {
         s.after: s.after.like(names.fresh(f"{s.name}_next")) for s in own.states if s.after in own.producers
     }
-    return own.substitute(renamed).opened()
+    return own.substitute(renamed).with_states_as_io()

@@ -39,7 +39,7 @@ class TransposeConv2d(Convolution):
     output_padding: Pair = (0, 0)
 
     @property
-    def whole(self) -> Pair:
+    def uncropped_size(self) -> Pair:
         """Height and width before cropping, `output_padding` included."""
         axes = zip(
             self.x.shape[1:3], self.kernel, self.stride, self.dilation, self.output_padding, strict=True
@@ -53,8 +53,8 @@ class TransposeConv2d(Convolution):
         top, left, bottom, right = self.padding
         return (
             self.x.shape[0],
-            self.whole[0] - top - bottom,
-            self.whole[1] - left - right,
+            self.uncropped_size[0] - top - bottom,
+            self.uncropped_size[1] - left - right,
             self.weights_out_channels,
         )
 
@@ -96,14 +96,14 @@ class TransposeConv2d(Convolution):
         if any(more >= max(s, d) for more, s, d in steps):
             raise self.refuse("output_padding is smaller than the stride or the dilation", self.attributes)
         if min(self.output_shape[1:3]) < 1:
-            here = f"{self.whole}, padding {self.padding}"
+            here = f"{self.uncropped_size}, padding {self.padding}"
             raise self.refuse("padding leaves something of the result", here)
         if self.weights.shape[3] != self.in_channels:
             raise self.refuse(f"weights are [out, h, w, {self.in_channels}]", list(self.weights.shape))
 
     def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
         pixels, filters = x.astype(np.float64) - self.x.zero_point, weights.astype(np.float64)
-        sums = np.zeros((x.shape[0], *self.whole, self.weights_out_channels))
+        sums = np.zeros((x.shape[0], *self.uncropped_size, self.weights_out_channels))
         rows, columns = (size * s for size, s in zip(x.shape[1:3], self.stride, strict=True))
         for tap in np.ndindex(*self.kernel):
             top, left = (t * d for t, d in zip(tap, self.dilation, strict=True))

@@ -23,17 +23,17 @@ def compose_magnitudes(op: Magnitude, at: RewriteSweep) -> Replacement:
 
     Every intermediate result is rounded to 8 bits, so the result is coarser than that of the op."""
 
-    def up_to(most: float, what: str) -> Value:
+    def value_below(most: float, what: str) -> Value:
         """Returns a value between 0 and `most`."""
         quant = PerTensor(most / numerics.INT8_STEPS, LEAST)
         return op.y.like(at.names.fresh(f"{op.name}_{what}"), quant=quant)
 
     squares = [
-        Mul(a=x, b=x, y=up_to(x.scale**2 * x.reach**2, f"{n}_squared"), source=op.source)
+        Mul(a=x, b=x, y=value_below(x.scale**2 * x.reach**2, f"{n}_squared"), source=op.source)
         for n, x in (("a", op.a), ("b", op.b))
     ]
     first, second = (square.y for square in squares)
-    x = up_to(numerics.INT8_STEPS * (first.scale + second.scale), "sum")
+    x = value_below(numerics.INT8_STEPS * (first.scale + second.scale), "sum")
     total = Add(a=first, b=second, y=x, source=op.source)
     sums = np.round((EVERY_INT8 - LEAST) * x.scale / op.step).astype(np.int64)
     expected = op.from_square_sums(sums).astype(np.int8)

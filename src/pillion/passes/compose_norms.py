@@ -87,7 +87,7 @@ class _NormDecomposition:
         return min(max(largest / weight, FEW), max(math.sqrt(self.op.elements), 1.0))
 
     @property
-    def usual(self) -> float:
+    def expected_deviation(self) -> float:
         """The expected deviation."""
         low, high = self.real_range
         return ((high - low) / 2 if self.op.centred else self.max_mean_distance) / self.max_deviations
@@ -133,7 +133,7 @@ class _NormDecomposition:
     def reciprocal_length(self, centred: Value) -> Value:
         """Computes 1 / sqrt(sum of squares) of each row, as [rows, 1]."""
         count, length = centred.shape
-        most = length * min(SPREAD * self.usual, self.max_mean_distance) ** 2
+        most = length * min(SPREAD * self.expected_deviation, self.max_mean_distance) ** 2
         quant = PerTensor(most / STEPS, -128)
         row, column = (
             self.put(Reshape, what, shape, centred.quant, x=centred)
@@ -149,7 +149,7 @@ class _NormDecomposition:
             )
             wider = PerTensor((most + eps) / STEPS, -128)
             total = self.put(Add, "squares_eps", total.shape, wider, a=total, b=epsilon)
-        typical = math.sqrt(self.usual**2 + self.op.eps)
+        typical = math.sqrt(self.expected_deviation**2 + self.op.eps)
         inverse = PerTensor(CLOSER / (typical * math.sqrt(length)) / STEPS, -128)
         root = self.put(Lut, "reciprocal", total.shape, inverse, x=total, function=Function.RSQRT)
         return self.put(Reshape, "reciprocals", (count, 1), inverse, x=root)

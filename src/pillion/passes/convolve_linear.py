@@ -12,7 +12,7 @@ from pillion.ops import Conv2d, Linear, Reshape
 def convolve_linear(op: Linear, at: RewriteSweep) -> Replacement:
     """Rewrites fully connected layers of programs that hold multipliers as convolutions of an image with one row, for NPUs that
     follow LiteRT: there convolutions round sums twice, as those programs do, and fully connected layers once."""
-    is_known = op.given and op.weights.is_constant and not why_multipliers_explicit(op)
+    is_known = op.explicit and op.weights.is_constant and not why_multipliers_explicit(op)
     if not is_known or op.x.dtype is not DType.INT8 or at.graph.arithmetic is not Arithmetic.CMSIS_NN:
         return None
     image = op.x.like(at.names.fresh(f"{op.x.name}_image"), shape=(1, 1, op.rows, op.in_features))
@@ -28,7 +28,7 @@ def convolve_linear(op: Linear, at: RewriteSweep) -> Replacement:
         y=made,
         low=op.low,
         high=op.high,
-        given=op.given,
+        explicit=op.explicit,
         source=op.source,
     )
     before, after = Reshape(x=op.x, y=image, source=op.source), Reshape(x=made, y=op.y, source=op.source)

@@ -21,6 +21,6 @@ def merge_duplicates(graph: Graph) -> Graph:
 def _op_key(op: Op) -> object:
     operands = tuple(getattr(op, name) for name in operand_fields(op))
     types = tuple(r.type for r in op.results)
-    multipliers = op.given if isinstance(op, ScaledOp) else ()
+    multipliers = op.explicit if isinstance(op, ScaledOp) else ()
     attributes = tuple(sorted((k, repr(v)) for k, v in op.attributes.items()))
     return type(op), operands, types, multipliers, attributes

@@ -66,7 +66,7 @@ def _convs_per_filter(op: DepthwiseConv2d, names: UniqueNames) -> Iterator[Op]:
             _slice_filters(v, filters, names.fresh(f"{v.name}_{number}")) for v in (op.weights, op.bias)
         )
         y = op.y.like(names.fresh(f"{op.name}_{number}"), shape=(n, h, w, op.in_channels))
-        yield dataclasses.replace(op, weights=weights, bias=bias, y=y, given=())
+        yield dataclasses.replace(op, weights=weights, bias=bias, y=y, explicit=())
         columns.append(op.y.like(names.fresh(f"{op.name}_{number}_column"), shape=column))
         yield Reshape(x=y, y=columns[-1], source=op.source)
     side_by_side = op.y.like(names.fresh(f"{op.name}_columns"), shape=(*column[:-1], multiplier))

@@ -50,9 +50,11 @@ def _with_scaled_constants(op: Op, names: UniqueNames) -> Op:
 
 
 def _with_weight_scales(op: Convolution | Linear) -> Op:
-    if not (op.given and isinstance(op.x.type.quant, PerTensor) and isinstance(op.y.type.quant, PerTensor)):
+    if not (
+        op.explicit and isinstance(op.x.type.quant, PerTensor) and isinstance(op.y.type.quant, PerTensor)
+    ):
         return op
-    scales = weight_scales(op.given, op.x.scale, op.y.scale)
+    scales = weight_scales(op.explicit, op.x.scale, op.y.scale)
     if scales is None:
         return op
     axis = 3 if isinstance(op, DepthwiseConv2d) else 0
@@ -68,12 +70,12 @@ Relation = tuple[tuple[tuple[Value, int], ...], float]
 
 def _relations(op: Op) -> Iterator[Relation]:
     """Yields what an op's multipliers say of the scales of its operands and result."""
-    if isinstance(op, Softmax) and op.given and SMALLEST_STEP < op.given[0].real < LARGEST_STEP:
-        yield ((op.x, 1),), math.ldexp(op.given[0].real, INPUT_BITS - 31)
-    elif isinstance(op, Product) and op.given:
-        yield ((op.a, 1), (op.b, 1), (op.y, -1)), op.given[0].real
-    elif isinstance(op, AddOrSub) and op.given:
-        first, second, out = (m.real for m in op.given)
+    if isinstance(op, Softmax) and op.explicit and SMALLEST_STEP < op.explicit[0].real < LARGEST_STEP:
+        yield ((op.x, 1),), math.ldexp(op.explicit[0].real, INPUT_BITS - 31)
+    elif isinstance(op, Product) and op.explicit:
+        yield ((op.a, 1), (op.b, 1), (op.y, -1)), op.explicit[0].real
+    elif isinstance(op, AddOrSub) and op.explicit:
+        first, second, out = (m.real for m in op.explicit)
         large, small, ratio = (op.a, op.b, second) if first >= second else (op.b, op.a, first)
         yield ((small, 1), (large, -1)), 2 * ratio
         yield ((large, 1), (op.y, -1)), math.ldexp(out, op.left_shift - 1)
@@ -135,8 +137,8 @@ class _Recovery:
 
     def _find_mantissas(self) -> None:
         """Goes from relations to layers that have to be searched, the certain ones first."""
-        layers = [op for op in self.graph.ops if isinstance(op, Layer) and op.given]
-        layers.sort(key=lambda op: len(set(op.given)) < DISTINCT)
+        layers = [op for op in self.graph.ops if isinstance(op, Layer) and op.explicit]
+        layers.sort(key=lambda op: len(set(op.explicit)) < DISTINCT)
         while True:
             while any([self._learn(*relation) for relation in self.relations]):
                 pass
@@ -148,7 +150,7 @@ class _Recovery:
             layers.remove(op)
             likely = sorted({*self.mantissas.values()})
             known = {"x": self.mantissas.get(x), "y": self.mantissas.get(y)}
-            found = find_scale(op.given, **known, likely=likely)
+            found = find_scale(op.explicit, **known, likely=likely)
             if found is not None:
                 self.mantissas[y if x in self.mantissas else x] = found
 
@@ -170,7 +172,7 @@ class _Recovery:
     def _find_exponents(self) -> None:
         """Chooses the exponents that nothing determines, in running order: a layer's result is about as large as its
         operand. Those of the program's own inputs and outputs are never chosen, because others read them."""
-        open_ends = [self.stands_for(v) for v in (*self.graph.sources, *self.graph.ends)]
+        open_ends = [self.stands_for(v) for v in (*self.graph.sources, *self.graph.sinks)]
         known = [(p, n) for p, n in self.relations if all(v in self.mantissas for v in p)]
         equations = [(powers, round(math.log2(self._rest(powers, number)))) for powers, number in known]
         layers = [op for op in self.graph.ops if isinstance(op, Layer)]

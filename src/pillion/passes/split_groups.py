@@ -32,7 +32,7 @@ def split_groups(op: Conv2d, at: RewriteSweep) -> Replacement:
             _output_channels(v, slice(group * made, (group + 1) * made), fresh(f"{v.name}_{group}"))
             for v in (op.weights, op.bias)
         )
-        convs.append(dataclasses.replace(op, x=x, weights=weights, bias=bias, y=y, groups=1, given=()))
+        convs.append(dataclasses.replace(op, x=x, weights=weights, bias=bias, y=y, groups=1, explicit=()))
     return [*slices, *convs, Concat(xs=tuple(c.y for c in convs), y=op.y, axis=CHANNELS, source=op.source)]
 
 

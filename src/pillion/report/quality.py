@@ -78,7 +78,7 @@ def _tally_sample(
 
 def _reference_tensors(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[Value, Array]]:
     """Yields every tensor of a reference run, inside segments too."""
-    values = graph.given(inputs)
+    values = graph.source_arrays(inputs)
     yield from values.items()
     left = {v: len(readers) for v, readers in graph.users.items()}
     for op in graph.ops:

@@ -161,7 +161,7 @@ class Runnable(Protocol):
     def payloads(self) -> Payloads:
         """The NPU's payload of each segment."""
 
-    def of(self, graph: Graph) -> Runnable:
+    def for_graph(self, graph: Graph) -> Runnable:
         """Returns the program of another graph, such as a part of this one."""
 
 

@@ -67,7 +67,7 @@ def bytes_different(some: Outputs, others: Outputs) -> int:
 
 
 def _bytes_of_elements(array: Array) -> Array:
-    """[elements, bytes of one]"""
+    """Returns an array as [elements, bytes per element]."""
     return np.frombuffer(array.tobytes(), np.uint8).reshape(array.size, array.itemsize)
 
 
@@ -109,7 +109,7 @@ def _difference_in_steps(
 ) -> Difference:
     """Returns the first difference with states as inputs and outputs, in the first step that is wrong
     then."""
-    whole_step = program.of(open_states(program.graph))
+    whole_step = program.for_graph(open_states(program.graph))
     for inputs, states in steps:
         sample = (*inputs, *states)
         difference = DifferenceSearch(whole_step, executor, sample).compare(whole_step.graph)
@@ -166,7 +166,7 @@ class DifferenceSearch:
 
     def compare(self, graph: Graph) -> FoundDifference | None:
         """Returns the first output of a graph that differs from the reference, or None."""
-        outputs = self.executor.run(self.program.of(graph), [self.inputs])[0].outputs
+        outputs = self.executor.run(self.program.for_graph(graph), [self.inputs])[0].outputs
         return first_differing_value(graph.outputs, graph.reference(*self.inputs), outputs)
 
     def bisect(
@@ -197,7 +197,7 @@ def graph_prefix(graph: Graph, count: int) -> Graph:
     """Returns the graph of the first ops. Outputs are the results of the last of them, then all other live
     values."""
     ops = graph.ops[:count]
-    needed = {v for op in graph.ops[count:] for v in op.operands} | set(graph.ends)
+    needed = {v for op in graph.ops[count:] for v in op.operands} | set(graph.sinks)
     alive = [v for op in ops for v in op.results if v in needed]
     return graph.replace(ops=ops, outputs=tuple(dict.fromkeys((*ops[-1].results, *alive))))
 

@@ -44,7 +44,7 @@ class HopGraphBuilder:
         self.names = UniqueNames(self.graph.values)
         self.now: dict[Value, Value] = {v: self._new_rows(v) for v in self.graph.sources}
         self.ops: list[Op] = []
-        self.ends: list[Op] = []
+        self.final_ops: list[Op] = []
         self.states: list[State] = []
         self.counts = _kept_row_counts(tracks)
         self.kept: dict[tuple[Value, float | None], _KeptRows] = {}
@@ -53,14 +53,14 @@ class HopGraphBuilder:
         }
         """For values whose first new row is not the first of the signal: the earlier rows, computed from padding."""
 
-    def made(self) -> Graph:
+    def build(self) -> Graph:
         """Builds the graph."""
         for firing in self.tracks.firings:
             self._add_op(firing)
         outputs = tuple(self.now.get(v, v) for v in self.graph.outputs)
         return self.graph.replace(
             inputs=tuple(self.now[v] for v in self.graph.inputs),
-            ops=(*self.ops, *self.ends),
+            ops=(*self.ops, *self.final_ops),
             outputs=outputs,
             states=(*self._own_states(), *self.states),
         )
@@ -146,7 +146,9 @@ class HopGraphBuilder:
         after = _value_with_rows(self.names.fresh(f"{x.name}_kept_next"), x, track.axis, count)
         self.ops.append(Concat(xs=(before, self.now[x]), y=joined, axis=track.axis, source=op.source))
         begin = tuple(track.step if a == track.axis else 0 for a in range(x.type.rank))
-        self.ends.append(Slice(x=joined, y=after, begin=begin, step=(1,) * x.type.rank, source=op.source))
+        self.final_ops.append(
+            Slice(x=joined, y=after, begin=begin, step=(1,) * x.type.rank, source=op.source)
+        )
         self.states.append(State(name, before, after, self._initial_kept_rows(op, x, level, count)))
         return self.kept.setdefault((x, level), _KeptRows(count, joined))
 
@@ -237,12 +239,12 @@ def _outputs_describe_signal(tracks: RowTracks) -> bool:
 def _build_hop(tracks: RowTracks) -> tuple[Graph, StreamOutputMeaning]:
     """Returns the graph of a hop and the meaning of its outputs. If there is padding, its states begin as padding."""
     if _outputs_describe_signal(tracks):
-        return HopGraphBuilder(tracks, True).made(), StreamOutputMeaning.SIGNAL
+        return HopGraphBuilder(tracks, True).build(), StreamOutputMeaning.SIGNAL
     has_front = any(use.level is not None for firing in tracks.firings for use in firing.uses.values())
     if has_front:
         with contextlib.suppress(PillionError):  # padding of rows that begin later: no window sees it
-            return HopGraphBuilder(tracks, True).made(), StreamOutputMeaning.BOTH
-    return HopGraphBuilder(tracks, False).made(), StreamOutputMeaning.WINDOW
+            return HopGraphBuilder(tracks, True).build(), StreamOutputMeaning.BOTH
+    return HopGraphBuilder(tracks, False).build(), StreamOutputMeaning.WINDOW
 
 
 def _stream_outputs(tracks: RowTracks, meaning: StreamOutputMeaning) -> Iterator[StreamOutput]:

@@ -40,8 +40,7 @@ class OutputChannels:
 
     @property
     def is_rectified(self) -> bool:
-        """Whether every result below the zero point is clamped to it, so that negative sums need no exact
-        rounding."""
+        """Whether every result below the zero point is clamped to it: negative sums need no exact rounding."""
         return self.low >= self.out_zp
 
     @property
@@ -89,7 +88,7 @@ _CHANNELS: WeakKeyDictionary[Value, dict[object, OutputChannels]] = WeakKeyDicti
 def channels_of(op: Convolution | Linear) -> OutputChannels:
     """Returns the output channels of a layer with constant weights. The variants of a layer share them."""
     known = _CHANNELS.setdefault(op.weights, {})
-    key = (type(op), op.bias, op.x.type.quant, op.y.type.quant, op.low, op.high, op.given)
+    key = (type(op), op.bias, op.x.type.quant, op.y.type.quant, op.low, op.high, op.explicit)
     if key not in known:
         known[key] = _output_channels(op)
     return known[key]

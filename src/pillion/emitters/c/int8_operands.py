@@ -35,8 +35,8 @@ def widen_after_moves(op: Any, at: RewriteSweep) -> Replacement:
 
 
 def read_int8_operands(graph: Graph, isa: Isa) -> Graph:
-    """Lets layers with 16-bit results read int8 operands as they are, where these would be widened without a change of scale,
-    and the instruction set has kernels for that, or none for the widened operand either. Results stay the same."""
+    """Lets layers with 16-bit results read int8 operands directly if widening would not change their scale, and if
+    the instruction set has kernels for that, or none for the widened operand either. Results stay the same."""
 
     def is_taken(op: Any, by: Isa) -> bool:
         kernels = (kernel for kernel in KERNELS_OF[by] if kernel.op is type(op))
@@ -71,7 +71,7 @@ def _with_finer_operand(op: Any, before: Requantize, at: RewriteSweep) -> Replac
     for the kernels of 16-bit layers. Results stay the same."""
     rights = right_shifts(op)
     bits = LEAST_RIGHT - int(rights.min()) if rights.size else 0
-    if not 0 < bits <= MOST_BITS or not op.bias.is_constant or op.given:
+    if not 0 < bits <= MOST_BITS or not op.bias.is_constant or op.explicit:
         return None
     bias = op.bias.constant.astype(np.int64) << bits
     if np.abs(bias).max(initial=0) > numerics.INT32_MAX:

@@ -77,7 +77,7 @@ class Variant:
 
     choice: KernelChoice
     calls: range
-    """The indices of its calls among those of the step."""
+    """The indices of the variant's calls within the step."""
     values: tuple[Value, ...]
     """Operands and results, whose locations each run sets."""
 
@@ -101,7 +101,7 @@ class RowFeed:
 
     value: Value
     items: range
-    """The range of items that run while rows arrive; those before run first."""
+    """The items that run while rows arrive; earlier items run first."""
     place: int
     """The arena offset of the state between two calls."""
     has_state: bool
@@ -147,7 +147,7 @@ class CProgram(KernelPlan):
         workspace."""
         segments = (op for op in self.graph.ops if isinstance(op, Segment))
         pairs = zip(segments, self.workspaces, strict=True) if self.workspaces else ()
-        return tuple(self.memory.apart(op, workspace) for op, workspace in pairs)
+        return tuple(self.memory.copied_tensors(op, workspace) for op, workspace in pairs)
 
     @property
     def copied_bytes(self) -> int:
@@ -162,7 +162,7 @@ class CProgram(KernelPlan):
         return list(dict.fromkeys(call.routine for step in self.steps for call in step.calls))
 
     def runs(self) -> Counter[int]:
-        """Counts the runs of each step: once, or once for each tile of a region. Those in branches count as if both
+        """Counts the runs of each step: once, or once per tile of a region. Steps in branches count as if both
         branches ran."""
         counts: Counter[int] = Counter()
         for item in self.items:
@@ -171,7 +171,7 @@ class CProgram(KernelPlan):
 
     @property
     def constant_bytes(self) -> int:
-        """The size of all arrays in flash; those that are copied to a faster memory lie there, too."""
+        """The size of all arrays in flash, including arrays that are copied to a faster memory."""
         return sum(c.bytes for c in self.constants)
 
     @property
@@ -257,7 +257,7 @@ def pack_constants(plan: KernelPlan) -> CProgram:
         for sums in plan.sums
         if not sums.is_uniform
     }
-    writer = _ItemWriter(regions, plan.needs, dict(sliding_buffer_moves(plan.joints, memory)), memory)
+    writer = _ItemWriter(regions, plan.needs, dict(sliding_buffer_moves(plan.sliding, memory)), memory)
     firsts = dict(_ops_with_step_index(graph, plan.needs))
     items = [list(writer.items(op, first)) for op, first in firsts.items()]
     items = with_branches(plan, items, guards_of_plan(plan, writer.moves))
@@ -288,8 +288,7 @@ def pack_constants(plan: KernelPlan) -> CProgram:
 
 
 def is_filled_on_reset(state: State) -> bool:
-    """Whether all bytes of a state's initial value are equal, so that a reset fills it instead of copying it from
-    flash."""
+    """Whether all bytes of a state's initial value are equal: a reset fills it instead of copying it from flash."""
     raw = np.ascontiguousarray(state.initial).tobytes()
     return raw == raw[:1] * len(raw)
 
@@ -367,7 +366,7 @@ def _lower_step(
                 for key, data in arrays.items()
             }
         )
-    default = chosen[uses.usual]
+    default = chosen[uses.most_frequent]
     choice = KernelChoice(uses.op, default.kernel, default.passed_over)
     scratch = max(chosen[form].kernel.scratch_bytes(form) for form in uses.forms)
     return CStep(index, choice, tuple(calls), tuple(pointers), tuple(variants), scratch)

@@ -43,7 +43,7 @@ class KernelPlan:
     isa: Isa
     optimize: Optimize
     regions: Mapping[Op, RegionVariants]
-    joints: tuple[SlidingBuffer, ...]
+    sliding: tuple[SlidingBuffer, ...]
     sums: tuple[RunningSums, ...]
     chosen: Mapping[Op, KernelChoice]
     """The kernel of each op, and of each variant of ops inside regions."""
@@ -76,10 +76,10 @@ def select_and_plan(
     regions: dict[Op, RegionVariants] = {
         op: RegionVariants(op, known) for op in graph.ops if isinstance(op, Region)
     }
-    joints = tuple(sliding_buffers_of(graph))
-    sums = tuple(running_sums(graph, joints, isa))
+    sliding = tuple(sliding_buffers_of(graph))
+    sums = tuple(running_sums(graph, sliding, isa))
     chosen = _choose_all_kernels(graph, regions, isa, optimize, known.choices)
-    chosen |= choices_without_kernel(joints) | {op_sums.op: op_sums.choice for op_sums in sums}
+    chosen |= choices_without_kernel(sliding) | {op_sums.op: op_sums.choice for op_sums in sums}
     left = (
         states_to_copy(graph, _memory_needs(graph, regions, chosen, workspaces, npu_calls))
         if graph.states
@@ -93,7 +93,7 @@ def select_and_plan(
     if memory.arena_bytes + memory.state_bytes > LARGEST:
         raise _arena_too_large_error(graph, memory)
     return KernelPlan(
-        graph, isa, optimize, regions, joints, sums, chosen, needs, memory, workspaces, npu_calls
+        graph, isa, optimize, regions, sliding, sums, chosen, needs, memory, workspaces, npu_calls
     )
 
 
@@ -118,7 +118,7 @@ def _choose_all_kernels(
     known |= {c.op: c for c in choose_kernels(graph.replace(ops=missing), isa, optimize)}
     choices = {form: known[form] for form in forms}
     for uses in (uses for cuts in regions.values() for uses in cuts.of_ops):
-        choices |= choose_variant_kernels(uses.forms, uses.usual, choices, graph.arithmetic, isa)
+        choices |= choose_variant_kernels(uses.forms, uses.most_frequent, choices, graph.arithmetic, isa)
     return choices
 
 
@@ -149,7 +149,7 @@ def _require_single_row_reader(graph: Graph) -> None:
     fed = [op for op in graph.ops if isinstance(op, Region) and op.fed_value is not None]
     for op in fed:
         value = op.xs[0]
-        if len(fed) > 1 or value not in graph.inputs or graph.users[value] != [op] or value in graph.ends:
+        if len(fed) > 1 or value not in graph.inputs or graph.users[value] != [op] or value in graph.sinks:
             rule = "of one input the rows may be handed over, and one region alone reads them"
             raise op.refuse(rule, f"`{value.name}`, region {fed.index(op)} of {len(fed)}")
 

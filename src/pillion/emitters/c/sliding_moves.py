@@ -19,25 +19,25 @@ KEEP = Kernel("rows_to_front", Slice, calls=lambda op, arithmetic: ())
 """Moves the last rows to the front."""
 
 
-def choices_without_kernel(joints: Iterable[SlidingBuffer]) -> dict[Op, KernelChoice]:
+def choices_without_kernel(sliding: Iterable[SlidingBuffer]) -> dict[Op, KernelChoice]:
     """Returns the choice for the ops of sliding buffers, which call no kernel."""
     chosen: dict[Op, KernelChoice] = {}
-    for joint in joints:
+    for buffer in sliding:
         chosen |= {
-            joint.join: KernelChoice(joint.join, JOIN, ()),
-            joint.keep: KernelChoice(joint.keep, KEEP, ()),
+            buffer.join: KernelChoice(buffer.join, JOIN, ()),
+            buffer.keep: KernelChoice(buffer.keep, KEEP, ()),
         }
     return chosen
 
 
 def sliding_buffer_moves(
-    joints: Iterable[SlidingBuffer], memory: MemoryPlan
+    sliding: Iterable[SlidingBuffer], memory: MemoryPlan
 ) -> Iterator[tuple[Op, ProgramItem]]:
     """Yields the moves of sliding buffers, each with its op."""
-    for joint in joints:
-        buffer = joint.state.before
-        to, now = memory.spot(buffer, joint.behind), memory.spot(joint.new)
+    for buffer in sliding:
+        state = buffer.state.before
+        to, now = memory.spot(state, buffer.state_bytes), memory.spot(buffer.new)
         if to != now:
-            yield joint.join, ProgramItem.at(MoveRows(joint.new.type.size_bytes), to, now)
-        front, last = memory.spot(buffer), memory.spot(buffer, joint.moved)
-        yield joint.keep, ProgramItem.at(MoveRows(joint.behind), front, last)
+            yield buffer.join, ProgramItem.at(MoveRows(buffer.new.type.size_bytes), to, now)
+        front, last = memory.spot(state), memory.spot(state, buffer.moved)
+        yield buffer.keep, ProgramItem.at(MoveRows(buffer.state_bytes), front, last)

@@ -67,7 +67,7 @@ def _subpixel_row_conv(op: TransposeConv2d, first: int) -> Conv2d:
         padding=(-top, -left, 0, 0),
         low=op.low,
         high=op.high,
-        given=_channel_multipliers(op) * stride_w,
+        explicit=_channel_multipliers(op) * stride_w,
     )
 
 

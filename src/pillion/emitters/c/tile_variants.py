@@ -42,7 +42,7 @@ class OpVariants:
         return tuple(tile.op for tile in self.cuts) or (self.op,)
 
     @property
-    def usual(self) -> Op:
+    def most_frequent(self) -> Op:
         """The variant that runs most often."""
         return self.forms[self.most]
 

@@ -57,8 +57,12 @@ def operators_of_op(op: Op) -> list[Node]:
         raise inexact_op_error(op, rule, reason, FROM_SCALES)
     if op.has_own_int16_form(Arithmetic.TFLITE):
         raise inexact_op_error(op, INT16_FORM, ", ".join(map(repr, (*op.operands, *op.results))))
-    if isinstance(op, Convolution) and op.given and set(op.given) != set(op.from_scales(Arithmetic.TFLITE)):
-        return convolution_in_uint8(op, row(replace(op, given=())))
+    if (
+        isinstance(op, Convolution)
+        and op.explicit
+        and set(op.explicit) != set(op.from_scales(Arithmetic.TFLITE))
+    ):
+        return convolution_in_uint8(op, row(replace(op, explicit=())))
     return row(op)
 
 
@@ -116,7 +120,7 @@ def _clamp_nodes(op: ops.Clamp) -> list[Node]:
 
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
 RELU_FAMILY_16 = ("RELU", "RELU6")
-"""Those that LiteRT has in 16 bits."""
+"""The functions of the relu family that LiteRT has in 16 bits."""
 
 
 def _avg_pool_up(op: ops.AvgPool2dUp) -> list[Node]:

@@ -25,7 +25,7 @@ def transpose_conv(op: TransposeConv2d) -> list[Node]:
     require_constants(op, op.weights, op.bias)
     if op.dilation != (1, 1):
         raise inexact_op_error(op, "TRANSPOSE_CONV: the dilation is 1", op.dilation)
-    shape = (op.x.shape[0], *op.whole, op.weights_out_channels)
+    shape = (op.x.shape[0], *op.uncropped_size, op.weights_out_channels)
     uncropped = (
         Value(f"{op.name}/whole", TensorType(shape, op.y.dtype, op.y.type.quant)) if any(op.padding) else op.y
     )

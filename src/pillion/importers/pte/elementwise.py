@@ -82,8 +82,8 @@ def _label_of_quant(quant: PerTensor | None) -> SharedQuantParams:
 
 
 def _function_source(tensor: ReadTensor) -> tuple[ReadTensor, Table]:
-    """Returns the tensor of which another one is a function, and the function's table; the tensor itself with
-    the identity if it is not a function."""
+    """Returns the source of an elementwise function and the function's table; for other tensors, the tensor itself
+    and the identity."""
     if tensor.of is not None and tensor.table is not None:
         return tensor.of, tensor.table
     return tensor, LEVELS
@@ -135,7 +135,7 @@ def read_table_lookup(call: ReadCall) -> None:
 
 
 def clamp(call: ReadCall) -> None:
-    """Reads a clamp to two integers, either of which may be omitted."""
+    """Reads a clamp to two integers; either may be omitted."""
     low, high = (None if call.is_null(name) else call.number(name) for name in ("low", "high"))
     _record_clamp(call, -128 if low is None else low, 127 if high is None else high)
 
@@ -211,7 +211,7 @@ def add(call: ReadCall) -> None:
             tensor.label.add_known_params(zero)
         return
     y = call.make_int8(shape, zeros[2])
-    call.record_op(Add, y, {"a": (a, zeros[0]), "b": (b, zeros[1])}, given=multipliers, **bounds)
+    call.record_op(Add, y, {"a": (a, zeros[0]), "b": (b, zeros[1])}, explicit=multipliers, **bounds)
 
 
 def mul(call: ReadCall) -> None:
@@ -232,7 +232,7 @@ def mul(call: ReadCall) -> None:
     if not all(map(LEVEL.takes, zeros)):
         raise call.refuse("a zero point stands for an int8 number", zeros)
     xs: dict[str, tuple[ReadTensor, Seen]] = {"a": (a, zeros[0]), "b": (b, zeros[1])}
-    call.record_op(Mul, call.make_int8(shape, out_zero), xs, given=(m,))
+    call.record_op(Mul, call.make_int8(shape, out_zero), xs, explicit=(m,))
 
 
 def div(call: ReadCall) -> None:

@@ -29,8 +29,8 @@ from pillion.ops.softmax import OUTPUT, smallest_difference
 def padding_sides(
     call: ReadCall, before: Pair, x: Shape, y: Shape, kernel: Pair, stride: Pair, dilation: Pair
 ) -> Sides:
-    """Returns the padding of all sides: the kernel has the top and left ones, the size of the result
-    determines the others."""
+    """Returns the padding of all sides. The kernel has the top and left padding; the size of the result determines
+    bottom and right."""
     after: list[int] = []
     for axis in (0, 1):
         size, out_size = x[1 + axis], y[1 + axis]
@@ -99,7 +99,7 @@ def _record_weighted_op(
     multipliers, bias = call.multipliers(count), call.vector("bias", count)
     fields |= call.bounds()
     y = call.make_int8(call.out_image, call.number("y_zero"))
-    call.record_op(make, y, _weighted_operands(call, x, y, weights, bias), given=multipliers, **fields)
+    call.record_op(make, y, _weighted_operands(call, x, y, weights, bias), explicit=multipliers, **fields)
 
 
 def _weighted_operands(
@@ -123,7 +123,7 @@ def linear(call: ReadCall) -> None:
     multipliers = (Multiplier(*call.integers("multiplier", 1), *call.integers("shift", 1)),)
     bias, bounds = _linear_bias(call, weights), call.bounds()
     y = call.make_int8((*x.shape[:-1], out), call.number("y_zero"))
-    call.record_op(Linear, y, _weighted_operands(call, x, y, weights, bias), given=multipliers, **bounds)
+    call.record_op(Linear, y, _weighted_operands(call, x, y, weights, bias), explicit=multipliers, **bounds)
 
 
 def _linear_bias(call: ReadCall, weights: Array) -> Array:
@@ -146,7 +146,7 @@ def batch_matmul(call: ReadCall) -> None:
         name: (call.int8(call.plain(name)), -call.number(f"{name}_offset")) for name in "ab"
     }
     y = call.make_int8(call.contiguous_out_shape, call.number("y_zero"))
-    call.record_op(BatchMatmul, y, xs, adj_x=False, adj_y=True, given=(call.multiplier(),))
+    call.record_op(BatchMatmul, y, xs, adj_x=False, adj_y=True, explicit=(call.multiplier(),))
 
 
 def avg_pool2d(call: ReadCall) -> None:
@@ -181,4 +181,4 @@ def softmax(call: ReadCall) -> None:
     if least != smallest_difference(m):
         raise call.refuse(f"the smallest difference that counts is {smallest_difference(m)}", least)
     y = call.make(call.contiguous_out_shape, DType.INT8, SharedQuantParams(OUTPUT.scale, OUTPUT.zero_point))
-    call.record_op(Softmax, y, {"x": (x, call.number("x_zero"))}, given=(m,))
+    call.record_op(Softmax, y, {"x": (x, call.number("x_zero"))}, explicit=(m,))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads operators on uint8. Most of LiteRT's uint8 kernels match those for int8 with numbers reduced by 128.
-Weights have a zero point, and convolutions multiply their scales in float32."""
+"""Reads operators on uint8. Most of LiteRT's uint8 kernels match its int8 kernels on numbers reduced by 128. Weights
+have a zero point, and convolutions multiply their scales in float32."""
 
 from __future__ import annotations
 
@@ -108,4 +108,4 @@ def _with_uint8_multiplier(op: Op) -> Op:
         return op
     multipliers = op.from_scales_in_uint8()
     follow = set(op.from_scales(Arithmetic.TFLITE))
-    return op if follow == set(multipliers) else dataclasses.replace(op, given=multipliers)
+    return op if follow == set(multipliers) else dataclasses.replace(op, explicit=multipliers)

@@ -40,7 +40,7 @@ class _AccessedBytes:
     reads: tuple[Range, ...]
     writes: tuple[Range, ...]
 
-    def meets(self, other: _AccessedBytes) -> bool:
+    def overlaps(self, other: _AccessedBytes) -> bool:
         return _ranges_overlap(self.writes, other.reads + other.writes) or _ranges_overlap(
             self.reads, other.writes
         )
@@ -63,7 +63,7 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
         mine, others = (copies, kernels) if isinstance(op, DmaCopy) else (kernels, copies)
         for other in others:
             require_valid(
-                not touched.meets(other),
+                not touched.overlaps(other),
                 "a copy and an operation touch the same bytes at the same time",
                 "a wait stands between them",
                 f"words {other.at} and {op.at}",

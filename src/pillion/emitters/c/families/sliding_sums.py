@@ -39,7 +39,7 @@ from pillion.ops.pool import AvgPool2d, AvgPool2dUp
 from pillion.ops.reduce import Mean, ReduceSum
 
 WORTH_ELEMENTS = 4
-"""The smallest number of elements for each sum, beyond those that enter and leave, for which running sums pay."""
+"""The fewest elements per sum, beyond entering and leaving ones, for which running sums pay."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class SlidingSums:
     """An op that reduces kept and new rows, with the sums of the kept ones."""
 
     op: Op
-    joint: SlidingBuffer
+    buffer: SlidingBuffer
     inner: int
     """The number of adjacent elements, each with a sum of its own."""
     entering: int
@@ -58,18 +58,18 @@ class SlidingSums:
     @property
     def initial(self) -> Int32Array:
         """The sums of the kept rows after a reset."""
-        rows = self.joint.state.initial.reshape(-1, self.inner).astype(np.int64)
+        rows = self.buffer.state.initial.reshape(-1, self.inner).astype(np.int64)
         return np.asarray(rows.sum(axis=0), np.int32)
 
     @property
     def initial_without_zero_points(self) -> Int32Array:
         """The sums of the kept rows after a reset, minus the zero points of the complete window."""
-        return np.asarray(self.initial - self.window * self.joint.join.y.zero_point, np.int32)
+        return np.asarray(self.initial - self.window * self.buffer.join.y.zero_point, np.int32)
 
 
 @dataclass(frozen=True)
 class WindowKernel:
-    """A kernel that keeps sums, whose address it receives as its scratch memory."""
+    """A kernel with persistent sums; it receives their address as its scratch memory."""
 
     library: Library
     name: str
@@ -127,28 +127,28 @@ class RunningSums:
         return bool((self.stored == self.stored[0]).all())
 
 
-def running_sums(graph: Graph, joints: Iterable[SlidingBuffer], isa: Isa) -> Iterator[RunningSums]:
+def running_sums(graph: Graph, sliding: Iterable[SlidingBuffer], isa: Isa) -> Iterator[RunningSums]:
     """Yields the ops that may keep their sums, each with the first kernel of an instruction set that takes it.
     Other ops sum the complete window."""
     known = [kernel for kernel in WINDOWS if kernel.library.isa in (isa, Isa.PORTABLE)]
-    for sums in sliding_sums(graph, joints):
+    for sums in sliding_sums(graph, sliding):
         kernel = next((k for k in known if k.takes(sums, graph.arithmetic)), None)
         if kernel is not None:
             yield RunningSums(sums, kernel)
 
 
-def sliding_sums(graph: Graph, joints: Iterable[SlidingBuffer]) -> Iterator[SlidingSums]:
-    """Yields the ops that reduce a window of rows most of which were in the window of the run before."""
-    for joint in joints:
-        for op in graph.users.get(joint.join.y, ()):
+def sliding_sums(graph: Graph, sliding: Iterable[SlidingBuffer]) -> Iterator[SlidingSums]:
+    """Yields the ops that reduce a window of rows, most of which the previous run saw, too."""
+    for buffer in sliding:
+        for op in graph.users.get(buffer.join.y, ()):
             axes = _reduced_axes(op)
-            block = reduced_block(joint.join.y.shape, axes) if joint.join.axis in axes else None
-            if block is None or block[0] != 1 or joint.join.y.dtype is not DType.INT8:
+            block = reduced_block(buffer.join.y.shape, axes) if buffer.join.axis in axes else None
+            if block is None or block[0] != 1 or buffer.join.y.dtype is not DType.INT8:
                 continue
             _, window, inner = block
-            entering = joint.moved // inner
-            if joint.moved % inner == 0 and window - 2 * entering >= WORTH_ELEMENTS:
-                yield SlidingSums(op, joint, inner, entering, window)
+            entering = buffer.moved // inner
+            if buffer.moved % inner == 0 and window - 2 * entering >= WORTH_ELEMENTS:
+                yield SlidingSums(op, buffer, inner, entering, window)
 
 
 def _reduced_axes(op: Op) -> tuple[int, ...]:

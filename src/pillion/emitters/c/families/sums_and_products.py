@@ -61,8 +61,8 @@ def ends_with(shape: Shape, end: Shape) -> bool:
 
 
 def full_and_broadcast(op: Binary) -> tuple[Value, Value] | None:
-    """Returns the operand with the shape of the result, and the one that broadcasts along its rows; None if there
-    are no such."""
+    """Returns the operand with the shape of the result and the operand that broadcasts along its rows; None if the
+    operands have other shapes."""
     for full, part in ((op.a, op.b), (op.b, op.a)):
         is_full = math.prod(full.shape) == op.y.type.elements
         if is_full and ends_with(op.y.shape, part.shape) and part.type.elements > 1:
@@ -94,7 +94,7 @@ def row_params(op: Binary) -> Params:
 
 
 def in_place_full(op: Binary) -> tuple[Value, ...]:
-    """Returns the operands whose memory the result may overwrite; a broadcast one must stay."""
+    """Returns the operands that the result may overwrite; a broadcast operand must stay."""
     full, part = full_and_broadcast(op) or (op.a, op.b)
     return in_place_same_shape(op, full, *([part] if part.type.elements == op.y.type.elements else []))
 
@@ -114,7 +114,7 @@ def product_params(op: Mul) -> Params:
 
 
 def kernels_in_rows(library: Library, most_shift: int, *also: str) -> tuple[Kernel, ...]:
-    """Returns the kernels of a library that walk over rows of the larger operand."""
+    """Returns the kernels that compute an op as a 16-bit sum with an ignored second operand."""
     common: Any = {"operands": larger_operand_first, "in_place": in_place_full, "also": also}
     with_formula = short_circuit(SHAPES, has_formula)
     shifted = short_circuit(SHAPES, shifted_right(1, most_shift))
@@ -163,13 +163,13 @@ IN_ROWS = short_circuit(WIDE_WALK, rows_verdict)
 
 
 def in_place_wide(op: ScaledBinary) -> tuple[Value, ...]:
-    """Returns the operands of the result's element type, whose memory it may overwrite."""
+    """Returns the operands that the result may overwrite: those of its element type."""
     return in_place_same_shape(op, *(v for v in (op.a, op.b) if v.dtype is op.y.dtype))
 
 
 def in_width_order(op: ScaledBinary) -> tuple[Value, Value]:
     """Returns the operands, the wider one first."""
-    return op.wide.a, op.wide.b
+    return op.int16_form.a, op.int16_form.b
 
 
 def wide_walk(op: ScaledBinary, fields: Sequence[str] = ROW_STEPS) -> Params:
@@ -181,15 +181,15 @@ def wide_walk(op: ScaledBinary, fields: Sequence[str] = ROW_STEPS) -> Params:
 
 def wide_multipliers(op: AddOrSub) -> Params:
     """Returns the factors and the constant of a 16-bit sum as parameters."""
-    first, second = op.wide.multipliers
-    high, low = high_and_low(op.wide.offset)
-    factors = {"a_multiplier": first, "b_multiplier": second, "places": op.wide.places}
+    first, second = op.int16_form.multipliers
+    high, low = high_and_low(op.int16_form.offset)
+    factors = {"a_multiplier": first, "b_multiplier": second, "places": op.int16_form.places}
     return {**wide_walk(op, ANY_STEPS), **factors, "offset_high": high, "offset_low": low}
 
 
 def wide_factors(fields: Sequence[str], op: Mul) -> Params:
     """Returns the factors of a 16-bit product as parameters."""
-    wide = op.wide
+    wide = op.int16_form
     zeros = {"a_zp": wide.a.zero_point, "b_zp": wide.b.zero_point}
     return {**wide_walk(op, fields), **zeros, "multiplier": wide.multiplier, "left": wide.left}
 
@@ -198,13 +198,13 @@ def sum_condition(least: int, most: int, bits_of: BitsOf) -> Check[AddOrSub]:
     """Returns the condition of the element types, the broadcasting, the shift and the bits of a sum."""
 
     def sum_fits(op: AddOrSub) -> Verdict:
-        wide, (first, second) = op.wide, op.wide.multipliers
+        wide, (first, second) = op.int16_form, op.int16_form.multipliers
         corners = product(wide.a.dtype.bounds, wide.b.dtype.bounds)
         sums = [a * first + b * second + wide.offset for a, b in corners]
         sum_bits, bits = max(max(sums), -min(sums) - 1).bit_length(), bits_of(wide.places)
         return Verdict("sum", sum_bits <= bits, f"below 2^{bits}", f"up to 2^{sum_bits}")
 
-    of_sum = all_of(rows_verdict, lambda op: is_within("places", op.wide.places, least, most), sum_fits)
+    of_sum = all_of(rows_verdict, lambda op: is_within("places", op.int16_form.places, least, most), sum_fits)
     return short_circuit(WIDE_WALK, of_sum)
 
 
@@ -216,9 +216,9 @@ UPPER_WORD = sum_condition(32 - MOST_LEFT, MOST_PLACES, lambda places: 31 + min(
 
 def upper_word_params(op: AddOrSub) -> Params:
     """Returns the parameters of a 16-bit sum by long multiplication."""
-    places = op.wide.places
-    left, (first, second) = max(32 - places, 0), op.wide.multipliers
-    high, low = high_and_low(op.wide.offset << left)
+    places = op.int16_form.places
+    left, (first, second) = max(32 - places, 0), op.int16_form.multipliers
+    high, low = high_and_low(op.int16_form.offset << left)
     return {
         **wide_walk(op),
         **{"a_multiplier": first, "b_multiplier": second, "left": left, "right": max(places - 32, 0)},
@@ -239,7 +239,7 @@ def split_32_bits(number: int) -> tuple[int, int]:
 
 def halves_fit(op: AddOrSub) -> Verdict:
     """Checks whether products with lower halves, and the sum of the upper ones, fit 32 bits."""
-    wide = op.wide
+    wide = op.int16_form
     parts = [abs(split_32_bits(number)[0]) for number in (*wide.multipliers, wide.offset)]
     largest = parts[0] * -wide.a.dtype.bounds[0] + parts[1] * -wide.b.dtype.bounds[0] + parts[2]
     return Verdict("halves", largest <= INT32_MAX, "below 2^31", f"up to {largest}")
@@ -250,7 +250,7 @@ IN_HALVES = short_circuit(sum_condition(LOW_BITS, LOW_BITS + 31, lambda places: 
 
 def halves_params(op: AddOrSub) -> Params:
     """Returns the parameters of a 16-bit sum, with multipliers and offset in halves."""
-    wide, parts = op.wide, {}
+    wide, parts = op.int16_form, {}
     for name, number in zip(("a", "b", "offset"), (*wide.multipliers, wide.offset), strict=True):
         parts[f"{name}_low"], parts[f"{name}_high"] = split_32_bits(number)
     return {**wide_walk(op), **parts, "shift": LOW_BITS - wide.places}
@@ -261,25 +261,25 @@ def as_sum(op: Requantize | Mul) -> SumOfOne:
     if isinstance(op, Requantize):
         low, high = op.y.dtype.bounds
         return SumOfOne(a=op.x, b=op.x, y=op.y, low=low, high=high)
-    scaling = op.wide.scaling
+    scaling = op.int16_form.scaling
     assert scaling is not None
     return SumOfOne(a=scaling.a, b=scaling.b, y=op.y, low=op.low, high=op.high, scaling=scaling)
 
 
 def params_of_sum(params: Callable[[AddOrSub], Params], op: Requantize | Mul) -> Params:
-    """Returns the parameters of an op as those of a sum, with its bounds."""
+    """Returns the parameters of the sum that computes an op, with the op's bounds."""
     total = as_sum(op)
     return {**params(total), "low": total.low, "high": total.high}
 
 
 def of_sum(check: Check[AddOrSub]) -> Check[Requantize | Mul]:
-    """Returns the condition that an op meets those of a sum."""
+    """Returns the condition that the sum that computes an op meets `check`."""
     return lambda op, arithmetic: check(as_sum(op), arithmetic)
 
 
 def one_number(op: Mul) -> Iterator[Verdict]:
-    """Checks whether an operand is a constant number, and its factor fits 32 bits."""
-    scaling, got = op.wide.scaling, f"{list(op.a.shape)} and {list(op.b.shape)}"
+    """Checks whether one operand is a constant number with a factor that fits 32 bits."""
+    scaling, got = op.int16_form.scaling, f"{list(op.a.shape)} and {list(op.b.shape)}"
     yield Verdict("operands", scaling is not None, "one is a constant number", got)
     if scaling:
         yield is_within("factor", scaling.factor, -INT32_MAX, INT32_MAX)

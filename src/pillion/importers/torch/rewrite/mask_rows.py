@@ -72,7 +72,7 @@ def lower_masks(module: GraphModule, *, training: bool = False) -> None:
 
 
 def _mask_of(node: Node, training: bool) -> Node | None:
-    """Operand of a sum or difference that is constant and far below zero."""
+    """Returns the operand of a sum or difference that is constant and far below zero."""
     operands = node.args[:2] if node.target is aten.add.Tensor else node.args[1:2]
     for operand in operands:
         tensor = fixed_tensor(operand, training)
@@ -115,7 +115,7 @@ def _scale_scores(before: Node, scores: Node, factor: Any) -> Node:
 
 
 def _mask_and_scores(node: Node) -> tuple[Node, Node]:
-    """The mask, and the scores."""
+    """Returns the mask and the scores."""
     first, second = node.args[:2]
     return (first, second) if constant_of(first) is not None else (second, first)  # type: ignore[return-value]  # nodes
 
@@ -172,9 +172,9 @@ def _mask_rows(mask: Tensor, total: Node, path: Sequence[Node]) -> _Rows:
     return _Rows(full, positions, axis, moved.amax(axis, keepdim=True))
 
 
-def _remove_repetitions(full: Tensor, wished: Sequence[int]) -> Tensor:
-    """Removes repetitions along axes of size 1 in `wished`."""
-    shape = (1,) * (full.dim() - len(wished)) + tuple(wished)
+def _remove_repetitions(full: Tensor, wanted_shape: Sequence[int]) -> Tensor:
+    """Removes repetitions along the axes with size 1 in `wanted_shape`."""
+    shape = (1,) * (full.dim() - len(wanted_shape)) + tuple(wanted_shape)
     for axis, size in enumerate(shape):
         first = full.narrow(axis, 0, 1)
         if size == 1 and bool((full == first).all()):
