@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Families of ops whose kernels differ little between processors: one module has the rows of all libraries."""
+"""Kernels of op families that differ little between processors: each module lists the kernels of all libraries."""

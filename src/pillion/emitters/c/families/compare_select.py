@@ -179,7 +179,7 @@ def is_castable(op: Cast) -> Verdict:
 
 
 LEAST_RESULTS, MOST_SIZE = 2, 8192
-"""The fewest rows for which Helium pays, and the longest row of which the offsets of eight elements fit 16 bits."""
+"""The fewest rows for which Helium pays, and the longest row whose offsets of eight elements fit 16 bits."""
 IN_EIGHTS = (
     INT8_X,
     lambda op: is_within("results", op.y.type.elements, LEAST_RESULTS),

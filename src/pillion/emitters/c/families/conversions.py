@@ -46,8 +46,8 @@ Formula = Callable[[Conversion], Params | None]
 
 
 def rounded_product(of: Conversion) -> Params | None:
-    """Returns the multiplier with which VQRDMULH makes every result, and the shift to the left before it if results are the wider
-    ones; None if there are none."""
+    """Returns the multiplier with which VQRDMULH computes every result, and the left shift before it if results are
+    wider; None if no multiplier does."""
     low, high = DType.INT16.bounds
     narrows = of.y.dtype is DType.INT8
     least = max(0, math.ceil(math.log2(of.ratio)))
@@ -62,8 +62,8 @@ def rounded_product(of: Conversion) -> Params | None:
 
 
 def product_and_constant(of: Conversion) -> Params | None:
-    """Returns the multiplier and the constant with which SMLAW and a shift make every result; None if there are none. Bytes are
-    multiplied as the upper halves of halfwords."""
+    """Returns the multiplier and the constant with which SMLAW and a shift compute every result; None if none do.
+    Bytes are multiplied as the upper halves of halfwords."""
     above = 16 - 8 * of.x.dtype.size_bytes
     low, high = of.y.dtype.bounds
     for multiplier in _multipliers(of.ratio * 2.0 ** (16 + FRACTION_BITS - above)):

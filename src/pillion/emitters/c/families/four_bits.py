@@ -51,12 +51,12 @@ Layer = Conv2d | Linear
 
 
 def packed(op: Layer) -> Params:
-    """Returns packed weights, in which each output begins with a byte, and the bias as parameters."""
+    """Returns the bias and the packed weights; the weights of each output begin with a byte."""
     return {"weights": pack_rows(op.weights_per_output), "bias": op.bias.constant.astype(np.int32)}
 
 
 def packed_16(op: Layer) -> Params:
-    """Returns the same of a layer with 16-bit operands, and what makes its sums results."""
+    """Returns packed weights and the constants that rescale sums, for a layer with 16-bit operands."""
     return {"weights": pack_rows(op.weights_per_output), **rounding_params(op)}
 
 
@@ -95,7 +95,7 @@ def linear_tflite_mve_params(op: Linear, is_full: bool) -> Params:
 
 
 def linear_tflite_mve_kernel(name: str, is_full: bool = False) -> Kernel:
-    """Returns the same with single rounding."""
+    """Returns a fully connected Helium kernel with single rounding."""
     requires = (
         single_rounding.EXACT_4 if is_full else short_circuit(single_rounding.EXACT_4, pack.nibbles_can_share)
     )
@@ -115,13 +115,15 @@ def rows_pay_as_pixels(op: Linear) -> Verdict:
 
 
 def full_linear_work(op: Linear) -> float:
-    """Estimates the instructions of the fully connected kernel of weights with -8, which sums vectors and takes sums apart."""
+    """Estimates the instructions of the fully connected kernel for weights of -8, which also sums the inputs of
+    vectors."""
     chunks, groups = pack.vector_count(op.in_features), -(-op.out_features // 8)
     return mve.linear_work(op) + op.rows * (7 + 3 * chunks + 9 * groups)
 
 
 def unpacked_rows_work(op: Linear) -> float:
-    """Estimates the instructions of vectors as pixels with weights that are unpacked first, those of some outputs together."""
+    """Estimates the instructions of vectors as pixels with weights that are unpacked first, for some outputs at a
+    time."""
     groups, loops = -(-op.out_features // 8), 1 + (op.rows % 2 and op.rows > pack.FEW_PIXELS)
     parts = -(-groups * pack.group_bytes(op) // pack.room_bytes(op))
     unpacked = groups * (71 + 30 * pack.vector_count(op.in_features))

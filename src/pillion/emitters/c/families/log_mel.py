@@ -69,7 +69,7 @@ def pack_filters(levels: Array) -> tuple[Array, Array]:
 
 
 def all_twiddles(op: LogMel | Stft) -> Iterator[Array]:
-    """Yields the twiddles of each stage, then those of the split."""
+    """Yields the twiddles of each stage, then of the split."""
     yield from map(twiddles, stages(op.points // 2))
     yield split_twiddles(op.points)
 

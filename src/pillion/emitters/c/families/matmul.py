@@ -71,7 +71,7 @@ ScratchBytes = Callable[[MatmulSide, MatmulSide, int], int]
 
 
 def held_and_moving(cost: Cost, op: BatchMatmul) -> tuple[MatmulSide, MatmulSide]:
-    """Chooses the operand to hold in scratch, and the one to stream past it, by the cheaper cost."""
+    """Chooses the operand to hold in scratch: the one with strided elements, or the cheaper one."""
     a, b = matmul_sides(op)
     return (a, b) if cost(a, b, op.depth) <= cost(b, a, op.depth) else (b, a)
 

@@ -21,7 +21,7 @@ from pillion.ops.movement import Concat, Flip, Pad, Reshape, Slice, Transpose
 
 Copying = Transpose | Slice | Flip | Concat | Pad
 ROW = 16
-"""Instructions of a row, without those of its elements."""
+"""Instructions of a row besides its elements."""
 ELEMENT = {2: 0.5, 1: 3.0, 0: 7.0}
 """Instructions of an element, by the number of tensors in which the row is contiguous."""
 
@@ -64,7 +64,7 @@ class StridedCopy:
 
 
 def _best_inner_axis(extent: Shape, steps: list[Shape]) -> int:
-    """Returns the axis whose rows take the fewest instructions, the last of several."""
+    """Returns the axis with the fewest instructions for its rows; the last one of several."""
     elements = math.prod(extent)
 
     def cost(axis: int) -> float:
@@ -161,7 +161,7 @@ def copy_kernel(library: Library, op: type[Copying], call_cost: CallCost = A_CAL
 
 
 MOST_ROWS = 4
-"""The largest number of matrix rows whose columns fit a vector lane."""
+"""The largest number of matrix rows for which a column fits a vector lane."""
 
 
 def transposed_matrices(op: Transpose) -> tuple[int, int, int] | None:

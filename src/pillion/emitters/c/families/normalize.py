@@ -16,9 +16,9 @@ from pillion.ir.verdict import Verdict
 from pillion.ops.normalize import Normalize
 
 MOST_POSITIONS = 2**16
-"""The most positions whose squares, lane by lane, sum to 32 bits."""
+"""The most positions with squares that sum to 32 bits, lane by lane."""
 FEW_CHANNELS = 48
-"""With fewer channels, their constants are repeated in scratch, so that several positions fill a Helium vector."""
+"""With fewer channels, scratch memory repeats their constants, and a Helium vector holds several positions."""
 
 
 def params(op: Normalize) -> Params:
@@ -61,7 +61,7 @@ INT8_NORM = ("normalize_s8", params)
 
 
 def wide_norms(library: Library, *also: str) -> tuple[Kernel, ...]:
-    """Returns the kernels of a library for norms of 16 bits; those with vectors or pairs take one group."""
+    """Returns a library's kernels of 16-bit norms. Kernels with vectors or pairs take one group."""
     one_group = () if library is PORTABLE else (ONE_GROUP,)
     to_bytes: Any = {"requires": (*INT16_TO_INT8, *one_group), "also": also, "name": "normalize_wide"}
     fine: Any = {"requires": (INT16_XY, *one_group), "in_place": "x", "name": "normalize_fine"}

@@ -22,7 +22,7 @@ from pillion.ops.pool import AvgPool2d, AvgPool2dUp, MaxPool2d, Pool
 from pillion.ops.softmax import Softmax, exp_of_negative
 
 LONGEST_SOFTMAX = 8191
-"""The longest row whose exponentials, at most 2^19 each in Q12, sum to less than 2^32."""
+"""The longest row with exponentials, at most 2^19 each in Q12, that sum to less than 2^32."""
 ENTRIES = 256
 """The number of differences between two int8 values that a table covers."""
 
@@ -34,7 +34,7 @@ def pool_routine(op: Pool, arithmetic: Arithmetic) -> str:
 
 
 MOST_ROW_PIXELS = 255
-"""The widest window whose row sums of int8 fit 16 bits in the DSP kernels."""
+"""The widest window with row sums of int8 that fit 16 bits in the DSP kernels."""
 MOST_COLUMNS, MOST_PIXELS = 256, 4096
 """The largest window of the Helium kernels: row sums of int8 fit 16 bits, and the mean of that many pixels is exact in
 float32."""

@@ -28,7 +28,7 @@ def params(op: Prelu, arithmetic: Arithmetic) -> Params:
 
 
 def slopes_in_rows(op: Prelu) -> Verdict:
-    """Checks whether there is one slope, or one for each element along the last axis."""
+    """Checks whether the op has one slope, or one per element along the last axis."""
     in_rows = op.slope.type.elements == op.slope_shape[-1]
     got = f"{list(op.slope.shape)} for {list(op.x.shape)}"
     return Verdict("slopes", in_rows, "along the last axis", got)

@@ -149,7 +149,7 @@ def _input_values(op: GatesOrFilters) -> tuple[Value, ...]:
 
 
 def _gate_multipliers(op: GatesOrFilters) -> Multipliers:
-    """Returns the multipliers of inputs, then those of outputs, one for each gate."""
+    """Returns the multipliers of inputs, then of outputs, one per gate."""
     if not isinstance(op, LstmGates):
         return (op.multiplier,)
     shared = (op.input_multipliers, op.recurrent_multipliers)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of means, sums and extrema: portable ones over any axes, those with vectors over adjacent axes, which
-they see as blocks of one axis before, one reduced, one behind."""
+"""Kernels of means, sums and extrema. Portable ones reduce any axes; vector kernels reduce adjacent axes, as blocks
+[outer, reduced, inner]."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ LANES = 16
 
 
 def reduced_block(shape: Shape, axes: tuple[int, ...]) -> Block | None:
-    """Returns the elements before, along and behind the reduced axes; None if these are not adjacent."""
+    """Returns the elements before, along and behind the reduced axes; None if the axes are not adjacent."""
     sizes = [(axis in axes, size) for axis, size in enumerate(shape) if size != 1]
     runs = [(gone, math.prod(size for _, size in run)) for gone, run in groupby(sizes, lambda pair: pair[0])]
     gone = [i for i, (is_gone, _) in enumerate(runs) if is_gone]
@@ -214,7 +214,7 @@ def single_or_four(op: MeanOrSum) -> Verdict:
 
 
 def extremum_params(op: ExtremumReduction, arithmetic: Arithmetic) -> Params:
-    """Returns the sizes of the block, and the position of a tile among those of its op."""
+    """Returns the sizes of the block, and the position of a tile among the tiles of its op."""
     if op.is_part:
         return {"outer": 1, **tile_params(op, arithmetic)}
     return {**block_sizes(op), "is_first": 1, "is_last": 1}

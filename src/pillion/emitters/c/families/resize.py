@@ -56,8 +56,8 @@ def interpolation_weights(second: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def source_column_runs(columns: Int64Array, right: NDArray[np.float32]) -> Int64Array:
-    """Returns runs of pixels between the same two source columns, as [left, right, pixels]. A right column of
-    weight 0 is interchangeable, so it takes that of the next pixel."""
+    """Returns runs of pixels between the same two source columns, as [left, right, pixels]. A right column of weight
+    0 may be any, and takes the next pixel's."""
     between = columns.copy()
     for pixel in range(len(between) - 2, -1, -1):
         if right[pixel] == 0 and between[pixel, 0] == between[pixel + 1, 0]:

@@ -107,7 +107,7 @@ ROUNDED_TWICE = FormulaSearch(
 
 @lru_cache(maxsize=256)
 def sum_formula(op: AddOrSub, arithmetic: Arithmetic, search: FormulaSearch) -> PairFormula | None:
-    """Returns the formula of a sum with the operands in their own order; None if there is none."""
+    """Returns the formula of a sum with its operands in their given order; None if no formula is exact."""
     full_range: Any = {"low": -128, "high": 127}
     op = replace(op, **full_range) if search.clamps else op
     expected = op.reference(arithmetic, EVERY_INT8[:, None], EVERY_INT8[None, :]).astype(np.int64)

@@ -42,7 +42,7 @@ def pack_vectors(op: Layer) -> Params:
 
 
 def loop_files(name: str) -> tuple[str, ...]:
-    """Returns the C files of the loops over inputs, of which one has a name of its own."""
+    """Returns the C files of the loops over inputs; `name` is the file that differs."""
     return "dot", name, "dot_group"
 
 
@@ -65,7 +65,7 @@ DOT = DotProducts(
 )
 DOT_LEFT = replace(DOT, exact=pack.check_left_shifts, files=loop_files("dot_left"), variant="_left")
 SHARED_CHANNEL = replace(GATHERED, op=DepthwiseConv2d, name="depthwise_im2col", condition=one_input_channel)
-"""The windows of depthwise convolutions whose filters read the same channel."""
+"""Windows of depthwise convolutions with several filters on one channel."""
 
 
 def tflite_sizes(op: Linear) -> Params:
@@ -80,11 +80,11 @@ def tflite_params(op: Linear) -> Params:
 
 
 LINEAR_WORK = (65.0, 38.0, 31.0, 17.1)
-"""Instructions of the fully connected kernel, counted in the emulator: for a call, a vector, eight outputs of it, and 16
-inputs of these."""
+"""Instructions of the fully connected kernel, counted in the emulator, per call, per vector, per eight outputs of a
+vector, and per 16 inputs of eight outputs."""
 ROWS_WORK = (210.0, 75.0, 27.0, 42.0, 39.0, 28.3)
-"""Instructions of vectors as pixels: for a call, outputs behind groups of eight, too few outputs for a group, groups,
-pairs of vectors of these if loops are unrolled, and 16 inputs of such a pair."""
+"""Instructions of vectors as pixels per call, for outputs behind groups of eight, for fewer than eight outputs, per
+group, per pair of vectors and group in unrolled loops, and per 16 inputs of such a pair."""
 
 
 def linear_work(op: Linear, work: tuple[float, ...] = LINEAR_WORK) -> float:
@@ -95,13 +95,15 @@ def linear_work(op: Linear, work: tuple[float, ...] = LINEAR_WORK) -> float:
 
 
 def few_rows_work(op: Linear, work: tuple[float, ...] = (190.0, 20.0, 14.5)) -> float:
-    """Estimates the instructions of vectors of at most 16 inputs: for a call, four vectors, and each of their outputs."""
+    """Estimates the instructions of vectors of at most 16 inputs. `work` has the instructions per call, per four
+    vectors, and per output of four vectors."""
     call, four, output = work
     return call + -(-op.rows // 4) * (four + output * op.out_features)
 
 
 def rows_work(op: Linear, work: tuple[float, ...] = ROWS_WORK) -> float:
-    """Estimates the instructions of vectors as pixels, two at a time, for groups of eight outputs; some are computed again."""
+    """Estimates the instructions of vectors as pixels, two at a time and eight outputs at a time; some outputs are
+    computed twice."""
     call, rest, few_outputs, group, unrolled, chunk = work
     pairs, is_odd, few = -(-op.rows // 2), op.rows % 2, op.out_features < 8
     loops = 1 + (is_odd and (few or op.rows > pack.FEW_PIXELS))
@@ -112,8 +114,8 @@ def rows_work(op: Linear, work: tuple[float, ...] = ROWS_WORK) -> float:
 
 
 def flash_of_rows(op: Linear) -> int:
-    """Returns the bytes by which the parameters of pixels are larger than those of the fully connected kernel, if that takes the
-    layer."""
+    """Returns the bytes by which the parameters of the pixel kernel exceed the fully connected kernel's, if that one
+    takes the layer."""
     return 20 if pack.check_right_shifts(op).ok else 0
 
 

@@ -34,11 +34,11 @@ def strip_params(op: DepthwiseConv2d) -> Params:
 
 
 LAYERS: dict[str, Condition[Any]] = {"s8": LAYER, "s8_s16": WIDENS, "s16": IN_32_BITS}
-"""Types of operands, and of results if these differ → the condition of such layers."""
+"""Maps element types (of operands, and of results if they differ) to the condition of such layers."""
 
 
 def in_place_if(fits: Callable[[DepthwiseConv2d], bool]) -> Callable[[DepthwiseConv2d], tuple[Value, ...]]:
-    """Returns the function that allows a result to overwrite the image if that fits and is no smaller."""
+    """Returns the function that lets a result overwrite the image if `fits` holds and the result is no larger."""
     return lambda op: (op.x,) if fits(op) and op.y.type.size_bytes <= op.x.type.size_bytes else ()
 
 
@@ -58,7 +58,7 @@ def depthwise(
 
 
 def in_strips(stride: int) -> Verdicts:
-    """Returns the condition that an image lies in strips for a stride."""
+    """Returns the condition that the strip kernels of a stride take a convolution."""
     return lambda op: depthwise_strips.shape_verdicts(op, stride)
 
 
@@ -87,7 +87,7 @@ def in_planes(op: DepthwiseConv2d) -> tuple[Verdict, ...]:
 
 
 def in_planes_3x3(op: DepthwiseConv2d) -> tuple[Verdict, ...]:
-    """Checks the same for 3x3."""
+    """Checks the conditions of 3x3 sums over planes."""
     return (*depthwise_planes.is_3x3(op), *in_planes(op))
 
 

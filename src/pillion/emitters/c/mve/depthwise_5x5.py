@@ -61,7 +61,7 @@ def _split_into_row_groups(rows: range) -> list[tuple[int, ...]]:
 
 
 def _output_columns_per_block(stride: int) -> int:
-    """Returns the output columns whose windows lie in eight input columns."""
+    """Returns the number of output columns with windows inside eight input columns."""
     return 4 // stride
 
 
@@ -107,8 +107,8 @@ def scratch_bytes(op: Convolution) -> int:
 
 
 WORK = (61.0, 8.2, 8.0, 12.8, 21.3, 28.0)
-"""Instructions, fitted to counts in the emulator: for a channel, blocks of copied columns, rows of these blocks,
-groups of output rows, blocks of output columns in these groups, and output columns."""
+"""Instructions, fitted to counts in the emulator, per channel, per block of copied columns, per row of such a block,
+per group of output rows, per block of output columns in such a group, and per output column."""
 
 
 def work(op: Convolution) -> float:

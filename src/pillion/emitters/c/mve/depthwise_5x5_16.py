@@ -23,14 +23,14 @@ TILE_COLUMNS = 32
 OVERREAD = 8
 """The bytes behind the last tile that its last vector reads."""
 WORK = (76.0, 9.0, 4.0, 34.0, {1: 39.0, 2: 42.0})
-"""Instructions, counted in the emulator: for a channel, copied rows, vectors of these, groups of output rows, and columns of
-these groups by stride."""
+"""Instructions, counted in the emulator, per channel, per copied row, per vector of such a row, per group of output
+rows, and per column of such a group by stride."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Columns of a padded channel: its first output column and their number, and the first image column, how many of them
-    there are, and the columns of padding before."""
+    """Columns of a padded channel: first output column, number of output columns, first image column, number of image
+    columns, and columns of padding before these."""
 
     first: int
     outputs: int

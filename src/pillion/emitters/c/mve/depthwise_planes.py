@@ -29,13 +29,13 @@ PLANE_BYTES = 8192
 WIDE_ORDER = tuple(np.arange(16).reshape(4, 4).T[[0, 2, 1, 3]].reshape(-1).tolist())
 """The order of 16 channels' sums in four vectors."""
 ANY_WORK = {1: (236.0, 53.6, 23.0, 28.0, 8.3, 5.5), 2: (80.0, 21.0, 14.2, 12.0, 18.0, 4.7)}
-"""Instructions of the kernels of any window by the bytes of an input, fitted to counts in the emulator: for the channels
-of a plane, their outputs, pairs of taps of these, output rows, rows of the plane, and columns copied into these."""
+"""Instructions of the kernels of any window by bytes per input, fitted to counts in the emulator: per channel group,
+per output, per pair of taps, per output row, per row of the plane, and per copied column."""
 WIDE_WORK = {1: (154.0, 127.4, 12.6, 16.3, 4.6), 2: (80.0, 65.0, 8.0, 21.0, 4.4)}
-"""Instructions of the 3x3 kernels, fitted in the same way: for the channels of a plane, their outputs, output rows, rows
-of the plane, and columns copied into these."""
+"""Instructions of the 3x3 kernels by bytes per input, fitted likewise: per channel group, per output, per output row,
+per row of the plane, and per copied column."""
 WIDE_START = {1: 220.0, 2: 0.0}
-"""Instructions of the 3x3 kernels for an image, beside those for planes."""
+"""Instructions of the 3x3 kernels per image, in addition to `WIDE_WORK`."""
 
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
@@ -44,7 +44,7 @@ def verdicts(op: Convolution) -> tuple[Verdict, ...]:
 
 
 def of_bytes(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks whether int8 sums are those of the loops."""
+    """Checks whether the loops compute int8 sums exactly."""
     return sums_verdicts(op, channels_of(op).with_folded_zero_point.weights)
 
 
@@ -189,13 +189,13 @@ def layout_params(op: Convolution) -> Params:
 def pack_wide(
     ready: OutputChannels, order: Sequence[int] = WIDE_ORDER, has_shifts: bool = True
 ) -> Int32Array:
-    """Packs channels with folded zero points in groups, of which the sums lie in an order."""
+    """Packs channels with folded zero points in groups; `order` is the order of their sums in vectors."""
     sums, multipliers, shifts = _wide_parts(ready, order)
     return join_groups(*sums, multipliers, *[shifts.astype(np.int8)] * has_shifts)
 
 
 def pack_left(channels: OutputChannels, more: int) -> Int32Array:
-    """Packs the same for sums that are shifted left, with factors for right shifts, which are larger by `more`."""
+    """Packs channels whose sums are shifted left. The factors of right shifts are larger by `more`."""
     sums, multipliers, shifts = _wide_parts(channels.with_folded_zero_point, WIDE_ORDER)
     factors = (np.int64(1) << 31 + np.minimum(shifts, 0)) + more
     lefts = np.maximum(shifts, 0).astype(np.int8)

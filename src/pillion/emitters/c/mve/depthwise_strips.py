@@ -70,12 +70,12 @@ class Strips:
 
     @property
     def image_columns(self) -> int:
-        """The columns that the image fills; the others are padding."""
+        """The columns with image data; padding fills the other columns."""
         return min(self.along.in_size, self.columns - self.along.before)
 
     @property
     def is_divisible(self) -> bool:
-        """Whether outputs of a band, in the memory of the image, leave the rows of the next bands as they are."""
+        """Whether a band's outputs, written over the image, leave the rows of later bands intact."""
         is_as_large = all(axis.out_size == axis.in_size for axis in (self.along, self.down))
         return self.item == 2 and (is_as_large or not self.transposed)
 
@@ -207,8 +207,8 @@ STRIPS_WORK = {
     (2, 1): (85.0, 40.0, 9.6, 35.2, 8.0),
     (2, 2): (60.0, 36.0, 9.2, 38.0, 7.0),
 }
-"""Instructions by the bytes of an element and the stride, fitted to counts in the emulator: for a channel, a block of
-columns, each further strip in it, a block of eight outputs, and each run of these."""
+"""Instructions by bytes per element and stride, fitted to counts in the emulator, per channel, per block of columns,
+per further strip in a block, per block of eight outputs, and per run of blocks."""
 LONE_ROW = 6.3
 """Additional instructions of a block of bytes that is one row of eight outputs."""
 FURTHER_BAND = 15.0
@@ -300,8 +300,8 @@ LONE_BLOCK = 8
 
 
 def _split_into_strip_runs(s: Strips, band: range | None = None) -> list[StripRun]:
-    """Returns the runs of all strips or those of a band, each followed by one for the remaining outputs at its end. A last
-    strip with only one of two output rows has runs of its own."""
+    """Returns the runs of output blocks of all strips or of a band. Each run is followed by one for the remaining
+    outputs at its end. A last strip with one output row instead of two has runs of its own."""
     some = band or range(s.count)
     full_strips = s.down.out_size // s.rows
     parts = [(0, full_strips, s.rows, s.block)] * (full_strips > 0)

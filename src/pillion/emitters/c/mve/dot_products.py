@@ -34,7 +34,7 @@ def rescaled_in_fixed_point(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict
 
 
 def vector_sizes(op: Layer) -> dict[str, int]:
-    """Returns the sizes of a fully connected layer, or of a convolution whose pixels are its vectors."""
+    """Returns the sizes of a fully connected layer, or of a convolution as a fully connected layer of its pixels."""
     out_features, in_features = op.weights_per_output.shape
     return {
         "rows": op.rows if isinstance(op, Linear) else math.prod(op.y.shape[:3]),
@@ -46,7 +46,7 @@ def vector_sizes(op: Layer) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Windows:
-    """What dot products read, with the loop over it."""
+    """The windows that dot products read, and the loop over them."""
 
     op: type[Layer]
     name: str
@@ -56,7 +56,7 @@ class Windows:
     sizes: Callable[[Any], dict[str, int]]
     condition: Condition[Any]
     has_few_inputs: Condition[Any] = lambda op: ()
-    """Whether windows have at most 16 inputs, and neighbours with which they are computed."""
+    """Whether windows have at most 16 inputs and enough neighbours to be computed together."""
     shared: tuple[str, ...] = ()
     """The C file of the loop."""
     scratch_bytes: Callable[[Any], int] = lambda op: 0
@@ -111,7 +111,7 @@ def has_chunks(chunks: int, op: Layer) -> Verdict:
 
 @dataclass(frozen=True)
 class DotProducts:
-    """The sums of one kind of operands and weights, and how they become results."""
+    """Dot products of one type of operands and weights, and the rescaling of their sums."""
 
     types: str
     """The types in the names of C functions: s8, or s16_s4 for 16-bit operands and weights of 4 bits."""
@@ -124,9 +124,9 @@ class DotProducts:
     files: tuple[str, ...] = ()
     """The C files of the loops over inputs."""
     unrolled_files: tuple[str, ...] = ()
-    """Those of loops that are unrolled."""
+    """The C files of unrolled loops."""
     variant: str = ""
-    """What distinguishes its names from others of the same types."""
+    """Suffix that distinguishes kernels of the same types."""
     unpacks: bool = False
     """Whether constants are unpacked to scratch memory first."""
     file: str = ""

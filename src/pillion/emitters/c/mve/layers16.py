@@ -57,7 +57,7 @@ def pack_channels(op: Layer, channels: OutputChannels) -> Int32Array:
 OF_NIBBLES = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(LEAST_RIGHT, MOST_RIGHT))
 """A layer has constant weights of 4 bits, and sums and ratios that its kernels take exactly."""
 IN_NIBBLES = short_circuit(OF_NIBBLES, pack.nibbles_can_share)
-"""Two of its weights share a byte, too."""
+"""A layer whose weights share bytes, two in each."""
 
 
 def is_rectified(op: Layer) -> int:
@@ -71,7 +71,7 @@ def dot_params(op: Layer) -> Params:
 
 
 def shared_dot_params(op: Layer) -> Params:
-    """Returns the same with weights of 4 bits, of which two share a byte, for pillion_mve_dot16_4."""
+    """Returns the constants of dot products with two 4-bit weights in a byte, for pillion_mve_dot16_4."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS, overlap=True)
     weights, sums = pack.bytes_of_pairs(g)
     constants = pack.join_groups(g.multipliers, *pack.dot_halves(sums, weights, INPUTS))
@@ -86,7 +86,8 @@ def vector_params(op: Layer) -> Params:
 
 
 def shared_vector_params(op: Layer, is_full: bool = False) -> Params:
-    """Returns the same with weights of 4 bits, of which some are -8 if that `is_full`."""
+    """Returns the constants of the fully connected kernel with two 4-bit weights in a byte. With `is_full`, weights
+    may be -8."""
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), INPUTS)
     weights, sums = (
         pack.full_bytes_of_pairs(g, weight_rows(op).shape[1]) if is_full else pack.bytes_of_pairs(g)
@@ -95,7 +96,8 @@ def shared_vector_params(op: Layer, is_full: bool = False) -> Params:
 
 
 def conv_3x3_params(op: Conv2d) -> Params:
-    """Returns the parameters of a 3x3 convolution over planes: of each two channels biases, factors and weights."""
+    """Returns the parameters of a 3x3 convolution over planes: biases, factors and weights of two channels at a
+    time."""
     g = pack.group_channels(channels_16(op), (0, 1), pack.vector_inputs(op))
     taps = np.moveaxis(pack_3x3.weights_by_planes(op, g.weights), 1, -2)
     return {
@@ -106,7 +108,7 @@ def conv_3x3_params(op: Conv2d) -> Params:
 
 
 def unpacking_pays(op: Conv2d) -> Verdict:
-    """Checks whether weights share no bytes as they are, or sums are so short that taking them apart costs more than unpacking."""
+    """Checks whether unpacking weights pays: some are -8 and cannot share a byte, or sums are short."""
     pixels, inputs = math.prod(op.y.shape[:3]), op.in_channels
     pays = pack.has_lowest(op).ok or (inputs <= INPUTS and pixels >= MANY_PIXELS)
     return Verdict(
@@ -118,12 +120,12 @@ def unpacking_pays(op: Conv2d) -> Verdict:
 
 
 def many_rows(op: Linear) -> Verdict:
-    """Checks whether a layer has more vectors of inputs than are faster one by one."""
+    """Checks whether a layer has so many vectors of inputs that computing them together is faster."""
     return is_within("rows", op.rows, least=pack.FEW_PIXELS + 1)
 
 
 def pairs_of_channels(op: Conv2d) -> Verdict:
-    """Checks whether output channels come in the pairs that are computed together."""
+    """Checks whether the number of output channels is even; two are computed together."""
     return Verdict("out_channels", op.out_channels % 2 == 0, "a multiple of 2", str(op.out_channels))
 
 
@@ -137,7 +139,7 @@ def plane_work(op: Conv2d) -> float:
 
 
 def unpacking_plane_work(op: Conv2d) -> float:
-    """Estimates the same with weights of 4 bits, which are unpacked for each block of rows."""
+    """Estimates the instructions of the 3x3 kernel with 4-bit weights, which it unpacks for each block of rows."""
     return plane_work(op) + pack_3x3.unpacking_instructions(op, 2)
 
 

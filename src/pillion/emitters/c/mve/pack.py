@@ -23,18 +23,18 @@ Packed = Int8Array | NDArray[np.int16] | Int32Array
 Weight = TypeVar("Weight", np.int8, np.int16)
 Params = dict[str, "int | float | NDArray[np.generic]"]
 Stored = Callable[[Int8Array], Int8Array]
-"""The function from weights of groups to what lies in flash."""
+"""Returns the form of grouped weights in flash."""
 
 OVERREAD_BYTES = 15
 """Loads are 16 bytes wide; bytes behind an operand meet weights of zero or are not used."""
 EVEN, ODD = [0, 2, 4, 6], [1, 3, 5, 7]
-"""Channels of a group of eight: narrowing into bottom and top halves interleaves the two."""
+"""Channels of a group of eight. Narrowing into bottom and top halves interleaves even and odd ones."""
 FOUR_LANES = [0, 2, 1, 3]
 """The order of four channels, for the same reason."""
 
 
 def kernel_has_sizes(op: Convolution, field: str, wanted: str, *allowed: Pair) -> Verdict:
-    """Checks whether a pair of sizes is one of those that a kernel computes."""
+    """Checks whether a kernel computes this pair of sizes."""
     sizes = getattr(op, field)
     return Verdict(field, sizes in allowed, wanted, "x".join(map(str, sizes)))
 
@@ -66,12 +66,14 @@ def check_right_shifts(op: Convolution | Linear) -> Verdict:
 
 
 def check_factors(op: Convolution | Linear) -> Verdict:
-    """Checks the same for loops that shift by factors; without a sign fix, these take ratios of scales from 1/2 on as well."""
+    """Checks whether all shifts are right shifts of 1 to 31, or of 0 to 31 if negative sums need no sign fix, for
+    loops that shift by factors."""
     return _shifts_from(op, int(negative_sum_mode(channels_of(op)) == 0))
 
 
 def check_optional_fix(op: Convolution | Linear) -> Verdict:
-    """Checks the same for loops that shift, but have no sign fix for rectified results."""
+    """Checks whether all shifts are right shifts of 1 to 31, or of 0 to 31 if negative sums need no sign fix, for
+    loops without a sign fix for rectified results."""
     return _shifts_from(op, int(negative_sum_mode(channels_of(op), dot=False) == 0))
 
 
@@ -135,7 +137,7 @@ def pack_dot(channels: OutputChannels, stored: Stored = lambda weights: weights)
 
 
 def halves_of(g: GroupedChannels, stored: Stored, unit: int = 16) -> Iterator[Packed]:
-    """Yields biases and weights of the even channels of each group, then those of the odd ones."""
+    """Yields biases and weights of the even channels of each group, then of the odd channels."""
     for half in (slice(0, 4), slice(4, 8)):
         yield g.bias[:, half]
         yield stored(chunks_of(g.weights[:, half], unit))
@@ -188,44 +190,46 @@ def pack_linear(ready: OutputChannels) -> Int32Array:
 
 
 def nibbles_can_share(op: Convolution | Linear) -> Verdict:
-    """Checks whether weights of 4 bits share bytes as they are: 16 * -8 + A has more bits for A below 0."""
+    """Checks whether no weight is -8, so that two weights A and B share a byte as A + 16 * B."""
     return is_within("weights", int(op.weights.constant.min()), least=-7)
 
 
 def has_lowest(op: Convolution | Linear) -> Verdict:
-    """Checks whether some weights are -8, so that they do not."""
+    """Checks whether some weights are -8, so that two weights cannot share a byte as they are."""
     return is_within("weights", int(op.weights.constant.min()), most=-8)
 
 
 def bytes_of_pairs(g: GroupedChannels) -> tuple[Int8Array, Int32Array]:
-    """Returns weights of 4 bits, those of two lanes A, B as A + 16 * B, and the sums that begin: A + 16 * B, and B."""
+    """Returns weights of 4 bits and initial sums. Two lanes A and B share a byte as A + 16 * B; their sums begin with
+    A + 16 * B and with B."""
     sums = g.bias.astype(np.int64)
     sums[:, ::2] += 16 * sums[:, 1::2]
     return (g.weights[:, ::2] + 16 * g.weights[:, 1::2]).astype(np.int8), sums.astype(np.int32)
 
 
 def full_bytes_of_pairs(g: GroupedChannels, inputs: int) -> tuple[Int8Array, Int32Array]:
-    """Returns the same of weights with -8: A + 8 + 16 * B, and nothing behind the inputs."""
+    """Returns shared weights and initial sums of layers with weights of -8: A + 8 + 16 * B, and zeros behind the
+    inputs."""
     weights, sums = bytes_of_pairs(g)
     weights[:, :, :inputs] += 8
     return weights, sums
 
 
 def dot_halves(sums: Int32Array, weights: Int8Array, unit: int = 16) -> tuple[Packed, ...]:
-    """Returns the sums and weights of the even channels of groups, then of the odd ones."""
+    """Returns the sums and weights of the even channels of groups, then of the odd channels."""
     halves = ((sums[:, 4 * h : 4 * h + 4], chunks_of(weights[:, 2 * h : 2 * h + 2], unit)) for h in (0, 1))
     return tuple(part for half in halves for part in half)
 
 
 def pairs_of_vectors(weights: Int8Array) -> Int8Array:
-    """Packs the weights of 4 bits of each group, two vectors of 16 in one, as kernels/mve/unpack.h reads them."""
+    """Packs two vectors of 16 weights of 4 bits into one, as kernels/mve/unpack.h reads them."""
     flat = weights.reshape(len(weights), -1)
     vectors = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 32))).reshape(len(flat), -1, 2, 16)
     return vectors[:, :, 0] & 15 | vectors[:, :, 1] << 4
 
 
 def stored_form(op: Convolution | Linear) -> Stored:
-    """Returns the function from weights of groups to what lies in flash: bytes, or pairs of vectors of 4 bits."""
+    """Returns the form of weights in flash: bytes, or two vectors of 4-bit weights in one."""
     return pairs_of_vectors if op.weights.dtype is DType.INT4 else lambda weights: weights
 
 
@@ -237,7 +241,7 @@ def pack_dot_4(channels: OutputChannels) -> Int32Array:
 
 
 def pack_linear_4(ready: OutputChannels, is_full: bool = False) -> Int32Array:
-    """Packs channels of a fully connected layer with folded zero points, whose weights may have -8 if that `is_full`."""
+    """Packs the channels of a fully connected layer with folded zero points. With `is_full`, weights may be -8."""
     g = group_channels(ready, (*EVEN, *ODD))
     weights, sums = full_bytes_of_pairs(g, ready.weights.shape[1]) if is_full else bytes_of_pairs(g)
     return join_groups(sums, chunks_of(weights), g.multipliers, g.shifts.astype(np.int8))
@@ -258,13 +262,13 @@ def pixels_are_windows(op: Convolution) -> tuple[Verdict, ...]:
 
 
 def words_of(op: Convolution | Linear, field: str) -> Verdict:
-    """Checks whether the results of a pixel or vector, of which a field of the op is the number, are whole words."""
+    """Checks whether the results of a pixel or vector are whole words; `field` counts them."""
     unit, count = 4 // op.y.dtype.size_bytes, getattr(op, field)
     return Verdict(field, count % unit == 0, f"a multiple of {unit}", str(count))
 
 
 def few_channels(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks whether pixels have at most 16 inputs, words of results, and neighbours with which they are computed."""
+    """Checks whether pixels have at most 16 inputs, their results are whole words, and at least four lie in a row."""
     pixels = _merged_pixel_rows(op)[2]
     return (
         Verdict("in_channels", op.in_channels <= 16, "at most 16", str(op.in_channels)),
@@ -337,7 +341,7 @@ def are_few_vectors(op: Convolution) -> tuple[Verdict, ...]:
 ROOM_BYTES = 1024
 """The target size of the constants that are unpacked together, as in kernels/mve/unpack.h."""
 NUMBER_BYTES = {1: 72, 2: 64}
-"""The bytes of the constants of eight channels besides weights, by those of an input."""
+"""Bytes of the constants of eight channels besides weights, by bytes per input."""
 
 
 def group_bytes(op: Convolution | Linear) -> int:
@@ -357,7 +361,8 @@ BLOCK_BYTES = 4096
 
 
 def small_windows(op: Convolution) -> tuple[Verdict, ...]:
-    """Checks whether windows have at most 16 inputs and words of results; each block needs at least four pixels."""
+    """Checks whether windows have at most 16 inputs and their results are whole words; each block needs at least four
+    pixels."""
     window, pixels = op.kernel[0] * op.kernel[1] * op.in_channels, op.y.shape[1] * op.y.shape[2]
     return (
         Verdict("window", window <= 16, "at most 16 inputs", str(window)),
@@ -394,8 +399,8 @@ def im2col_sizes(op: Convolution) -> dict[str, int]:
 
 
 def windows_per_block(op: Convolution, patch_bytes: int) -> int:
-    """Returns the number of windows that are gathered together: complete rows if they are short, otherwise an even
-    number, so that no pair of pixels is computed twice. The last block has at least four if the image has."""
+    """Returns the number of windows to gather together: complete rows if they are short, otherwise an even number,
+    because pixels are computed in pairs. The last block has at least four if the image has."""
     pixels = op.y.shape[1] * op.y.shape[2]
     most, step = BLOCK_BYTES // patch_bytes, op.y.shape[2] + op.y.shape[2] % 2
     block = max(most // step * step, most // 2 * 2 if most < step else 0, 8)
@@ -411,14 +416,14 @@ def im2col_scratch_bytes(op: Convolution) -> int:
 
 
 IM2COL_WORK = (410.0, 15.0, 67.0, 27.5, 21.0, 7.9)
-"""Instructions of the kernel that gathers windows, fitted to counts in the emulator: for an image, eight channels,
-a pair of pixels of these, 16 inputs of such a pair; 16 bytes of a run for an output row, and each of its
-pixels."""
+"""Instructions of the kernel that gathers windows, fitted to counts in the emulator, per image, per eight channels,
+per pair of pixels and eight channels, per 16 inputs of such a pair, per 16 bytes of a run for an output row, and per
+pixel of that row."""
 
 
 def work_of_sums(op: Convolution, pairs: int, work: tuple[float, ...]) -> float:
-    """Estimates the instructions of sums; `work` has those for eight channels, a pair of pixels of these, and 16
-    inputs of such a pair."""
+    """Estimates the instructions of sums. `work` has the instructions per eight channels, per pair of pixels and
+    eight channels, and per 16 inputs of such a pair."""
     eights, pair, piece = work
     pieces = vector_count(op.kernel[0] * op.kernel[1] * pixel_bytes(op))
     return -(-op.out_channels // 8) * (eights + pairs * (pair + pieces * piece))

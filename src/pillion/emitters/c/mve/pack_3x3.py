@@ -150,13 +150,14 @@ def unpacking_instructions(op: Convolution, channels: int) -> float:
 
 
 PLANES_WORK = (310.0, 32.0, 54.0, 27.9, 10.0, 6.8)
-"""Instructions of the 3x3 kernel, fitted to counts in the emulator: for a block of rows, eight channels, a pair of
-pixels of these, 16 inputs of such a pair; a row of 16 channels of the image, and each of its pixels."""
+"""Instructions of the 3x3 kernel, fitted to counts in the emulator, per block of rows, per eight channels, per pair
+of pixels and eight channels, per 16 inputs of such a pair, per row of 16 channels of the image, and per pixel of that
+row."""
 
 
 FOURS_WORK = (420.0, 130.0, 49.0, 25.0, 10.0, 6.8)
-"""Instructions of the kernel of four pixels at a time: as `PLANES_WORK`, but for four channels and four pixels of
-these."""
+"""Instructions of the kernel that computes four pixels at once: as `PLANES_WORK`, with four channels and four pixels
+in place of eight and two."""
 
 
 def work(op: Convolution, instructions: tuple[float, ...] = PLANES_WORK) -> float:
