@@ -96,8 +96,8 @@ def _bytes_view(of: Temp, size: int) -> NodeView:
 
 
 def _parts(program: CProgram) -> Iterator[_Part]:
-    """Yields the parts in running order; those whose ops run nothing are left out. Segments are parts of their own, so that
-    programs with some run both sides of branches."""
+    """Yields the parts in running order, except those whose ops run nothing. A segment is a part of its own. Programs
+    with segments run both sides of branches."""
     ops, items = list(program.graph.ops), list(program.items)
     if any(isinstance(op, Segment) for op in ops):
         items = without_branches(items)
@@ -124,7 +124,7 @@ def _computes(program: CProgram, item: ProgramItem) -> bool:
 def _crossing_values(
     program: CProgram, parts: Sequence[_Part], number: int
 ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """Returns the values in the arena that a part reads from outside, and those that are read outside it."""
+    """Returns the arena values that a part reads from outside, and its results that are read outside."""
     ops = parts[number].ops
     inside = dict.fromkeys(y for op in ops for y in op.results)
     read = [x for op in ops for x in op.activations if x not in inside]

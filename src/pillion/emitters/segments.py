@@ -16,14 +16,13 @@ def segment_files(graph: Graph) -> list[SegmentFile]:
 
 
 def cost_of(body: Graph, device: Device, chip: str) -> SegmentCost | None:
-    """Returns what the converter of a device says that a segment takes, where it says so; raises where the segment has no TFLite file,
-    or the converter fails."""
+    """Returns the cost of a segment according to the device's converter; None if the converter reports none. Raises
+    if the segment has no TFLite file, or if the converter fails."""
     return device.cost(tflite.emit_segment(body), chip)
 
 
 def host_delegate_payloads(graph: Graph) -> list[bytes]:
-    """Returns what the delegates of a program are handed where it runs on this computer: TFLite under Pillion's
-    mark."""
+    """Returns the payloads of a program's delegates on this computer: TFLite files behind Pillion's mark."""
     return [segment.payload for segment in marked_tflite_payloads(segment_files(graph)).segments]
 
 

@@ -169,7 +169,7 @@ class StatementWriter:
 
     def _location_expression(self, place: MovingLocation, counters: Sequence[str] = ()) -> str:
         """Returns a location as a C expression: an address, a row index, or the params of a variant. `counters` are
-        those of the enclosing loops."""
+        the counters of the enclosing loops."""
         start = place.start
         if isinstance(start, VariantSelector):
             step = self.program.steps[start.kind.step]
@@ -223,7 +223,7 @@ class StatementWriter:
     def _asynchronous_statements(
         self, what: AwaitSegment | AwaitConstants | FetchConstants, places: Texts
     ) -> str:
-        """Returns the statements that start or await what runs beside the core."""
+        """Returns the statements that start or await work in parallel with the core."""
         match what:
             case AwaitSegment(step):
                 return self._await_statements(step, places)

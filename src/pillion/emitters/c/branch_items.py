@@ -17,8 +17,8 @@ Items = list[ProgramItem]
 
 
 def guards_of_plan(plan: KernelPlan, moving: Iterable[Op]) -> Guards:
-    """Returns the guards of the ops of a plan. Ops in `moving` move a state, and those with sums or rows from outside
-    keep something between runs: all of them always run. Nothing is skipped while the NPU or copies run beside the core."""
+    """Returns the guards of a plan's ops. Ops that keep something between runs always run: those in `moving`, and
+    those with sums or rows from outside. Nothing is skipped while the NPU or copies run in parallel with the core."""
     is_streamed = plan.memory.several is not None and bool(plan.memory.several.streamed)
     if plan.in_steps or is_streamed:
         return {}
@@ -34,7 +34,7 @@ def with_branches(plan: KernelPlan, items: Sequence[Items], guards: Guards) -> l
 
 
 def _nested(plan: KernelPlan, items: Sequence[tuple[tuple[Guard, ...], Items]]) -> Iterator[Items]:
-    """Yields the items of ops, those with the same outermost guard inside one branch."""
+    """Yields the items of ops; a branch holds the items of consecutive ops with the same outermost guard."""
     for guard, group in groupby(items, lambda one: one[0][:1]):
         if not guard:
             yield from (of_op for _, of_op in group)

@@ -67,9 +67,9 @@ OFFSETS = np.arange(WITHIN, 2**13), np.arange(2**13, 2**18)
 
 @lru_cache(1024)
 def offset_of_sums(multiplier: int) -> tuple[int, int] | None:
-    """Returns what is added to sums so that all within int8 are positive and need no sign fix, and by how much that raises each
-    result; for a multiplier from 1/2 on without a right shift. None if there is no such number, because some results are next to
-    halves."""
+    """Returns an offset for sums, and the increase of each result by it, for a multiplier from 1/2 on without a right
+    shift. The offset makes all sums within int8 positive, and no sign fix is needed. None if no offset does, because
+    some results lie next to halves."""
     phases = (np.arange(-WITHIN, WITHIN + 1) * multiplier + 2**30) % 2**31
     for offsets in OFFSETS:
         products = offsets * multiplier

@@ -44,7 +44,8 @@ def with_fetches(
     sizes: Mapping[str, int],
     streamed: Mapping[Op, MemoryLocation],
 ) -> Iterator[list[ProgramItem]]:
-    """Yields the items of each op with those that copy constants: started before the op before, awaited before their own."""
+    """Yields the items of each op with the copies of its constants: a copy starts before the previous op, and is
+    awaited before its own."""
     arrays = {
         op: tuple((array.name, array.bytes) for array in copied_arrays(fields, sizes))
         for op, fields in pointers.items()

@@ -71,7 +71,7 @@ from pillion.ops.resize import Resize
 SHORT_RUN = 16
 """The bytes of a vector."""
 MOST_FILTERED = 48
-"""The samples that kernels of filters take at a time, or half of them."""
+"""Filter kernels take this many samples at a time, or half as many."""
 TINY_RUN = 8
 """Runs of fewer bytes are copied byte by byte, without vectors."""
 
@@ -150,8 +150,8 @@ def _gathered(op: Gather) -> Features:
 
 
 def _walked(op: Any) -> Features:
-    """Returns the rows of a walk over operands that broadcast; rows along which one of them stands still or lies apart
-    take other loops."""
+    """Returns the rows of a walk over operands that broadcast. Rows with a repeated or strided operand take other
+    loops."""
     operands = [v for v in op.operands if v.shape != (256,)]
     walk = rows_of(op.y.shape, [broadcast_steps(v.shape, op.y.shape) for v in operands])
     found = _rows(op.y.type.elements, walk.count)
@@ -209,7 +209,7 @@ def _linear(op: Linear) -> Features:
 
 
 def _bags(op: EmbeddingBag) -> Features:
-    """Returns bags of one row, and those of several by blocks of eight elements."""
+    """Returns the number of bags: of one row, or of several rows in blocks of eight elements."""
     elements, words = max(op.y.shape[-1], 1), op.words
     bags = op.y.type.elements // elements
     found = _rows(op.y.type.elements, elements)

@@ -36,7 +36,7 @@ def divide_program(
 
 
 def divide_alike(host: CProgram, program: CProgram) -> CProgram:
-    """Returns the host's variant of a program in memories of the same names, so that both are called alike."""
+    """Returns the host's variant of a program in memories of the same names: both have the same interface."""
     arenas = program.memory.arenas
     if not arenas:
         return host

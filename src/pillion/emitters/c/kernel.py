@@ -121,8 +121,8 @@ class Kernel:
     """Estimated instructions. Among the kernels of an op that have an estimate, the cheapest is chosen. Without
     `call_cost`, the extra cost of a tile follows from it, too."""
     extra_flash: Callable[[Op], int] = lambda op: 0
-    """Bytes of flash that its constants need beyond those of other kernels. With `optimize="size"`, kernels with
-    further flash are not chosen."""
+    """Bytes of flash that its constants need beyond those of other kernels. `optimize="size"` never chooses kernels
+    with further flash."""
     has_private_constants: bool = False
     """Whether its constants are large and shared with no other kernel: either all variants of an op use it, or
     none."""

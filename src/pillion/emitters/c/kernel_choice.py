@@ -57,7 +57,8 @@ LOOP = Kernel("loop", Scan, calls=lambda op, arithmetic: ())
 
 
 def kernels(isa: Isa) -> tuple[Kernel, ...]:
-    """Returns all kernels of an instruction set, the most specialized first, and those of plug-ins before ours."""
+    """Returns all kernels of an instruction set, the most specialized first, and plug-ins' kernels before the
+    library's."""
     others = REGISTRY.kernels
     return tuple(
         k for one in dict.fromkeys((isa, Isa.PORTABLE)) for k in (*others.get(one, ()), *KERNELS_OF[one])
@@ -101,8 +102,8 @@ def _fewer_kernels(
 def choose_variant_kernels(
     forms: Sequence[Op], usual: Op, chosen: Mapping[Op, KernelChoice], arithmetic: Arithmetic, isa: Isa
 ) -> dict[Op, KernelChoice]:
-    """Chooses anew for the variants of an op if they would pack its constants in several layouts: the kernel of
-    the most frequent variant if it takes all of them, otherwise kernels that share constants."""
+    """Chooses kernels again for the variants of an op if they would pack its constants in several layouts: the kernel
+    of the most frequent variant if it takes all variants, otherwise kernels that share constants."""
     choices = {form: chosen[form] for form in forms}
     used = {choice.kernel for choice in choices.values()}
     if len(used) == 1 or not any(kernel.has_private_constants for kernel in used):

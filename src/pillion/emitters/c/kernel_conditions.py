@@ -91,9 +91,9 @@ def check_constants(fields: str) -> Check[Any]:
 LAYER: Check[Any] = all_of(has_dtypes("x y weights", DType.INT8), check_constants("weights bias"))
 """Input, weights and result of a layer are int8; weights and bias are constant."""
 LAYER_4: Check[Any] = all_of(INT8_XY, has_dtypes("weights", DType.INT4), check_constants("weights bias"))
-"""The same with weights of 4 bits."""
+"""Input and result of a layer are int8, weights have 4 bits; weights and bias are constant."""
 LAYER_16_4: Check[Any] = all_of(INT16_XY, has_dtypes("weights", DType.INT4), check_constants("weights bias"))
-"""The same with operand and result of 16 bits."""
+"""Input and result of a layer are int16, weights have 4 bits; weights and bias are constant."""
 
 
 def check_all_int8(op: Op) -> tuple[Verdict, ...]:
@@ -159,7 +159,7 @@ def multiple_of(field: str, unit: int) -> Check[Any]:
 def is_within(
     rule: str, number: int, least: float = -math.inf, most: float = math.inf, unit: str = ""
 ) -> Verdict:
-    """Checks whether a number lies between two limits, of which one may be missing."""
+    """Checks whether a number lies between two limits; either may be missing."""
     if most == math.inf:
         requirement = f"at least {least}"
     else:

@@ -58,8 +58,8 @@ def fitted_core(core: str | Isa) -> str:
 
 
 def _row(kernel: Kernel, core: str) -> Mapping[str, Any] | None:
-    """Returns the row of a kernel. One that was not counted and tells no `work`, such as that of a plug-in, of LiteRT's
-    arithmetic or of a tile, is taken to cost as much as the first of its op that was."""
+    """Returns the cost row of a kernel. A kernel without a row and without `work`, such as a plug-in's, counts as the
+    first kernel of its op that has a row."""
     rows = kernel_costs()[core]
     if kernel.name in rows or kernel.work:
         return rows.get(kernel.name)

@@ -19,7 +19,7 @@ from pillion.ops.linear import Linear
 
 Layer = Convolution | Linear
 LEAST_RIGHT, MOST_RIGHT = 16, 31
-"""The right shifts of a multiplier of 15 bits that one rounding multiplication makes."""
+"""The right shifts that one rounding multiplication by a 15-bit multiplier covers."""
 
 
 def weight_rows(op: Layer) -> Int8Array:
@@ -56,7 +56,7 @@ IN_32_BITS: Check[Layer] = short_circuit(*LAYER_16, sums_have_32_bits, rounds_by
 
 
 WIDENS: Check[Layer] = short_circuit(LAYER_8_16, rounds_by(LEAST_RIGHT, MOST_RIGHT))
-"""The same with 8-bit operands."""
+"""A layer has 8-bit operands, 16-bit results, and ratios that a rounding multiplication of 32 bits takes exactly."""
 
 
 def channels_16(op: Layer) -> OutputChannels:
@@ -91,7 +91,7 @@ def is_3x3(op: DepthwiseConv2d) -> Iterator[Verdict]:
 
 
 def row_of(least: int) -> Callable[[DepthwiseConv2d], Verdict]:
-    """Returns the condition that a row or a column has so many outputs."""
+    """Returns the condition that the longer side of the result has at least `least` outputs."""
     return lambda op: is_within("row", max(op.y.shape[1:3]), least=least)
 
 
@@ -103,8 +103,8 @@ def is_turned(op: DepthwiseConv2d) -> bool:
 
 
 def plane_params(op: DepthwiseConv2d, pitch: Callable[[int], int], row_bytes: int) -> dict[str, int]:
-    """Returns the sizes of a depthwise convolution over planes of channels. A row of the plane has the bytes `pitch` of
-    a width, and for each row of the image there are `row_bytes` such bytes."""
+    """Returns the sizes of a depthwise convolution over planes of channels. `pitch` maps a row's width to its bytes
+    in the plane; `row_bytes` are the bytes of an image row there."""
     sizes: dict[str, int] = {}
     for name, value in (("x", op.x), ("y", op.y)):
         steps = (value.shape[2] * value.shape[3], value.shape[3])

@@ -17,7 +17,7 @@ LONGEST_PERIOD = 400
 
 @dataclass(frozen=True)
 class RunStep:
-    """Runs one variant of a step; its locations are those of the operands and results."""
+    """Runs one variant of a step; its locations are the places of the operands and results."""
 
     step: int
     variant: int = 0
@@ -48,20 +48,20 @@ class LoadConstant:
 
 @dataclass(frozen=True)
 class RolledLoop:
-    """Runs a body `count` times; its locations are those of the first iteration, with their strides."""
+    """Runs a body `count` times; its locations are those of the first iteration, with strides."""
 
     count: int
     body: tuple[ProgramItem, ...]
 
     @property
     def waits(self) -> bool:
-        """Whether it takes rows from the caller, so that execution may leave it and resume."""
+        """Whether it takes rows from the caller: execution may leave it and resume."""
         return any(waits(part.what) for part in self.body)
 
 
 @dataclass(frozen=True)
 class RunBranch:
-    """Runs a body if a flag has a value; its location is that of the flag."""
+    """Runs a body if a flag has a value; its location is the flag's."""
 
     flag: str
     """The name of the flag's value."""
@@ -88,7 +88,7 @@ class RunVariant:
     """Runs one of several variants of a step with the same signature; its first location selects the variant."""
 
     first: RunStep
-    """The first of these variants."""
+    """The first of the variants."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class AwaitConstants:
 
 @dataclass(frozen=True)
 class AwaitSegment:
-    """Waits until the NPU has run a segment; its locations are those of the segment's operands and results."""
+    """Waits until the NPU has run a segment; its locations are the places of the segment's operands and results."""
 
     step: int
 
@@ -196,13 +196,13 @@ class MovingLocation:
 
     @property
     def kind(self) -> object:
-        """What is equal for locations that a loop may merge: the base, and the strides of inner loops."""
+        """The properties that locations share if a loop may merge them: the base, and the strides of inner loops."""
         return base_of(self.start), self.strides
 
 
 @dataclass(frozen=True)
 class ProgramItem:
-    """An action of the program with its locations; those of a loop stand in its body."""
+    """An action of the program with its locations; a loop's locations are in its body."""
 
     what: Action
     places: tuple[MovingLocation, ...] = ()

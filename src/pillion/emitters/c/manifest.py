@@ -25,7 +25,7 @@ from pillion.option_values import Optimize
 
 MANIFEST = "manifest.json"
 MOST_BYTES = 1 << 26
-"""The largest manifest that is read: 100 times that of a network with 2000 ops."""
+"""The largest manifest to read: 100 times the manifest of a network with 2000 ops."""
 MOST_AXES = 32
 """The largest rank that every version of numpy supports."""
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
@@ -160,7 +160,7 @@ class ManifestMemory(_Counts):
 
     @property
     def flash_constant_bytes(self) -> int:
-        """The constants in flash: those of the core, and the NPU's code and weights."""
+        """The constants in flash: the core's, and the NPU's code and weights."""
         return self.constant_bytes + self._npu.flash_bytes
 
 
@@ -187,10 +187,8 @@ def _require_within(buffers: Iterable[ManifestBuffer], what: str, size: int) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest(_Counts):
-    """The machine-readable description of a project.
-
-    `files` has the SHA-256 of every other file as written, and `checksum` that of the manifest itself: they
-    tell files that the user changed from those that may be replaced."""
+    """The machine-readable description of a project. `files` has the SHA-256 of every other file as written,
+    `checksum` that of the manifest itself. They tell files that the user changed from files that may be replaced."""
 
     model: str
     target: str

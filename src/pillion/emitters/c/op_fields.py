@@ -45,15 +45,15 @@ PARTS: Mapping[str, Callable[[Multiplier, int], int]] = {
     "round": lambda m, out_zp: int(rounding_constant(out_zp, -m.shift)),
     "fix": lambda m, out_zp: int(m.shift < 0),
 }
-"""Field → the part of a multiplier that it is, for a result with a zero point. Right shifts in Helium's rounding need
-a sign correction, the `fix`."""
+"""Field → its value from a multiplier and the result's zero point. Right shifts in Helium's rounding need a sign
+correction, the `fix`."""
 MULTIPLIERS = {
     "": "multiplier",
     "out": "multiplier",
     "mean": "mean_multiplier",
     "back": "back",
 }
-"""Prefix of such fields → the attribute of the op that holds the multiplier."""
+"""Prefix of multiplier fields → the op's attribute with the multiplier."""
 
 
 def with_op_fields(struct: str, params: Mapping[str, Any], op: Op, arithmetic: Arithmetic) -> dict[str, Any]:

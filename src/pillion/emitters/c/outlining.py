@@ -62,7 +62,7 @@ class _Node:
     children: list[_Node] = field(default_factory=list)
 
     def leaves(self) -> Iterator[_Node]:
-        """Yields the items, those inside loops included."""
+        """Yields the items, including those inside loops."""
         if not isinstance(self.what, RolledLoop):
             yield self
         for child in self.children:
@@ -197,8 +197,8 @@ class _OutlineSearch:
         return self.depths[leaf.what.subroutine] if isinstance(leaf.what, CallSubroutine) else 0
 
     def _make_subroutine(self, length: int, where: Sequence[_SequenceStart], most: int) -> _RepeatedSequence:
-        """Makes a subroutine of a sequence. Locations that are equal in all occurrences stay; the others become
-        parameters, one for each group of locations at fixed distances."""
+        """Makes a subroutine of a sequence. Locations that are equal in all occurrences stay. Each group of other
+        locations at fixed distances becomes one parameter."""
         times = [self._relative_locations(start, length) for start in where]
         spots: list[Location] = []
         groups: dict[object, int] = {}
@@ -247,7 +247,7 @@ class _OutlineSearch:
 
 
 def _node_sequences(programs: Iterable[list[_Node]], depth: int) -> Iterator[tuple[list[_Node], int]]:
-    """Yields all sequences, those in loops included, each with the number of enclosing loops."""
+    """Yields all sequences, including those in loops, each with the number of enclosing loops."""
     for nodes in programs:
         yield nodes, depth
         yield from _node_sequences((node.children for node in nodes if node.children), depth + 1)
@@ -256,8 +256,8 @@ def _node_sequences(programs: Iterable[list[_Node]], depth: int) -> Iterator[tup
 def _find_repeated_sequences(
     keys: Sequence[Sequence[int]], now: Sequence[Sequence[int]], then: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, int, list[_SequenceStart]]]:
-    """Yields repeated sequences: the bytes that each saves before its arguments are counted, its length, and its
-    occurrences. `now` are the sizes of nodes in place, `then` those in a subroutine."""
+    """Yields repeated sequences: the bytes that each saves before its arguments count, its length, and its
+    occurrences. `now` has the sizes of nodes in place, `then` their sizes in a subroutine."""
     grams = [[_SequenceStart(n, at) for n, node_keys in enumerate(keys) for at in range(len(node_keys))]]
     length = 0
     while grams:

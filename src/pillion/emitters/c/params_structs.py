@@ -17,7 +17,7 @@ HEADERS = (
     *("choosing.h", "layers16.h", "layers4.h", "norms.h", "recurrent.h", "signal.h", "kernels.h"),
     *("scalar.h", "dsp.h", "mve.h", "host.h"),
 )
-"""The headers that declare kernels, each behind those whose structs it uses."""
+"""The headers that declare kernels; each follows the headers whose structs it uses."""
 NUMBERS: dict[str, np.dtype[np.generic]] = {"int32_t": np.dtype(np.int32), "float": np.dtype(np.float32)}
 ARRAYS: dict[str, np.dtype[np.generic]] = {
     "int8_t": np.dtype(np.int8),
@@ -64,7 +64,7 @@ def kernel_folder() -> Path:
 
 
 def kernel_folders() -> tuple[Path, ...]:
-    """Returns the folders of kernels: the library, and those of plug-ins."""
+    """Returns the folders of kernels: the library's, and those of plug-ins."""
     return (kernel_folder(), *REGISTRY.kernel_folders)
 
 

@@ -63,8 +63,8 @@ def project_files(
     test: SelfTest | None = None,
     npu: NpuMemory | None = None,
 ) -> dict[str, Content]:
-    """Returns path → content of every file of the project. `more` are generated files of other parts, `test` is a
-    self-test, `npu` the memory that the NPU needs on the chip."""
+    """Returns path → content of a project that runs a model on this computer with its vector kernels. Results equal
+    the program's for `target`."""
     isa = instruction_set(program)
     boards = [board.name for board in boards_for(isa)]
     is_portable = isa is Isa.PORTABLE
@@ -142,7 +142,7 @@ def _model_files(program: CProgram, has_host: bool = False) -> dict[str, Content
 
 
 def _kernel_files(programs: Sequence[CProgram], elsewhere: Collection[str] = ()) -> dict[str, str]:
-    """Returns the sources of the kernels in use in one flat folder, without those that `elsewhere` contains."""
+    """Returns the sources of the used kernels in one flat folder, except those that `elsewhere` contains."""
     routines = [routine for program in programs for routine in program.routines]
     sources = {source for routine in routines for source in (routine.source, *routine.also)}
     files: dict[str, str] = {}

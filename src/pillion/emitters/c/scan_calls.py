@@ -49,7 +49,8 @@ class _Writer:
     def loop_items(
         self, op: Scan, need: RepeatMemory, first: int, around: Mapping[Value, MovingLocation], depth: int
     ) -> Iterator[ProgramItem]:
-        """Yields the items of a loop inside `depth` loops; `around` are the values that advance with those."""
+        """Yields the items of a loop inside `depth` loops. `around` has the values that advance with the enclosing
+        loops."""
 
         def spot(value: Value) -> MovingLocation:
             return around.get(value) or MovingLocation(self.memory.spot(value), (0,) * depth)

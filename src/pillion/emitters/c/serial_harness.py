@@ -110,7 +110,8 @@ def _harness_macros(manifest: Manifest) -> dict[str, object]:
 
 
 def _benchmark_macros(manifest: Manifest, benchmark: str) -> dict[str, object]:
-    """Returns what MLPerf Tiny's firmware knows of one of its four models; raises for another one."""
+    """Returns the properties of one of MLPerf Tiny's four models, as its firmware expects them; raises for other
+    models."""
     require_one_of("--benchmark", benchmark, tuple(BENCHMARKS))
     ends = (*manifest.inputs, *manifest.outputs)
     sizes = tuple(one.bytes for one in ends)

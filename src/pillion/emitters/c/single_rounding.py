@@ -29,7 +29,7 @@ STEPS = (0, 1, -1, 2, -2)
 
 @lru_cache(maxsize=64)
 def single_rounding_constants(op: Linear) -> Int32Array | None:
-    """Returns [outputs, 4] in the layout of kernels/include/pillion/once.h; None if no such constants are exact."""
+    """Returns [outputs, 4] in the layout of kernels/include/pillion/once.h; None if no constants are exact."""
     mantissas, shifts = numerics.mantissas_and_shifts(numerics.encode_multipliers(op.ratios), op.out_features)
     rights = -shifts.astype(np.int64)
     bounds = np.stack(channels_of(op).bounds(), axis=1)

@@ -25,7 +25,7 @@ class StreamEntry:
     counters: int
     """The offset of the counters."""
     waiting: Mapping[Value, int]
-    """The offsets of frames that wait, for a run that needs those of several calls."""
+    """The offsets of waiting frames, if a run needs the frames of several calls."""
     end: int
     """The size of all states."""
 

@@ -26,7 +26,8 @@ def _start_signature(program: CProgram, feed: StreamEntry) -> str:
 
 
 def entry_declaration(program: CProgram, feed: StreamEntry) -> str:
-    """Returns the declaration for the header, with its comment; in steps also that of the entry point that starts a run."""
+    """Returns the declaration for the header, with its comment; for programs in steps also the declaration of the
+    entry point that starts a run."""
     lines = "\n".join(f" *   {comment_text(line)}" for line in feed.streaming.lines)
     start = f"""
 /* The same in steps: copies the new frames, and starts a run if there are enough. Returns 0 if it waits for more frames; 1 if a run
@@ -41,7 +42,7 @@ def entry_declaration(program: CProgram, feed: StreamEntry) -> str:
 
 
 def entry_definition(program: CProgram, feed: StreamEntry) -> str:
-    """Returns the definition of the entry point; in steps also that of the one that starts a run."""
+    """Returns the definition of the entry point; for programs in steps also of the one that starts a run."""
     name, arena = program.graph.name, arena_argument(program)
     body = "".join(f"    {line}\n" for line in _stream_function_lines(program, feed))
     if not program.in_steps:
@@ -93,7 +94,7 @@ def _stream_function_lines(program: CProgram, feed: StreamEntry) -> Iterator[str
 
 
 def _copy_frames_loop(feed: StreamEntry, number: int, to: str) -> Iterator[str]:
-    """Yields the loop that copies the frames of a call behind those that wait, in pieces along an inner axis."""
+    """Yields the loop that copies a call's frames behind the waiting ones, in pieces along an inner axis."""
     value = feed.inputs[number]
     fed = feed.fed(value)
     assert fed is not None

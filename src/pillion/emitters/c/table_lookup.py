@@ -31,7 +31,7 @@ from pillion.ops.squared_difference import SquaredDifference
 
 EVERY_INT8 = np.arange(-128, 128, dtype=np.int8)
 WITH_SCALAR: tuple[type[Op], ...] = (Add, Sub, SquaredDifference, Mul, Minimum, Maximum, Prelu)
-"""Binary ops of which a constant scalar makes a unary function."""
+"""Binary ops that a constant scalar makes unary functions."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TableLookup:
 
     library: Library
     is_unsigned: bool = False
-    """Whether the kernel reads operands as unsigned bytes, so that the table begins with the entry for 0."""
+    """Whether the kernel reads operands as unsigned bytes: the table begins with the entry for 0."""
 
     def table(self, op: Op, entries: Array) -> Params:
         """Returns the parameters with a table of 256 entries in the order of int8."""

@@ -17,8 +17,8 @@ from pillion.ops.elementwise import Binary
 
 @dataclass(frozen=True)
 class WalkRows:
-    """A walk over several tensors: rows of `count` elements, with the axes from row to row. `step` and `row_step`
-    have, for each tensor, the step from element to element and the steps along those axes."""
+    """A walk over several tensors: rows of `count` elements, and the axes from row to row. For each tensor, `step` is
+    the distance between elements and `row_step` the distances along the axes."""
 
     count: int
     step: Shape

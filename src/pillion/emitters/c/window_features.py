@@ -108,8 +108,8 @@ def conv_features(op: Any) -> Features:
 
 
 def depthwise_features(op: DepthwiseConv2d) -> Features:
-    """Returns the same of a depthwise convolution, and the rows or columns that scalar kernels widen, channel by
-    channel."""
+    """Returns the cost features of a depthwise convolution, and the rows or columns that scalar kernels widen,
+    channel by channel."""
     batch, channels = op.y.shape[0], op.out_channels
     axes = list(zip(op.y.shape[1:3], op.stride, op.kernel, op.dilation, strict=True))
     (down, step, *_), (along, stride, _, dilation) = axes[::-1] if is_along_height(op) else axes

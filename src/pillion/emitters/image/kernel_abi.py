@@ -81,7 +81,7 @@ def _numbers(abi: KernelAbi) -> dict[str, int]:
 
 
 def kernel_abi() -> KernelAbi:
-    """Returns the kernels of the library and of plug-ins, without those for this computer."""
+    """Returns the kernels of the library and of plug-ins, except those for this computer."""
     return _abi_of(tuple(header for header in public_headers() if header.name != HOST.header))
 
 

@@ -23,9 +23,9 @@ from pillion.host_io.project_folders import Listing, ProjectWrite, check_paths, 
 
 RUNTIME = ("pillion_image.c", "pillion_image_bind.c", "pillion_image_steps.h", "pillion_image.h")
 GUARD = ("pillion_guard.c", "pillion_guard.h")
-"""What runs images without trust in them, on Armv8-M."""
+"""Files that run untrusted images on Armv8-M."""
 DELEGATE = ("PillionBackend.cpp", "PillionSegments.h", "CMakeLists.txt")
-"""What runs images in ExecuTorch's runtime."""
+"""Files that run images in ExecuTorch's runtime."""
 TABLE, TABLE_HEADER = "pillion_kernels.c", "pillion_kernels.h"
 
 _INCLUDE = re.compile(r'^\s*#\s*include "([^"/]+)"', re.MULTILINE)
@@ -159,7 +159,7 @@ def _runtime_file(name: str) -> str:
 
 
 def _sources(name: str) -> dict[str, str]:
-    """Returns the sources that define a kernel and what it calls, with their private headers."""
+    """Returns the sources of a kernel and of the functions that it calls, with their private headers."""
     files: dict[str, str] = {}
     waiting = [_definitions()[name]]
     while waiting:

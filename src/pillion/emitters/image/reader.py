@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads program images: what they hold, and which kernels they call."""
+"""Reads program images: their contents, and the kernels that they call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AREAS = ("constants", "arena", "state")
 
 @dataclass(frozen=True)
 class ImageOperand:
-    """The bytes that a call reads or writes; in a loop, those of its first iteration."""
+    """The bytes that a call reads or writes; in a loop, the bytes of its first iteration."""
 
     area: str
     """`constants`, `arena` or `state`."""
@@ -65,7 +65,7 @@ class ImageCall:
 
 @dataclass(frozen=True)
 class ProgramImage:
-    """What an image holds."""
+    """The contents of an image."""
 
     content: bytes
     name: str
@@ -86,12 +86,12 @@ class ProgramImage:
     checksums: tuple[int, ...]
     """CRC-32 of the reference's outputs for known inputs, for `pillion verify`; empty if there are none."""
     calls: tuple[ImageCall, ...]
-    """What a run does, in order."""
+    """The calls of a run, in order."""
 
 
 @dataclass(frozen=True)
 class ScheduleStep:
-    """A step of a schedule: its kind and number, and where its own words and those of its operands lie."""
+    """A step of a schedule: its kind and number, and the positions of its own words and of its operands' words."""
 
     kind: int
     number: int
@@ -219,7 +219,7 @@ def _operands(words: tuple[int, ...], step: ScheduleStep) -> Iterator[ImageOpera
 
 
 def _result_positions(words: tuple[int, ...], step: ScheduleStep) -> Container[int]:
-    """Returns the positions of the operands that a step writes, perhaps with that of its scratch memory."""
+    """Returns the positions of the operands that a step writes, and possibly the position of its scratch memory."""
     if step.kind == CALL:
         kinds = kernel_abi().kernels[step.number].operands
         return [n for n, kind in enumerate(kinds) if not kind.startswith("const")]

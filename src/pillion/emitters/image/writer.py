@@ -69,8 +69,7 @@ class _Data:
 
 def image_bytes(program: CProgram, core: str, checksums: str = "") -> bytes:
     """Returns the image of a program for a core, with checksums of the reference's outputs for `pillion verify`.
-
-    Raises for programs that need what images do not have."""
+    Raises for programs that need features that images lack."""
     _refuse_unsupported(program)
     return _ImageWriter(program, core, kernel_abi(), checksums).image()
 
@@ -109,7 +108,7 @@ def _text(name: str) -> bytes:
 
 
 class _ImageWriter:
-    """Writes the sections of an image; offsets of constants are known first, as they are laid out first."""
+    """Writes the sections of an image. Constants are laid out first, and their offsets are known."""
 
     def __init__(self, program: CProgram, core: str, abi: KernelAbi, checksums: str) -> None:
         self.program, self.abi = program, abi
@@ -283,7 +282,7 @@ class _ImageWriter:
     def _branch(
         self, value: bool, flag: MovingLocation, body: Sequence[ProgramItem], depth: int
     ) -> list[int | tuple[str, int]]:
-        """Returns a branch; those too deep inside others always run."""
+        """Returns a branch. The body of a branch that is nested too deep always runs."""
         if self.branches == MOST_BRANCHES:
             return self._items(without_branches(body), depth)
         self.branches += 1

@@ -21,7 +21,7 @@ MOST_BYTES = 64 << 20
 def write_bundle(
     program: bytes, samples: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
 ) -> bytes:
-    """Returns the bundle; sizes and dim orders are those of the program's inputs and outputs."""
+    """Returns the bundle. Sizes and dim orders come from the program's inputs and outputs."""
     _require_room(samples, expected)
     _, _, size, _, _ = pte.HEADER.unpack_from(program, 8)
     plan = read_root_table(pte.Program, program[:size], pte.IDENTIFIER).execution_plan[0]

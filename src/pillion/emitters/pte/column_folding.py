@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of few channels on Helium, as convolutions of fewer and wider pixels. The kernel gathers windows
-pixel by pixel, so that an RGB image costs a call for three bytes."""
+"""Convolutions of few channels on Helium, as convolutions of fewer and wider pixels. The kernel gathers windows pixel
+by pixel; in an RGB image that is a call for three bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pillion.emitters.pte.scratch import ScratchWindow
 from pillion.ir.types import Array
 
 RESULTS_TOGETHER = (1, 2, 4)
-"""The candidates for the results that one folded window computes."""
+"""Candidates for the number of results that one folded window computes."""
 MOST_WEIGHTS = 4096
 """The most bytes of folded weights: zeros fill the places of pixels that a result does not read."""
 
@@ -25,16 +25,16 @@ class ColumnFolding:
 
     unfolded: ScratchWindow
     results: int
-    """The adjacent results that become one."""
+    """The number of adjacent results that become one."""
 
     @property
     def pixels(self) -> int:
-        """The adjacent pixels that become one."""
+        """The number of adjacent pixels that become one."""
         return self.results * self.unfolded.stride[1]
 
     @property
     def columns_before(self) -> int:
-        """The pixels of the first folded window before those that the first result reads."""
+        """The number of pixels of the first folded window before the first pixel that a result reads."""
         return -self.unfolded.padding[1] % self.pixels
 
     @property

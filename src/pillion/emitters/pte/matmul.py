@@ -82,9 +82,9 @@ def div(op: Div, settings: PteSettings) -> list[KernelCall]:
 
 
 def prelu(op: Prelu, settings: PteSettings) -> list[KernelCall]:
-    """Returns the calls of a leaky relu. One slope is a lookup. Several are a lookup for non-negative
-    numbers, and a product with the slope for the others; each is zero where the other is not, so their sum at
-    one scale rounds nothing."""
+    """Returns the calls of a leaky relu. One slope is a lookup. Several slopes are a lookup for non-negative numbers
+    and a product for negative ones. Each is zero where the other is not, and their sum at one scale rounds
+    nothing."""
     if op.slope.is_constant and op.slope.type.elements == 1:
         entries = op.reference(settings.arithmetic, LEVELS, op.slope.constant.reshape(1))
         return [lookup(contiguous_view(op.x), entries, contiguous_view(op.y))]

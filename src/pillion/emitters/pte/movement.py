@@ -24,7 +24,8 @@ MOST_AXES = 4
 
 
 def concat(op: Concat, settings: PteSettings) -> list[KernelCall]:
-    """Returns the call of a concatenation, as two axes: those before the concatenated one, and the rest."""
+    """Returns the call of a concatenation over two axes: all before the concatenated one merged, and the rest
+    merged."""
     outer = math.prod(op.y.shape[: op.axis])
     xs = tuple(contiguous_view(x).reshaped(outer, x.type.elements // max(outer, 1)) for x in op.xs)
     return [
@@ -66,7 +67,7 @@ def strided_slice_call(x: NodeView, axis: int, begin: int, step: int, y: NodeVie
 
 
 MOST_PIECES = 64
-"""The most pieces that one concatenation of a flip has."""
+"""The most pieces in one concatenation of a flip."""
 
 
 def flip(op: Flip, settings: PteSettings) -> list[KernelCall]:
@@ -169,8 +170,7 @@ def transposition_calls(x: NodeView, order: Sequence[int], y: NodeView, isa: Isa
 
 
 def merged_axes(shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[int, ...]]:
-    """Returns the same permutation with as few axes as possible: those of size 1 dropped, adjacent ones
-    merged."""
+    """Returns the permutation with as few axes as possible: axes of size 1 dropped, adjacent ones merged."""
     runs: list[list[int]] = []
     for axis in (a for a in order if shape[a] != 1):
         if runs and _are_axes_adjacent(shape, runs[-1][-1], axis):

@@ -25,7 +25,7 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Temp:
-    """Memory that one op needs only while it runs."""
+    """Memory that an op needs only while it runs."""
 
     nbytes: int
 

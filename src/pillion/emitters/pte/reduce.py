@@ -38,7 +38,7 @@ Reduction = Mean | ReduceSum | ReduceMax | ReduceMin
 
 @dataclass(frozen=True)
 class ReducedAxes:
-    """The operand as [outer, count, inner], of which `count` is reduced."""
+    """The operand as [outer, count, inner]; `count` is the reduced axis."""
 
     calls: list[KernelCall]
     x: NodeView

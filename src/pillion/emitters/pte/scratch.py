@@ -36,8 +36,7 @@ class ScratchWindow:
 
     @property
     def turned(self) -> ScratchWindow:
-        """The window with height and width exchanged: the same computation on the same bytes if one of them
-        is 1."""
+        """The window with height and width exchanged: the same computation on the same bytes if either is 1."""
         pairs = ("image", "result", "kernel", "stride", "padding", "dilation")
         turned: dict[str, Any] = {name: getattr(self, name)[::-1] for name in pairs}
         return replace(self, **turned)
@@ -173,8 +172,8 @@ def converts_to_regular_conv(window: ScratchWindow) -> bool:
 
 
 def transpose_conv2d_scratch_bytes(window: ScratchWindow, isa: Isa) -> Pair:
-    """Returns the scratch bytes of both buffers of quantized_transpose_conv2d; the window is that of the
-    small image."""
+    """Returns the scratch bytes of both buffers of quantized_transpose_conv2d; the window belongs to the small
+    image."""
     (height, width), (stride_h, stride_w) = window.kernel, window.stride
     if converts_to_regular_conv(window):
         return _general_kernel_scratch_bytes(

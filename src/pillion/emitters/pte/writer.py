@@ -34,7 +34,7 @@ class Constants:
         self.segment = bytearray()
 
     def find(self, array: Array) -> int | None:
-        """Returns the number of these bytes, or None if they are not stored."""
+        """Returns the number under which these bytes are stored, or None if they are not."""
         return self.numbers.get(_little_endian(array))
 
     @property

@@ -56,8 +56,8 @@ LAYER_8_16: Check[Any] = short_circuit(*_TYPES_8_16, *_CONSTANT_BYTES, sums_of_b
 
 
 def rounding_params(op: Any) -> Params:
-    """Returns the bias of each channel and what makes its sum a result. The part of a bias beyond 32 bits lies above the
-    15 bits of the multiplier."""
+    """Returns the bias of each channel and the constants that rescale its sum. The part of a bias beyond 32 bits lies
+    above the 15 bits of the multiplier."""
     multiplier, right = numerics.to_15_bits(*op.multipliers)
     bias = op.bias.constant.astype(np.int64)
     low = numerics.wrap_to_32_bits(bias)

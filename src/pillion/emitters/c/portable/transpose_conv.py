@@ -11,7 +11,7 @@ from pillion.emitters.c.kernel_library import PORTABLE
 from pillion.ops.transpose_conv import TransposeConv2d
 
 SUM_BYTES = 4
-"""The size of an accumulator; scratch memory holds those of one result pixel."""
+"""The size of an accumulator; scratch memory holds the accumulators of one result pixel."""
 
 
 def params(op: TransposeConv2d) -> Params:
