@@ -140,7 +140,7 @@ class RepeatMemory(InnerMemory):
         yield last, last
 
     def spans(self, begin: int) -> list[tuple[int, int]]:
-        """The first and the last tick of each op of the inner graph."""
+        """Returns the first and the last tick of each op of the inner graph."""
         spans, at = [], begin + 1
         for need in self.ops:
             spans.append((at, at + need.ticks - 1))

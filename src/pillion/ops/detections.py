@@ -148,7 +148,7 @@ class Detections(Op):
         return detections
 
     def _suppress_overlaps(self, corners: Reals, scores: Reals, most: int) -> list[int]:
-        """The boxes with the best scores, none of which overlaps a better one too much."""
+        """Returns the boxes with the best scores; none overlaps a better one too much."""
         candidates = np.flatnonzero(scores >= np.float32(self.score_threshold))
         candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
         selected: list[int] = []

@@ -227,7 +227,7 @@ def covering_quant(values: Sequence[Value]) -> PerTensor:
 
 
 def _integer_real_range(value: Value) -> tuple[float, float]:
-    """The smallest and the largest real number of an integer type."""
+    """Returns the smallest and the largest real number of an integer type."""
     bounds = DType.INT16.bounds if value.dtype is DType.INT16 else DType.INT8.bounds
     low, high = (value.scale * (level - value.zero_point) for level in bounds)
     return low, high

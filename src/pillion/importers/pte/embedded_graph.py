@@ -13,7 +13,7 @@ from pillion.schemas.pte import DelegateCall
 
 
 def recorded_graph(container: Container, packed: bytes) -> Graph:
-    """Returns the recorded graph; its constants are in the file, those of segments in the delegates'
+    """Returns the recorded graph. Its constants are in the file, and segments' constants in the delegates'
     payloads."""
     bodies = [_payload_bytes_reader(payload) for payload in delegate_payloads(container)]
     return graph_json.unpack(packed, graph_json.GraphSource(container.constant, KINDS, bodies))

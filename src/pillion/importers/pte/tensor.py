@@ -63,7 +63,7 @@ class ReadTensor:
     label: SharedQuantParams
     data: Array | None = None
     of: ReadTensor | None = None
-    """The tensor of which this one is an elementwise function."""
+    """The source of this tensor, an elementwise function of it."""
     table: Table | None = None
     """The function's values for -128, -127, … 127."""
     real_of: tuple[ReadTensor, PerTensor] | None = None

@@ -212,7 +212,7 @@ OF_INT16: dict[str, Reading] = {
         lambda chain: chain.calculated(Calculation.FLOOR_MOD, chain.operand(0), chain.operand(1))
     ),
 }
-"""The int16 readers of operators whose numbers are computed as they are."""
+"""The int16 readers of operators on plain numbers."""
 OF_OTHER_TYPES: dict[str, dict[DType, Reading]] = {
     code: {
         dtype: rows[code]
@@ -221,4 +221,4 @@ OF_OTHER_TYPES: dict[str, dict[DType, Reading]] = {
     }
     for code in (*OF_INT32, *OF_INT16)
 }
-"""The readers of operators that differ by the operand's type from that of int8."""
+"""The readers of operators on types other than int8, by element type."""

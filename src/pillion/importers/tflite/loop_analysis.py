@@ -167,7 +167,7 @@ class _StepAnalysis:
         )
 
     def _sort_by_use(self, numbers: list[int]) -> list[int]:
-        """Sorts operands: those that steps read come before those that they only write."""
+        """Sorts operands: the ones that steps read come before the ones that they only write."""
         return sorted(numbers, key=lambda n: not self.body.users(self.graph.inputs[n]))
 
     def _duplicate_carried_values(self, sources: dict[int, int]) -> dict[int, int]:

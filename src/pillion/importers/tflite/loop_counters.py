@@ -111,7 +111,7 @@ class _Integers:
 
 
 class LoopCounters:
-    """The number of a loop's steps, and the integers that are known in each of them."""
+    """The number of a loop's steps, and the known integers in each step."""
 
     def __init__(self, call: ReadOperator, cond: TfliteReader, body: LoopBody) -> None:
         self.call, self.inputs, self.outputs = call, body.graph.inputs, body.graph.outputs
@@ -138,7 +138,7 @@ class LoopCounters:
         return value.constant.astype(np.int64) if value.constant.dtype.kind in "ib" else None
 
     def _run(self, first: Numbers) -> bool:
-        """Runs the loop. Returns whether each of the operands is known in each step; those that are stay in `last`."""
+        """Runs the loop. Returns whether each operand is known in every step; the known values stay in `last`."""
         self.last, self.count, self.known = first, 0, {*self.outputs}
         rows: dict[int, list[Int64Array]] = {n: [] for n in self.kept}
         while self._goes_on():

@@ -33,7 +33,7 @@ def batch_matmul(call: ReadOperator) -> list[Op]:
 
 
 def _batch_shape(call: ReadOperator, y: Value) -> Shape:
-    """Returns the batch axes of the result, to which those of both operands are broadcast."""
+    """Returns the batch axes of the result; both operands are broadcast to them."""
     values = call.operand(0), call.operand(1), y
     if min(v.type.rank for v in values) < 2:
         raise call.refuse("a matrix has two axes", list(values))

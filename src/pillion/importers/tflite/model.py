@@ -81,7 +81,7 @@ class TfliteReader:
             )
 
     def element_type(self, value: Value) -> int:
-        """Returns the element type that the file has for a tensor; -1 for those that quantization of float parts makes."""
+        """Returns the file's element type of a tensor; -1 for tensors that quantization of float parts creates."""
         return self.subgraph.tensors[self.numbers[value]].type if value in self.numbers else -1
 
     def part(self, subgraph: tflite.SubGraph, where: str) -> TfliteReader:
@@ -112,7 +112,7 @@ class TfliteReader:
             raise MalformedError(f"tensor {number}: {error}") from None
 
     def outputs(self, operator: tflite.Operator) -> tuple[Value, ...]:
-        """Returns the results of an operator, none of which may be constant."""
+        """Returns the results of an operator; raises if one is constant."""
         results = tuple(self.value(n) for n in operator.outputs)
         if not results or any(value.is_constant for value in results):
             raise MalformedError("an operator has results, and none of them is a constant")
@@ -256,8 +256,8 @@ def tensors_of(graph: tflite.SubGraph, numbers: Iterable[int]) -> list[tflite.Te
 
 
 def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:
-    """Returns the element type of a tensor; int64 becomes int32, as uint32 does, uint64 two of them, and quantized uint8
-    becomes int8."""
+    """Returns the element type of a tensor. int64 and uint32 become int32, uint64 becomes two int32, and quantized
+    uint8 becomes int8."""
     if tensor.type in (ElementType.INT64, ElementType.UINT32, ElementType.UINT64):
         return DType.INT32
     if is_unsigned(tensor):
@@ -274,8 +274,8 @@ def dtype_of(tensor: tflite.Tensor, is_held: bool) -> DType:
 
 
 def quant_of(tensor: tflite.Tensor, dtype: DType, shape: Shape) -> Quant | None:
-    """Returns scales and zero points of int8 and int16 tensors; other scales, such as those of biases, follow
-    from them."""
+    """Returns scales and zero points of int8 and int16 tensors. Other scales, such as those of biases, follow from
+    these."""
     quant = tensor.quantization
     if quant is None or not quant.scale or dtype not in (DType.INT4, DType.INT8, DType.INT16):
         return None

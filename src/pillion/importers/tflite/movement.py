@@ -48,7 +48,7 @@ def reshape(call: ReadOperator) -> list[Op]:
 
 
 def squeeze(call: ReadOperator) -> list[Op]:
-    """Reads a shape without some axes of size 1, or without all of them."""
+    """Reads a shape without some or all axes of size 1."""
     shape = call.operand(0).shape
     axes = {axis_of(call, a, len(shape)) for a in call.options_as(tflite.SqueezeOptions).squeeze_dims}
     if any(shape[axis] != 1 for axis in axes):

@@ -197,7 +197,7 @@ def _lstm_scan(
 
 
 def _in_order(layer: _LstmLayer, x: Value, y: Value) -> Op:
-    """Returns an op that exchanges batch and time if time comes second in the file; a reshape if one of them is 1."""
+    """Returns an op that exchanges batch and time if time comes second in the file; a reshape if either is 1."""
     if layer.is_time_major or 1 in x.shape[:2]:
         return Reshape(x=x, y=y, source=layer.call.source)
     return Transpose(x=x, y=y, order=(1, 0, 2), source=layer.call.source)

@@ -73,8 +73,7 @@ def reverse_sequence(call: ReadOperator) -> list[Op]:
 
 
 def update_slice(call: ReadOperator) -> list[Op]:
-    """Reads a tensor with a part replaced at a known place, as a selection. LiteRT clamps the place so that
-    the part fits."""
+    """Reads a tensor with a part replaced at a known position, as a selection. LiteRT clamps the position to fit."""
     x, part, y = call.operand(0), call.operand(1), call.result
     begin = call.integers(2)
     require_one_of(call, x, *MOVED)

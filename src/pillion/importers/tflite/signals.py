@@ -136,7 +136,7 @@ def _state(call: ReadOperator, name: str, after: Value) -> Value:
 
 
 class _Rows(Calculations):
-    """The ops of an operator on rows of samples, of which some are kept for the next run."""
+    """The ops of an operator on rows of samples; some samples are kept for the next run."""
 
     def rows(self, rank: int = 1) -> Value:
         """Returns the operand; raises unless it has rows of int16."""
@@ -177,7 +177,7 @@ def delay(call: ReadOperator) -> list[Op]:
 
 
 def framer(call: ReadOperator) -> list[Op]:
-    """Reads frames that overlap, and whether samples fill all of them."""
+    """Reads overlapping frames, and whether samples fill all of them."""
     chain, (y, valid) = _Rows(call), _results(call)
     x, size, step = chain.rows(), _option(call, "frame_size"), _option(call, "frame_step")
     if not 1 <= step <= size or x.shape[-1] % step or x.shape[-1] // step > MOST_FRAMES:

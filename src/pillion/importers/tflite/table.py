@@ -75,7 +75,7 @@ OF_16_BITS = (
     "SLICE", "SOFTMAX", "SPACE_TO_BATCH_ND", "SPLIT", "SPLIT_V", "SQRT", "SQUEEZE", "STRIDED_SLICE", "SUB",
     "SUM", "TANH", "TILE", "TOPK_V2", "TRANSPOSE", "TRANSPOSE_CONV", "UNPACK",
 )  # fmt: skip
-"""Operators with 16-bit activations, all of them symmetric."""
+"""Operators with symmetric 16-bit activations."""
 WITHOUT_16_BITS = {
     "DIV": "16-bit quotients are defined in LiteRT: for most scales it shifts small ones by more than 31 places",
     "REDUCE_PROD": "a product of int32 elements: of 16 bits, LiteRT rounds after each factor",
@@ -127,7 +127,8 @@ def _read_linear(call: ReadOperator) -> list[Op]:
 
 
 def _read_clamp(call: ReadOperator) -> list[Op]:
-    """Reads one of the relu family; in 16 bits another scale is that of a leaky relu with slope 1 before it."""
+    """Reads a function of the relu family. In 16 bits, a different result scale becomes a preceding leaky relu with
+    slope 1."""
     require_int8(call, types=INT8_OR_16)
     x, y, chain = call.operand(0), call.result, OpChain(call)
     low, high = activation_levels(call.code, y.quant, y.dtype)

@@ -24,7 +24,7 @@ from pillion.schemas import tflite
 
 OpsOf = Callable[[ReadOperator], list[Op]]
 BodyOf = Callable[[ReadOperator, TfliteReader, tflite.SubGraph], Any]
-"""Returns the body of the scan for a loop's step: a graph, or what stands for it while a file in float is read."""
+"""Returns the body of a loop's scan: a graph, or its substitute while a float file is read."""
 
 
 def all_ops(reader: TfliteReader, ops_of: OpsOf) -> list[Op]:
@@ -69,8 +69,8 @@ def loop(body_of: BodyOf) -> Reading:
 
 
 def _with_shapes(call: ReadOperator) -> ReadOperator:
-    """Returns the loop with results of the shapes that the body returns; where the body leaves them open, of those of the
-    operands."""
+    """Returns the loop with the result shapes that the body returns, or the operands' shapes where the body leaves
+    them open."""
     body = subgraph_of(call, call.options_as(tflite.WhileOptions).body_subgraph_index)
     if not len(body.outputs) == len(call.inputs) == len(call.outputs):
         raise call.refuse(

@@ -143,7 +143,7 @@ def _extra_padding(op: AvgPool2d | MaxPool2d) -> tuple[int, int]:
 
 
 def _resize_bilinear(op: ResizeBilinear, x: Tensor) -> Tensor:
-    """Resizes. The legacy form is that of aligned corners, with a repeated last row and column that is cropped."""
+    """Resizes. The legacy form aligns corners, and repeats and then crops the last row and column."""
     if op.align_corners or op.half_pixel or op.size == op.x.shape[1:3]:
         return F.interpolate(x, size=op.size, mode="bilinear", align_corners=op.align_corners)
     longer = torch.cat((x, x[:, :, -1:]), 2)

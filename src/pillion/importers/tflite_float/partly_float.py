@@ -117,7 +117,8 @@ class _PartlyFloat:
 
 
 def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantize) -> Graph:
-    """Returns the graph of a file, whose float operators `quantize` quantizes with what these samples become."""
+    """Returns the graph of a file. `quantize` quantizes its float operators with these samples as they arrive
+    there."""
     with opened.reading():
         reader = TfliteReader(opened.model, opened.model.subgraphs[0])
         boundary = Uint8Boundary(reader)

@@ -40,7 +40,7 @@ class StatefulModule(nn.Module):
         self.forward = self._with_names()
 
     def _with_names(self) -> Callable[..., tuple[Tensor, ...]]:
-        """The function to capture; its signature names the inputs as the module does, and the states as the
+        """Returns the function to capture; its signature names the inputs as the module does, and the states as the
         buffers."""
         fresh = UniqueNames()
         names = (*_forward_argument_names(self.module, self.count), *self.names)
@@ -88,7 +88,7 @@ class StatefulModule(nn.Module):
 
 
 def _forward_argument_names(module: nn.Module, count: int) -> list[str]:
-    """Argument names of forward; positional names (`x0`) for variable arguments."""
+    """Returns the argument names of forward; positional names (`x0`) for variable arguments."""
     parameters = list(inspect.signature(module.forward).parameters.values())[:count]
     named = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL]
     return [*named, *(f"x{i}" for i in range(len(named), count))]

@@ -99,9 +99,9 @@ def build_model(
     opened: UserFile | None = None,
     arguments: Mapping[str, Any] = {},  # never changed
 ) -> tuple[nn.Module, tuple[Tensor, ...], str]:
-    """Returns the module that `-m` names, its example inputs, and its name. An `opened` file is not run again; its
-    factory and `example_inputs` receive those of `arguments` that they accept, and draw the same random numbers
-    each time."""
+    """Returns the module that `-m` names, its example inputs, and its name. An `opened` file is not run again. Its
+    factory and `example_inputs` receive the `arguments` that they accept, and draw the same random numbers each
+    time."""
     file, factory = split_spec(spec)
     if factory:
         with torch.random.fork_rng(devices=()):
@@ -119,7 +119,7 @@ def build_model(
 
 
 def _refuse_size_and_weights(path: str | Path, input_size: InputSize, weights: str | Path | None) -> None:
-    """Raises if options ask for what an exported file has inside."""
+    """Raises if options name parts that an exported file contains already."""
     if input_size is not None or weights is not None:
         raise PillionError(
             f"{path} has its input size and weights inside",
@@ -141,7 +141,7 @@ def _load_pt2(
 
 
 def _inputs_of(exported: ExportedProgram) -> tuple[Tensor, ...]:
-    """Saved example inputs of a program, or random inputs of the same shapes."""
+    """Returns saved example inputs of a program, or random inputs of the same shapes."""
     if exported.example_inputs is not None:
         args, kwargs = exported.example_inputs
         return tuple(t for t in (*args, *kwargs.values()) if isinstance(t, Tensor))
@@ -185,8 +185,8 @@ def _from_file(
 def _run_factory(
     file: UserFile, factory: str, make: Any, arguments: Mapping[str, Any]
 ) -> tuple[Any, Any, str]:
-    """A factory's module, its example inputs, and the name of what gave these: the factory, or `example_inputs`, a
-    function or the inputs themselves."""
+    """Runs a factory. Returns its module, the example inputs, and the name of their source: the factory, or
+    `example_inputs`, a function or the inputs themselves."""
     is_called = callable(make) and not isinstance(make, nn.Module)
     called = {factory: make} if is_called else {}
     inputs = getattr(file.module, EXAMPLE_INPUTS, None)

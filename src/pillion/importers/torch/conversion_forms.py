@@ -31,7 +31,7 @@ from pillion.ir.constraints import QuantizationConstraints
 
 FULL = (-128, 127, torch.int8)
 UINT8_OFFSET = 128
-"""What uint8 has more than int8, in integers and zero points."""
+"""The difference between uint8 and int8, in integers and zero points."""
 OPERATORS = {
     "quantize_per_tensor": PER_TENSOR.quantize,
     "dequantize_per_tensor": PER_TENSOR.dequantize,

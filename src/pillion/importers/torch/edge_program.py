@@ -26,9 +26,9 @@ DIM_ORDER_CASTS = {"_clone_dim_order": aten.clone.default, "_to_dim_order_copy":
 
 
 def aten_module(exported: ExportedProgram, tensors: Mapping[str, Any] = MappingProxyType({})) -> GraphModule:
-    """Returns a program as a module of aten operators, whose nodes keep the names of the program's nodes in their
-    metadata. `tensors` take the place of fake ones in the program's state, and 1 that of fake numbers, which are no
-    parameters. Raises if another one stays fake."""
+    """Returns a program as a module of aten operators; its nodes keep the names of the program's nodes in their
+    metadata. `tensors` replace fake tensors in the program's state, and 1 replaces fake numbers, which are no
+    parameters. Raises if any other tensor stays fake."""
     with quiet_torch():
         module: Any = exported.module(check_guards=False)
     for node in module.graph.nodes:

@@ -177,7 +177,7 @@ def _export_failure(module: nn.Module, error: Exception) -> PillionError:
 
 
 def _failing_user_line(module: nn.Module, error: Exception) -> str:
-    """Innermost line of the user's code in an error's traceback."""
+    """Returns the innermost line of the user's code in an error's traceback."""
     try:
         own = inspect.getfile(type(module))
     except (TypeError, OSError):

@@ -41,7 +41,7 @@ class FixedArgumentsModule(nn.Module):
 
 @dataclass(frozen=True)
 class Arguments:
-    """Arguments of a forward: positions of the tensors, and values of the others."""
+    """The arguments of a forward: positions of tensors, and values of all others."""
 
     spec: Any
     """Nesting of tuples, lists and dictionaries."""

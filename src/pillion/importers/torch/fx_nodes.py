@@ -110,7 +110,7 @@ def constant_nodes(graph: Graph) -> frozenset[Node]:
 
 
 def fixed_tensor(node: object, training: bool = False) -> Tensor | None:
-    """Returns the tensor of a constant; None for other nodes, and for what `training` changes."""
+    """Returns the tensor of a constant; None for other nodes, and for tensors that `training` changes."""
     return None if training and is_trainable(node) else constant_of(node)
 
 
@@ -275,7 +275,7 @@ def calls(graph: Graph, targets: Iterable[Target] | None = None) -> list[Node]:
 def lower_calls(
     graph: Graph, lowerings: Mapping[Any, CallLowering], among: Callable[[Node], bool] = lambda _: True
 ) -> None:
-    """Replaces each call by what the lowering of its operator returns."""
+    """Replaces each call by the result of its operator's lowering."""
     for node in calls(graph, lowerings):
         new = lowerings[node.target](node) if not node._erased and among(node) else None
         if new is not None and new is not node:

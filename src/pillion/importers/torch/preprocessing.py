@@ -34,7 +34,7 @@ class Preprocessed(nn.Module):
         self.preprocess, self.model = steps, model
 
     def forward(self, picture: Tensor) -> Any:
-        """Returns what the model answers to a picture of the camera."""
+        """Returns the model's outputs for a picture of the camera."""
         return self.model(self.preprocess(picture))
 
 
@@ -46,7 +46,7 @@ class _Call(nn.Module):
         self.function = function
 
     def forward(self, picture: Tensor) -> Tensor:
-        """Returns what the function does."""
+        """Returns the function's result."""
         return self.function(picture)
 
 
@@ -90,7 +90,8 @@ class _Standardize(Normalize):
 def preprocessed(
     model: Any, example_inputs: tuple[Tensor, ...], given: Any
 ) -> tuple[Preprocessed, tuple[Tensor, ...]]:
-    """Returns a model behind the given steps, and its example inputs: those of the file that holds the steps if it has some."""
+    """Returns a model preceded by the given steps, and its example inputs: those of the file with the steps if it has
+    any."""
     if isinstance(model, QatModule) or is_converted(model):
         raise PillionError(
             "steps before a model that has its ranges",

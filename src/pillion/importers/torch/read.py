@@ -50,7 +50,7 @@ class ReadModel:
     graph: Graph
     floats: FloatNet | None
     precision: PrecisionChoice | None = None
-    """The tensors that got 16 bits for a wished quality."""
+    """The tensors with 16 bits, chosen for a quality goal."""
     samples: Sequence[Sequence[Array]] = ()
     """The first calibration samples, with the float model's states."""
     fitted_layers: int = 0

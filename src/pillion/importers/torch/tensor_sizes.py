@@ -46,7 +46,7 @@ def _collect_tensors(value: object) -> list[Tensor]:
 
 
 def _padded_input_shapes(node: Node) -> list[tuple[int, ...]]:
-    """Shape of a windowed operator's padded input; empty for other operators."""
+    """Returns the shape of a windowed operator's padded input; empty for other operators."""
     position = PADDED.get(node.target)  # type: ignore[call-overload]  # targets are functions, too
     if position is None or len(node.args) <= position or not isinstance(node.args[0], Node):
         return []

@@ -216,13 +216,13 @@ UNIT_SCALE = PerTensor(1.0)
 
 
 def _value_name(node: Node) -> str:
-    """Value name of a node; conversions are named after the node that they convert."""
+    """Returns the value name of a node; conversions are named after the node that they convert."""
     suffix = {"": "", "quantize_per_tensor": "_q"}.get(conversion_name(node), "_f")
     return _before_conversions(node).name + suffix
 
 
 def _before_conversions(node: Node) -> Node:
-    """First node that is not a conversion, upstream of `node`."""
+    """Returns the first node that is not a conversion, upstream of `node`."""
     while conversion_name(node) and isinstance(node.args[0], Node):
         node = node.args[0]
     return node

@@ -245,7 +245,7 @@ def _input_count_error(parts: Sequence[Any], number: int, input_count: int) -> P
 
 
 def _as_input_tensor(part: Any, example: Tensor) -> Tensor:
-    """One input of a sample as a tensor, with the batch axis added if it is missing and 1."""
+    """Returns one input of a sample as a tensor, with the batch axis added if it is missing and 1."""
     tensor = _as_tensor(part)
     (tensor,) = like_examples([tensor], [example])
     if not isinstance(part, Tensor) or (tensor.is_floating_point() and example.is_floating_point()):

@@ -62,7 +62,8 @@ def _make_runs_contiguous(b: Builder, x: LayoutValue, runs: Sequence[RegroupedAx
 
 
 def _view_result_order(before: Order, moved: Sequence[int], shape: Shape) -> Order:
-    """Layout of the result: axes of size 1 fit anywhere and complete NHWC or logical order if possible."""
+    """Returns the layout of the result: axes of size 1 fit anywhere and complete NHWC or logical order if
+    possible."""
     every = tuple(range(len(shape)))
     if list(moved) == sorted(moved) and not (len(shape) == 4 and before == NHWC):
         return every

@@ -110,7 +110,7 @@ class _Reader:
         return torch.from_numpy(self.onnx.numpy_helper.to_array(tensor).copy())
 
     def add_constant(self, name: str, tensor: Tensor) -> None:
-        """Keeps a constant; all of them have a limit."""
+        """Keeps a constant, within the limit for all constants together."""
         self.define(name)
         self._left -= tensor.numel()
         if self._left < 0:
@@ -128,7 +128,7 @@ class _Reader:
             self.add_constant(tensor.name, self.tensor(tensor))
 
     def nodes(self, graph: Any, depth: int = 0) -> Iterator[Any]:
-        """Yields the nodes of a graph, and those of the branch that a known condition takes."""
+        """Yields the nodes of a graph, and the nodes of the branch that a known condition takes."""
         for node in graph.node:
             known = self.constants.get(node.input[0]) if node.op_type == "If" and node.input else None
             if known is None or known.numel() != 1 or depth == MOST_DEPTH:
@@ -247,7 +247,7 @@ class _Reader:
         return Operator(node.op_type, attributes, tuple(names), constants, lists, self.opset, len(outputs))
 
     def _prepared(self, op: Operator, operands: list[str | Tensor]) -> Operator:
-        """Returns an operator with other operands, of which new ones become constants of their own."""
+        """Returns an operator with other operands; new ones become constants."""
         names = []
         for operand in operands:
             if isinstance(operand, Tensor):
@@ -292,17 +292,17 @@ FAULTS = (
     AssertionError,
     ZeroDivisionError,
 )
-"""What operators raise that a file describes wrongly, or in a form that is not read."""
+"""The exceptions of operators that a file describes incorrectly, or in a form that is not supported."""
 
 
 def is_known(node: Any) -> bool:
-    """Whether an operator is one of those that are read."""
+    """Whether the operator is supported."""
     return node.domain in ("", "ai.onnx") and node.op_type in KNOWN
 
 
 def _fixed(value: Any, sizes: list[int | None], free_sizes: tuple[int, ...]) -> list[int]:
-    """Returns the shape of an input: a free first axis is a batch of one, the others have sizes from outside, one for all
-    or one for each."""
+    """Returns the shape of an input. A free first axis is a batch of one. Other free axes have sizes from outside:
+    one for all, or one each."""
     free = [axis for axis, size in enumerate(sizes) if size is None and axis > 0]
     given = free_sizes[:1] * len(free) if len(set(free_sizes)) == 1 else free_sizes
     if len(given) != len(free) and free:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers of ONNX as those of PyTorch: gates in PyTorch's order, a bias for inputs and one for states."""
+"""Converts recurrent layers of ONNX to PyTorch's: gates in PyTorch's order, separate biases for inputs and states."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 from pillion.importers.torch.pt2.code_check import UntrustedError, check_words
 
 PROGRAMS = ("models/", "serialized_exported_program.json")
-"""Members with the serialized program: today's, and those up to torch 2.7."""
+"""Members with the serialized program: the current name, and the names up to torch 2.7."""
 OBJECTS = ("custom_obj", "opaque_obj", "custom-obj", "opaque-obj")
 """Name prefixes of members that torch unpickles into objects."""
 NATIVE = ("aotinductor", "executorch", "mtia")
@@ -67,7 +67,7 @@ def uncompressed_members(raw: bytes) -> Mapping[str, bytes]:
 
 
 def _checked_member(inside: str, content: bytes, most: int) -> bytes:
-    """Content of a member after its check."""
+    """Returns the content of a member after its check."""
     if inside.startswith("data/") and inside.split("/")[1] in NATIVE:
         raise UntrustedError(f"native code: {inside[:200]!r}")
     if inside.rpartition("/")[2].startswith(OBJECTS):

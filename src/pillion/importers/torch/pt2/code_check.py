@@ -12,7 +12,7 @@ from typing import Any
 Json = Any
 
 NAME = re.compile(r"[\w.:+-]*")
-"""Characters allowed in names of values, parameters, modules and versions; none of them ends a Python name."""
+"""Characters allowed in names of values, parameters, modules and versions; no character ends a Python name."""
 OPERATOR = re.compile(
     r"torch\.ops\.(aten|quantized_decomposed|torchao)\.\w+\.\w+"
     r"|torch\.ops\.higher_order\.wrap_with_(set_grad_enabled|autocast)"

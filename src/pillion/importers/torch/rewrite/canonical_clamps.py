@@ -48,7 +48,7 @@ def canonicalize_clamps(module: GraphModule, *, training: bool = False) -> None:
 
 
 def _clamp_bounds(node: Node) -> Bounds | None:
-    """Least and largest value of the result; None if the op is no clamp, such as a logical and."""
+    """Returns the least and largest value of the result; None if the op is no clamp, such as a logical and."""
     target = node.target
     if fake_result(node).dtype == torch.bool:
         return None
@@ -87,7 +87,7 @@ def _extremum_bounds(node: Node) -> Bounds | None:
 
 
 def _clamped_operand(node: Node) -> Any:
-    """The clamped operand."""
+    """Returns the clamped operand."""
     return node.args[0] if constant_of(node.args[0]) is None else node.args[1]
 
 

@@ -74,7 +74,7 @@ def _masked_scores(prepared: GraphModule) -> Iterator[_MaskedScores]:
 
 
 def _range_observer(prepared: GraphModule, node: object) -> Any:
-    """Observer of a range that a node calls; None for other nodes."""
+    """Returns the observer of a range that a node calls; None for other nodes."""
     observer = observer_of(prepared, node)
     return observer if hasattr(observer, "min_val") else None
 
@@ -82,7 +82,7 @@ def _range_observer(prepared: GraphModule, node: object) -> Any:
 def _observer_on_the_way_to_softmax(
     prepared: GraphModule, add: Node, observed: Mapping[Any, list[Node]]
 ) -> Any:
-    """Observer of a sum that only a softmax reads; None if it observes anything else."""
+    """Returns the observer of a sum that only a softmax reads; None if it observes anything else."""
     path = path_to_softmax(add)
     observer = _range_observer(prepared, path[0]) if path else None
     return observer if observer is not None and set(observed[observer]) <= set(path) else None

@@ -35,7 +35,7 @@ def int8_to_real(x: Tensor) -> Tensor:
 
 
 def widen_inputs(module: GraphModule) -> None:
-    """Widens all int8 and int16 inputs but those that a dequantize reads."""
+    """Widens all int8 and int16 inputs, except those that only dequantize ops read."""
     for node in module.graph.find_nodes(op="placeholder"):
         if not all(map(conversion_name, node.users)) and dtype_of(node) in NARROW:
             with module.graph.inserting_after(node):

@@ -94,7 +94,7 @@ def _has_tensor_operands(node: Node) -> bool:
 
 
 def _common_type(*operands: Any) -> torch.dtype:
-    """Common type of tensors and numbers: float32, int64 or bool."""
+    """Returns the common type of tensors and numbers: float32, int64 or bool."""
     types = {dtype_of(operand) for operand in operands}
     if any(t.is_floating_point for t in types):
         return torch.float32
@@ -251,7 +251,7 @@ def _apply_along_axis(node: Node, function: Any, x: Any, k: int, dim: int, large
 
 
 def _sort_arguments(node: Node) -> tuple[Any, int, int, bool]:
-    """Operand, number of results, axis and direction of a sort, as those of a top-k."""
+    """Returns the operand, number of results, axis and direction of a sort as arguments of a top-k."""
     x, dim, descending = (named_argument(node, name) for name in ("self", "dim", "descending"))
     return x, shape_of(x)[dim], dim, bool(descending)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Separates constants from concatenations, such as the class token of a vision transformer.
 
-A concatenation has one scale, of which the token may be a single step. So zeros, exact in every scale, are
+A concatenation has one scale, and the token may span a single step of it. So zeros, exact in every scale, are
 concatenated instead, and the token is added with the positions, whose scale fits it."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def separate_constants(module: GraphModule) -> None:
 
 
 def _constant_part(cat: Node) -> Tensor | None:
-    """Concatenation with zeros for computed operands; None if all or none are constant."""
+    """Returns the concatenation with zeros for computed operands; None if all or none are constant."""
     operands: Any = cat.args[0]
     tensors = [constant_of(operand) for operand in operands]
     if None not in tensors or not any(isinstance(t, Tensor) and t.is_floating_point() for t in tensors):
@@ -58,7 +58,7 @@ def _constant_part(cat: Node) -> Tensor | None:
 
 
 def _concat_with_zeros(cat: Node) -> Node:
-    """Concatenation with zeros for constant operands; a pad if one tensor is computed."""
+    """Returns the concatenation with zeros for constant operands; a pad if one tensor is computed."""
     operands: Any = cat.args[0]
     dim = int(argument_of(cat, 1, 0)) % len(shape_of(cat))
     computed = [n for n in operands if constant_of(n) is None]

@@ -74,7 +74,7 @@ def _is_constant_call(node: Node, training: bool) -> bool:
 
 
 def _depends_on_constants(node: Node, training: bool) -> bool:
-    """Whether all operands are constant and none of them is trained."""
+    """Whether all operands are constant and not trained."""
     sources = node.all_input_nodes
     if any(fixed_tensor(n, training) is None for n in sources):
         return False

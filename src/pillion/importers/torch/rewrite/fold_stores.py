@@ -70,7 +70,7 @@ def fold_constant_stores(module: GraphModule) -> None:
 
 
 def _input_independent_calls(module: GraphModule) -> dict[Node, None]:
-    """The calls that depend on no input, in order."""
+    """Returns the calls that depend on no input, in order."""
     known: dict[Node, None] = {}
     for node in calls(module.graph):
         is_known = all(source in known or constant_of(source) is not None for source in node.all_input_nodes)
@@ -97,7 +97,7 @@ class _StoreRun:
         self.written: set[int] = set()
         """Storages that the calls write to."""
         self.foreign: set[int] = set()
-        """Storages of the module, and those that receive input-dependent values."""
+        """Storages of the module, and storages that receive input-dependent values."""
         self.snapshots: dict[tuple[Node, Node], Tensor] = {}
         """Values at the time of each read, by reader and node read."""
         for node in module.graph.nodes:
@@ -128,7 +128,7 @@ class _StoreRun:
         return {leaf.untyped_storage().data_ptr() for leaf in leaves if isinstance(leaf, Tensor)}
 
     def affected(self, storages: set[int]) -> set[Node]:
-        """Returns the nodes that lie in some storages or are computed from such nodes."""
+        """Returns the nodes in some storages, and the nodes computed from them."""
         nodes: set[Node] = set()
         for node in self.computed:
             if not nodes.isdisjoint(node.all_input_nodes) or not self.storages(node).isdisjoint(storages):

@@ -31,7 +31,7 @@ def forward_slices(module: GraphModule) -> None:
 
 
 def _earlier_source(node: Node) -> Node | None:
-    """The same elements at an earlier node; None if there is none."""
+    """Returns the same elements at an earlier node; None if no node holds them."""
     read: Any = argument_of(node, 0)
     axis = int(argument_of(node, 1, 0)) % len(shape_of(node))
     positions = range(shape_of(read)[axis])[slice(*(argument_of(node, i) for i in (2, 3, 4)))]
@@ -60,7 +60,7 @@ def _earlier_source(node: Node) -> Node | None:
 
 
 def _containing_operand(joined: Node, axis: int, indices: range) -> tuple[Node, range] | None:
-    """Operand of a concatenation that contains all `places`, and their indices in it."""
+    """Returns the operand of a concatenation that contains all `places`, and their indices in it."""
     begin = 0
     operands: Any = argument_of(joined, 0)
     for operand in operands:

@@ -55,7 +55,7 @@ def functionalize(module: GraphModule, *, training: bool = False) -> bool:
 
 
 def _view_operator(target: Any) -> Any:
-    """View operator of a `_copy` variant: `t` for `t_copy`."""
+    """Returns the view operator of a `_copy` variant: `t` for `t_copy`."""
     packet = getattr(getattr(target, "overloadpacket", None), "__name__", "")
     if not packet.endswith("_copy") or packet in COPIES:
         return target
@@ -113,7 +113,7 @@ SHAPES = (
     *torch_operators("squeeze unsqueeze view"),
     *(aten.flatten.using_ints, aten.squeeze.dim, aten.squeeze.dims, aten.unflatten.int),
 )
-"""Reshapes by other names. Those of tensors that are not contiguous may be copies."""
+"""Reshapes by other names. Reshapes of tensors that are not contiguous may be copies."""
 NEVER = (aten.as_strided.default, aten.unfold.default)
 """Views that decompose to copies, which would lose writes."""
 ORDERS = (aten.permute.default, aten.t.default, aten.transpose.int)
@@ -152,7 +152,7 @@ def _is_written_through(view: Node) -> bool:
 
 
 def _base_update_call(view: Node, base: Node, updated: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Target and arguments of the call that updates a view's base."""
+    """Returns the target and arguments of the call that updates a view's base."""
     if view.target in WRITTEN_THROUGH:
         return WRITTEN_THROUGH[view.target], (base, updated, *view.args[1:]), dict(view.kwargs)
     if view.target in (*SHAPES, aten.reshape.default):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuses a spectrum, its power, weighted sums of it and their logarithm into one call, whatever operators compute them:
-what lies between transform and logarithm is evaluated, and is a product with filters if it acts like one."""
+"""Fuses a spectrum, its power, weighted sums of it and their logarithm into one call, whatever operators compute
+them. The calls between transform and logarithm are evaluated, and count as a product with filters if they act like
+one."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def fuse_magnitudes(module: GraphModule, constraints: QuantizationConstraints) -
 
 
 def _squared_operands(total: Node) -> list[Node] | None:
-    """Squared operands of a sum that alone reads the squares."""
+    """Returns the squared operands of a sum that alone reads the squares."""
     squares = total.args[:2]
     if total.kwargs or len(set(squares)) != 2 or not is_tensor(total):
         return None
@@ -60,7 +60,8 @@ def _squared_operands(total: Node) -> list[Node] | None:
 
 
 def _following_steps(total: Node) -> tuple[Node, tuple[Step, ...]]:
-    """Last call, and steps, of a clamp and a function that follow a sum, as long as they are monotonic."""
+    """Returns the last call, and the steps, of a clamp and a function that follow a sum, as long as they are
+    monotonic."""
     end: Node = total
     steps: tuple[Step, ...] = ()
     for kind in (Clamp.kind, Lut.kind):

@@ -135,7 +135,7 @@ def _needs_table(node: Node) -> bool:
 
 
 def _expression_of(last: Node, order: Mapping[Node, int], training: bool) -> _Expression | None:
-    """Longest expression that ends in `last`, grown backwards over calls that nothing else reads."""
+    """Returns the longest expression that ends in `last`, grown backwards over calls that nothing else reads."""
     inside: list[Node] = []
     open_ends: dict[Node, None] = {}
     member, best = last, None

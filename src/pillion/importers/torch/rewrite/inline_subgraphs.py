@@ -40,7 +40,7 @@ def inline_subgraphs(module: GraphModule) -> None:
 
 
 def _inline_scopes(module: GraphModule) -> bool:
-    """Inlines scopes, inner ones first. Returns whether any of them casts."""
+    """Inlines scopes, inner ones first. Returns whether any scope casts."""
     casts = False
     for node in calls(module.graph, [*SCOPES, COND, WHILE_LOOP]):
         if node.target is WHILE_LOOP:
@@ -95,7 +95,7 @@ def _unsupported_loop_error(node: Node) -> PillionError:
 
 
 def _constant_condition(condition: Any) -> bool | None:
-    """Value of a constant condition; None if it is computed."""
+    """Returns the value of a constant condition; None if it is computed."""
     if not isinstance(condition, Node):
         return bool(condition)
     return bool(evaluate_constant(condition)) if is_constant(condition) else None

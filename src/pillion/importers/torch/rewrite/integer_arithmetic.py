@@ -171,7 +171,7 @@ def _reduction_lowering(calculation: Calculation) -> CallLowering:
 
 
 def _lower_cumsum(node: Node) -> Node | None:
-    """Computes running sums: each element is added to those 1, 2, 4, … places before it."""
+    """Computes running sums, by adding to each element the elements 1, 2, 4, … places before."""
     if not shape_of(node):
         return None
     x, axis = as_type(node, node.args[0], torch.int64), int(node.args[1]) % len(shape_of(node))  # type: ignore[arg-type]  # a number

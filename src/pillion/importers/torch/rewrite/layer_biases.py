@@ -46,7 +46,7 @@ def _weight_vector_as_matrix(node: Node, weight: Node) -> Node:
 
 
 def _output_channel_count(layer: Node) -> int:
-    """Number of output channels or features."""
+    """Returns the number of output channels or features."""
     shape = shape_of(layer)
     return shape[-1] if layer.target is aten.linear.default else shape[1]
 

@@ -101,7 +101,7 @@ def _gather_one_axis(node: Node, x: Node, axis: int, index: Node) -> Node:
 def _flat_positions(
     shape: Sequence[int], indices: Sequence[Node | None], tensors: Sequence[Tensor]
 ) -> tuple[list[int], Tensor]:
-    """Indexed axes, and the flat index of each element within them."""
+    """Returns the indexed axes, and the flat index of each element within them."""
     parts: list[Tensor] = []
     axes: list[int] = []
     axis, rest = 0, iter(tensors)
@@ -139,8 +139,8 @@ def _merge_indexed_axes(node: Node, x: Node, axes: Sequence[int]) -> tuple[Node,
 
 
 def order_of_axes(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
-    """Returns the axis order with the indexed axes adjacent, and the first of them; they move to the front if they
-    are not adjacent, as in PyTorch."""
+    """Returns the axis order with adjacent indexed axes, and the first indexed axis. As in PyTorch, indexed axes move
+    to the front if they are not adjacent."""
     first = axes[0] if list(axes) == list(range(axes[0], axes[-1] + 1)) else 0
     others = [axis for axis in range(rank) if axis not in axes]
     return [*others[:first], *axes, *others[first:]], first
@@ -168,7 +168,7 @@ def _gather_constant_indices(node: Node, x: Node, axis: int, indices: Tensor) ->
 
 
 def _slice_of_indices(indices: Tensor) -> tuple[int, int, int] | None:
-    """Start, end and step of the slice with these indices; None if there is none."""
+    """Returns the start, end and step of the slice with these indices; None if no slice has them."""
     numbers = indices.reshape(-1).tolist()
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
     if not numbers or step < 1 or numbers != list(range(numbers[0], numbers[-1] + 1, step)):
@@ -177,7 +177,7 @@ def _slice_of_indices(indices: Tensor) -> tuple[int, int, int] | None:
 
 
 def _lower_gather(node: Node) -> Node:
-    """Moves the gathered axis to the end and trims the others to the indices' shape."""
+    """Moves the gathered axis to the end and trims all other axes to the indices' shape."""
     x, dim, index = (argument_of(node, i) for i in range(3))
     rank = len(shape_of(x))
     if rank == 0:

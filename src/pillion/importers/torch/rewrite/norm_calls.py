@@ -35,7 +35,7 @@ from pillion.importers.torch.rewrite.patterns import Call, Number, Operand, Patt
 def normalize_axes(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, dims: Sequence[int], centred: bool, eps: float
 ) -> Tensor:
-    """Normalizes x over some axes to variance 1, and to mean 0 if `centred`, then applies weight and bias of these
+    """Normalizes x over some axes to variance 1, with `centred` also to mean 0, then applies weight and bias of these
     axes."""
     axes = list(dims)
     centre = x - x.mean(axes, keepdim=True) if centred else x
@@ -113,7 +113,7 @@ def _norm_over_last(node: Node) -> Node:
 def _norm_with_affine(
     node: Node, norm: Any, x: Node, weight: Any, bias: Any, rest: tuple[Any, ...], shape: Any = None
 ) -> Node:
-    """Norm with constant weight and bias; computed ones are applied behind it."""
+    """Returns the norm with constant weight and bias; computed ones are applied behind it."""
     if all(operand is None or is_constant(operand) for operand in (weight, bias)):
         return call(node, norm, x, weight, bias, *rest)
     y = call(node, norm, x, None, None, *rest)

@@ -33,7 +33,7 @@ def normalize_embeddings(module: GraphModule) -> None:
 
 
 def _normalized_table(node: Node) -> Tensor | None:
-    """Normalized table; None if the norm cannot be folded."""
+    """Returns the normalized table; None if the norm cannot be folded."""
     rows, weight, bias, dims, centred, eps = node.args
     if not isinstance(rows, Node) or (rows.target, single_user(rows)) != (aten.embedding.default, node):
         return None

@@ -38,7 +38,7 @@ class Number(Pattern):
 
 @dataclass(frozen=True)
 class Either(Pattern):
-    """Matches what either pattern matches; the first one has precedence."""
+    """Matches if either pattern matches; the first one has precedence."""
 
     first: Pattern
     second: Pattern

@@ -82,8 +82,8 @@ def _rnn_step(function: Callable[[Tensor], Tensor]) -> Step:
 def _run_layer_direction(
     step: Step, x: Tensor, count: int, initial: State, weights: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
-    """One layer in one direction over a sequence [steps, samples, …], or over one element repeated `count` times.
-    Returns all results and the last state."""
+    """Runs one layer in one direction over a sequence [steps, samples, …], or over one element repeated `count`
+    times. Returns all results and the last state."""
     loop = new_loop()
     x_t = ELEMENT(x, loop, reverse) if x.shape[0] == count else x.select(0, 0)
     state = [CARRIED(start, x, loop, index) for index, start in enumerate(initial)]
@@ -106,7 +106,8 @@ def _apply_recurrent_layers(
     batch_first: bool,
     steps: int = 0,
 ) -> tuple[Tensor, ...]:
-    """All layers of a module, with the operator's arguments. With `steps`, the input is one element that repeats."""
+    """Applies all layers of a module, with the operator's arguments. With `steps`, the input is one element that
+    repeats."""
     directions = 2 if bidirectional else 1
     each = len(params) // (num_layers * directions)
     lasts: list[State] = []
@@ -129,7 +130,7 @@ def _apply_recurrent_layers(
 
 
 def _as_state_list(hx: State | Tensor) -> State:
-    """The states of an LSTM, or the state of another cell."""
+    """Returns the states of an LSTM, or the state of another cell."""
     return [hx] if isinstance(hx, Tensor) else hx
 
 

@@ -75,7 +75,7 @@ class _LoopBuilder:
         self.stacks: dict[Row, Node] = {}
 
     def roll(self) -> None:
-        """Inserts the loop, redirects readers of the steps, and erases these."""
+        """Inserts the loop, redirects readers of the steps, and erases the steps."""
         outside = {row: readers for row in self.rows if (readers := list(self._outside_readers(row)))}
         self._insert_loop_begin()
         for row in self.rows:
@@ -139,7 +139,7 @@ class _LoopBuilder:
         return call(self.before, aten.reshape.default, source, [fake_result(source).numel(), 1])
 
     def _row_behind_views(self, row: Row) -> tuple[Row, list[Node]]:
-        """The row behind a chain of views, and these views in order."""
+        """Returns the row behind a chain of views, and the views in order."""
         views: list[Node] = []
         while row[-1].target in VIEWS and row[-1].args[0] in self.steps.place:
             views.append(row[-1])
@@ -155,7 +155,7 @@ class _LoopBuilder:
         self.inside[last] = copy
 
     def _insert_last_calls(self) -> dict[Row, Node]:
-        """`last` calls by row."""
+        """Inserts the `last` calls and returns them by row."""
         lasts: dict[Row, Node] = {}
         count = self.steps.count
         for index, owner in enumerate(self.steps.carried.values()):

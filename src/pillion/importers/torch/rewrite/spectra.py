@@ -54,7 +54,7 @@ def _transform_axis(before: Node, x: Node, axis: int, matrix: Tensor, *, of: int
 
 
 def _last_transform_axis(x: Node, parts: int) -> int:
-    """Last axis before the part axis."""
+    """Returns the last axis before the part axis."""
     return len(shape_of(x)) - (2 if parts else 1)
 
 
@@ -65,7 +65,7 @@ def _move_axis(before: Node, x: Node, source: int, to: int) -> Node:
 
 
 def _transform_reals(node: Node, x: Node, onesided: bool) -> Node:
-    """Transforms real input along its last axis, and pairs along the others."""
+    """Transforms real input along its last axis, and the resulting pairs along the remaining axes."""
     args: Any = node.args
     *others, last = args[1]
     parts = _read_parts(node)
@@ -193,7 +193,7 @@ def _lower_istft(pairs: ComplexPairs, node: Node) -> Node | None:
 
 
 def frame_params(node: Node) -> tuple[int, int, Tensor | None]:
-    """Size, hop and window of frames; None for a computed window."""
+    """Returns the size, hop and window of frames; None for a computed window."""
     size = int(named_argument(node, "n_fft"))
     hop = int(named_argument(node, "hop_length") or size // 4)
     window = named_argument(node, "window")
@@ -213,7 +213,7 @@ def _if_matrix_small(form: PairLowering) -> PairLowering:
 
 
 def _largest_matrix_size(node: Node) -> int:
-    """Upper bound of the elements of a transform's largest matrix."""
+    """Returns the upper bound of the elements of a transform's largest matrix."""
     if node.target in (*WINDOWED, aten.istft.default):
         return int(named_argument(node, "n_fft")) * (int(named_argument(node, "n_fft")) + 2)
     args: Any = node.args

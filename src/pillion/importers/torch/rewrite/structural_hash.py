@@ -66,7 +66,7 @@ class ValueNumbering:
 
 
 def _content_key(tensor: Tensor) -> tuple[Any, ...]:
-    """Content key of a tensor; trained parameters are identified by themselves."""
+    """Returns the content key of a tensor; trained parameters are identified by themselves."""
     if tensor.requires_grad:
         return (id(tensor),)
     raw = tensor.detach().cpu().contiguous().numpy().tobytes()
@@ -118,7 +118,7 @@ class CallSequence:
 
 
 def _call_key(node: Node, constants: frozenset[Node], numbers: ValueNumbering) -> Any:
-    """Hash key that corresponding calls of two steps share; offsets of slices are ignored."""
+    """Returns the hash key that corresponding calls of two steps share; offsets of slices are ignored."""
     if node.target is aten.slice.Tensor:
         return node.target, node.args[1:2], tuple(fake_result(node).shape)
     reads = map_arg((node.args, dict(node.kwargs)), lambda n: f"·{numbers[n]}" if n in constants else "·")

@@ -50,7 +50,7 @@ def _reader_broadcasts(user: Node, expanded: Node, source: Node) -> bool:
 
 
 def merge_moves(module: GraphModule) -> None:
-    """Merges consecutive permutations or reshapes, and removes those that cancel."""
+    """Merges consecutive permutations or reshapes, and removes pairs that cancel."""
     for node in calls(module.graph, [aten.permute.default, aten.reshape.default]):
         first: Any = node.args[0]
         if first.target is node.target:
@@ -77,7 +77,7 @@ def _lower_transpose(node: Node) -> Node:
 
 
 def _replace_if_first_read(node: Node, target: Any, *args: Any) -> Node | None:
-    """Replaces an operator with several results of which only the first is read."""
+    """Replaces an operator if only the first of its results is read."""
     users = list(node.users)
     if any(user.target is not getitem or user.args[1] != 0 for user in users):
         return None
@@ -198,7 +198,7 @@ RESIZES = {
     aten.upsample_bilinear2d.default: aten.upsample_bilinear2d.vec,
     aten.upsample_nearest2d.default: aten.upsample_nearest2d.vec,
 }
-"""Variants with an output size or factors, one of which is None."""
+"""Variants with an output size or factors; one of these is None."""
 
 
 def _lower_resize(node: Node) -> Node | None:

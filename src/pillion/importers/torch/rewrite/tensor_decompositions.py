@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decomposes shape operators, copies, products and attention. `BY_TORCH` lists those of torch."""
+"""Decomposes shape operators, copies, products and attention. `BY_TORCH` lists operators that torch decomposes."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ MOST_TAKEN = 64
 
 
 class StepsDiffer(Exception):
-    """Raised if the steps up to `last` differ from those after them; all differ if it is the last one."""
+    """Raised if the steps up to `last` differ from the steps after it; if `last` is the last step, all differ."""
 
     def __init__(self, last: int) -> None:
         super().__init__(last)
@@ -120,7 +120,7 @@ def find_steps(graph: Graph, kept: Collection[Any] = ()) -> UnrolledSteps | None
 def _loop_ending_at(
     last: Node, candidates: Iterable[Node], numbers: ValueNumbering, unrolled: Collection[Any]
 ) -> UnrolledSteps | None:
-    """Loop whose last step returns `last`."""
+    """Returns the loop whose last step returns `last`."""
     for before in candidates:
         path = Matcher((before, last), numbers).path()
         chain = _step_chain(before, last, path) if path is not None else []
@@ -131,7 +131,7 @@ def _loop_ending_at(
 
 
 def _loop_of_chain(chain: list[Node], numbers: ValueNumbering) -> UnrolledSteps | None:
-    """Loop whose steps return the nodes of a chain or of its end."""
+    """Returns the loop whose steps return the nodes of a chain or of its end."""
     for _ in range(MOST_TRIMS):
         if len(chain) < FEWEST_STEPS:
             return None
@@ -146,7 +146,8 @@ def _loop_of_chain(chain: list[Node], numbers: ValueNumbering) -> UnrolledSteps 
 
 
 def _step_chain(before: Node, last: Node, path: list[int]) -> list[Node]:
-    """The results of all steps, found by following the operand positions of `path` from each step to the one before."""
+    """Returns the results of all steps, by following the operand positions of `path` from each step to the previous
+    one."""
     chain, expected = [last, before], call_signature(last)
     while True:
         node: Node | None = chain[-1]
@@ -272,7 +273,7 @@ class Matcher:
         return self.steps
 
     def _corresponding_rows(self, row: Row, user: Node) -> Iterator[Row]:
-        """Corresponding users of a row in the other steps."""
+        """Returns the corresponding users of a row in the other steps."""
         if user in self.steps.place or user.op != "call_function" or user in row[0].users:
             return
         expected = call_signature(user)
@@ -305,7 +306,7 @@ def _slices_match(
 
 
 def _unit_step_slice(node: Node) -> StepSlice | None:
-    """The slice that a node reads; None unless its step is 1."""
+    """Returns the slice that a node reads; None unless its step is 1."""
     if node.target is not aten.slice.Tensor or argument_of(node, 4, 1) != 1:
         return None
     source = argument_of(node, 0)

@@ -66,8 +66,8 @@ def lookup(b: Builder, x: LayoutValue, table: LayoutValue) -> LayoutValue:
 def convolution(
     b: Builder, x: LayoutValue, weight: LayoutValue, bias: LayoutValue, places: int, window: Any
 ) -> LayoutValue:
-    """Lowers a layer of bytes. Its bias takes off what programs add when they round: half, and one step of a sum,
-    because they round twice."""
+    """Lowers a layer of bytes. Its bias subtracts the offset that programs add for rounding: half, and one step of a
+    sum, because they round twice."""
     taken = bias.value.constant - (1 << (places - 1)) - 1
     steps = dataclasses.replace(
         weight.value, type=dataclasses.replace(weight.value.type, quant=PerTensor(2.0**-places, 0))

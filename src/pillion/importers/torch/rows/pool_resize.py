@@ -84,7 +84,7 @@ def _emit_pool(
 
 
 def _as_image(b: Builder, x: LayoutValue) -> tuple[Value, bool]:
-    """[N, H, W, C] of a tensor with or without a batch axis."""
+    """Returns a tensor with or without a batch axis as [N, H, W, C]."""
     if x.rank == 4:
         return b.arrange(x, NHWC), True
     value = b.arrange(x, (1, 2, 0))
@@ -96,8 +96,8 @@ def _without_batch(b: Builder, image: Value) -> LayoutValue:
 
 
 def _ceil_padding(image: Sequence[int], kernel: Pair, stride: Pair, padding: Sides, reach: Sides) -> Sides:
-    """Extra padding at the bottom and right for partial windows, which must begin inside the image or its top and
-    left padding."""
+    """Returns the extra padding at the bottom and right for partial windows, which must begin inside the image or its
+    top and left padding."""
     more = []
     for axis in (0, 1):
         before, after = padding[axis], padding[axis + 2]
@@ -150,7 +150,7 @@ def _emit_resize(
 
 
 def _resize_output_size(before: Shape, size: Sizes, factors: Factors) -> Pair:
-    """Height and width of the result, from the size or from exact factors."""
+    """Returns the height and width of the result, from the size or from exact factors."""
     if factors is None:
         assert size is not None, "either is given"
         return (size[0], size[1])

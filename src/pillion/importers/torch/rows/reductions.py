@@ -37,7 +37,7 @@ REDUCTIONS: dict[Any, tuple[type[Op], dict[str, Any]]] = {
 def emit_reduction(
     b: Builder, x: LayoutValue, dim: Sequence[int] | None = None, keepdim: bool = False, *, cls: type[Op]
 ) -> LayoutValue:
-    """Emits a reduction over some logical axes, or all, and keeps the layout of the others."""
+    """Emits a reduction over some logical axes, or all, and keeps the layout of the remaining axes."""
     axes = tuple(sorted(x.axis(d) for d in (dim if dim else range(x.rank))))
     y = b.emit(cls, x=x.value, axes=axes, keepdims=keepdim)
     if keepdim:

@@ -118,7 +118,7 @@ def tabulated(b: Builder, x: LayoutValue, *_: Any, **__: Any) -> LayoutValue:
 
 
 def _int16_table_result(b: Builder, x: Value, output: PerTensor) -> Value:
-    """The function's int16 result, from an interpolated table."""
+    """Returns the function's int16 result, from an interpolated table."""
     y = Value("y", TensorType(x.shape, DType.INT16, output))
     by_octaves = not x.zero_point and not is_smooth(b.node)
     levels = entry_levels(by_octaves) - x.zero_point

@@ -112,7 +112,7 @@ def _shape_with_any_batch(shape: tuple[int, ...]) -> str:
 
 
 def fix_shapes(module: GraphModule, inputs: Sequence[Tensor]) -> None:
-    """Fixes all shapes of a graph to those for `inputs`."""
+    """Fixes all shapes of a graph to the shapes for `inputs`."""
     mode = fake_mode(module.graph)
     for node, example in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
         node.meta["val"] = mode.from_tensor(example.detach(), static_shapes=True)

@@ -47,7 +47,7 @@ from pillion.importers.torch.train.trained_ranges import SMALLEST_SCALE, Channel
 
 
 def make_trainable(module: GraphModule) -> None:
-    """Replaces norms with running statistics by trainable calls; those that no layer absorbs get 4-d input."""
+    """Replaces norms with running statistics by trainable calls; norms that no layer absorbs get 4-d input."""
     norms = calls(module.graph, [aten.batch_norm.default])
     shared = shared_norms(module.graph)
     alone = {norm: simulated_layer(norm, shared) is None for norm in norms}
@@ -75,7 +75,7 @@ def _build_trainable_norm(module: GraphModule, norm: Node, alone: bool) -> Node:
 
 
 def _batch_counter(module: GraphModule, norm: Node) -> Node | None:
-    """Buffer in which torch's modules count batches."""
+    """Returns the buffer in which torch's modules count batches."""
     mean: Any = norm.args[3]
     path, _, _ = str(mean.target).rpartition(".")
     counter = getattr(module.get_submodule(path), "num_batches_tracked", None)
@@ -110,9 +110,8 @@ def _simulate_folded_layer(norm: Node, layer: Any) -> None:
 
 
 def fold_trained_norms(prepared: GraphModule) -> bool:
-    """Folds norms into their layers or makes them depthwise convolutions. Returns whether the graph changed.
-
-    Weights are those that the simulation rounded. The module must be in eval mode."""
+    """Folds norms into their layers or makes them depthwise convolutions. Returns whether the graph changed. Weights
+    become the simulation's rounded weights. The module must be in eval mode."""
     norms = calls(prepared.graph, [batch_norm])
     for norm in norms:
         affine, source = affine_of(norm), norm.args[0]

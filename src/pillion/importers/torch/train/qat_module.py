@@ -38,7 +38,7 @@ NOT_COMPILED = "torch.compile leaves modules of pillion.prepare_qat as they are:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a module was prepared from and for."""
+    """The origin and target of a prepared module."""
 
     name: str
     constraints: QuantizationConstraints

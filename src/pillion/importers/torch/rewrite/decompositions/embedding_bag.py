@@ -52,7 +52,7 @@ def _reduce_bag(
 
 
 def _bag_maximum(rows: Tensor, weight: Tensor, counted: Tensor) -> Tensor:
-    """Maximum over each bag; 0 for an empty bag."""
+    """Returns the maximum over each bag; 0 for an empty bag."""
     largest = torch.where(counted.unsqueeze(-1), rows, weight.amin()).amax(1)
     return torch.where(counted.to(torch.float32).amax(1, keepdim=True) > 0, largest, 0.0)
 

@@ -22,7 +22,7 @@ Axes = int | Sequence[int] | None
 
 
 def _rowwise_dot_product(a: Tensor, b: Tensor) -> Tensor:
-    """Dot products of rows [N, L] as [N, 1]."""
+    """Returns the dot products of rows [N, L] as [N, 1]."""
     return torch.bmm(a.unsqueeze(1), b.unsqueeze(2)).reshape(-1, 1)
 
 

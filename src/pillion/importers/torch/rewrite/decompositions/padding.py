@@ -40,8 +40,8 @@ MAXIMA = (aten.max_pool2d.default, aten.max_pool2d_with_indices.default)
 
 
 def _pads_from_image(node: Node) -> bool:
-    """Whether padding is of the image, or minus infinity and narrower than the windows of the max pools that alone
-    read it, so that no window holds padding only."""
+    """Whether padding repeats pixels of the image, or is minus infinity and narrower than the windows of the max
+    pools that alone read it: then no window holds padding only."""
     if named_argument(node, "mode") in NUMPY:
         return True
     if named_argument(node, "mode") != "constant" or named_argument(node, "value") != -math.inf:

@@ -98,7 +98,7 @@ def size_follows_factors(node: Node) -> bool:
 
 
 def _scale_factors(node: Node) -> Sequence[float | None]:
-    """Factor of each image axis; None if not given."""
+    """Returns the factor of each image axis; None if not given."""
     count = len(shape_of(node)) - 2
     names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
     if "scale_factors" in names:

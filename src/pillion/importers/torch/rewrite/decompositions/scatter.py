@@ -25,7 +25,7 @@ from pillion.importers.torch.rewrite.lower_indexing import MOST_PUT, order_of_ax
 Indices = Sequence[Tensor | None]
 MASKS = (torch.bool, torch.uint8)
 MOST_FLAGS = 2**16
-"""Maximum comparisons of an accumulating scatter; all of them are in memory at once."""
+"""Maximum comparisons of an accumulating scatter, which are all in memory at once."""
 NOWHERE = -1
 """Index of writes outside the tensor, which are dropped."""
 
@@ -163,7 +163,7 @@ def _put_by_mask(x: Tensor, indices: Indices, values: Tensor) -> Tensor:
 
 
 def _is_single_mask(x: Node, indices: Sequence[Any], values: Node) -> bool:
-    """Whether there is one mask, and equal values for all that it selects."""
+    """Whether the op has one mask, and equal values for all selected elements."""
     (axis, mask), *more = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if more:
         return False

@@ -44,7 +44,7 @@ def over_volumes(x: Tensor, images: Form, depth: Form) -> Tensor:
 
 
 def running_reduction(function: Callable[[Tensor, Tensor], Tensor], x: Tensor, dim: int) -> Tensor:
-    """Reduces all elements up to each one: it meets those 1, 2, 4, … places before it."""
+    """Reduces, for each element, all elements up to it, by combining with the elements 1, 2, 4, … places before."""
     step, size = 1, x.shape[dim]
     while step < size:
         first = x.narrow(dim, 0, step)

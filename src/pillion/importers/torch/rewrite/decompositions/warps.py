@@ -26,7 +26,7 @@ def _reflect_positions(positions: Tensor, size: int, align_corners: bool) -> Ten
 
 
 def _apply_padding_mode(positions: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
-    """Converts positions from −1…1 to pixels, those outside as the mode says."""
+    """Converts positions from −1…1 to pixels. The padding mode moves positions outside the image."""
     pixels = (positions + 1) / 2 * (size - 1) if align_corners else ((positions + 1) * size - 1) / 2
     if padding == REFLECTION:
         pixels = _reflect_positions(pixels, size, align_corners)
