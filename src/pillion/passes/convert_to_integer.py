@@ -87,9 +87,9 @@ class _IntegerConversion:
             self.ops.append(op.substitute(self.of_one_width(op, operands)))
             return True
         if op.quantization is Quantization.SHARED:
-            self.shared(op, operands)
+            self.emit_with_shared_range(op, operands)
             return True
-        return self.own(op, operands)
+        return self.emit_with_own_range(op, operands)
 
     def integer_operands(self, op: Op) -> dict[Value, Value] | None:
         """Maps each real operand to its integers; None if an operand has none or no operand is real. Whole
@@ -111,8 +111,8 @@ class _IntegerConversion:
         return integers or None
 
     def of_one_width(self, op: Op, operands: dict[Value, Value]) -> dict[Value, Value]:
-        """Returns operands of comparisons and matrix products that have 8 bits beside others of 16 in 16 bits, which
-        hold each of their numbers."""
+        """Widens the 8-bit operands of comparisons and matrix products whose other operands have 16 bits, which
+        represent each of their numbers."""
         widths = {v.dtype for v in operands.values()}
         if not isinstance(op, (BatchMatmul, Compare)) or widths != {DType.INT8, DType.INT16}:
             return operands
@@ -121,9 +121,9 @@ class _IntegerConversion:
             for old, new in operands.items()
         }
 
-    def shared(self, op: Op, operands: dict[Value, Value]) -> None:
-        """Returns operands and result the same parameters: their common ones, those of the quantize that follows,
-        or a range that saturates none."""
+    def emit_with_shared_range(self, op: Op, operands: dict[Value, Value]) -> None:
+        """Emits the op with the same parameters for operands and result: their common ones, those of the quantize
+        that follows, or a range that saturates none."""
         float_result = op.results[0]
         quants = {v.type.quant: None for v in operands.values()}
         following = self.following_quantize_result(float_result)
@@ -145,9 +145,9 @@ class _IntegerConversion:
         """Returns the result of the quantize that reads a real tensor, if there is one."""
         return next((u.y for u in self.graph.users.get(value, []) if isinstance(u, Quantize)), None)
 
-    def own(self, op: Op, operands: dict[Value, Value]) -> bool:
-        """Returns the result the parameters of the quantize that follows, across a clamp if the op can take its
-        bounds."""
+    def emit_with_own_range(self, op: Op, operands: dict[Value, Value]) -> bool:
+        """Emits the op with the result parameters of the quantize that follows, across a clamp if the op can take its
+        bounds. Returns False if no quantize follows."""
         clamp = self.fusable_clamp(op)
         end = clamp.y if clamp else op.results[0]
         following = self.following_quantize_result(end)
@@ -212,8 +212,8 @@ class _IntegerConversion:
 
 
 def covering_quant(values: Sequence[Value]) -> PerTensor:
-    """Returns int8 parameters that represent all values: those of one of them if they suffice, else those of
-    the joint range."""
+    """Returns int8 parameters that represent all values: one value's if they suffice, else those of the joint
+    range."""
     ranges = [_real_range(v) for v in values]
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
     for value in sorted(values, key=lambda v: v.is_constant):
