@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface between an NPU and the rest of Pillion. Each folder beside this file builds a `Device`, whose
-rules return a verdict with the required and the actual value."""
+"""The interface between an NPU and the rest of Pillion. Each folder next to this file builds a `Device`, whose rules
+return a verdict with the required and the actual value."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from pillion.ir.verdict import Verdict
 from pillion.ops import Linear
 
 Found = tuple[object, bool]
-"""What an op has, and whether that satisfies a rule."""
+"""The value that an op has, and whether it satisfies a rule."""
 Predicate = Callable[[Any], Found]
 """Examines an op of the rule's kind."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What rules require: as text, also shown in the docs table, and as the predicate that checks it."""
+    """A requirement of rules: as text, also shown in the docs table, and as the predicate that checks it."""
 
     wants: str
     predicate: Predicate
@@ -122,8 +122,8 @@ class Device:
     driver: Callable[[], Driver] | None = None
     """Returns a substitute for the NPU's driver on this computer, for C projects that call the driver."""
     configure: Callable[[NpuOptions], Device | None] | None = None
-    """Returns the device with its compiler set up by options, or by what is installed for those at their defaults; None if
-    nothing changes. Raises on values that the compiler does not know."""
+    """Returns the device with its compiler set up by options; installed versions decide options at their defaults.
+    None if nothing changes. Raises on values that the compiler does not know."""
     options: frozenset[str] = frozenset()
     """The fields of `NpuOptions` that `configure` takes."""
     alternatives: Callable[[NpuOptions], tuple[NpuOptions, ...]] = lambda options: ()

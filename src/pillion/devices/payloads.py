@@ -118,8 +118,7 @@ class Payloads:
 
     @property
     def figures(self) -> dict[str, int | str]:
-        """The converter's figures: estimated cycles and working memory (in a .pte, that of the temp
-        allocator)."""
+        """The converter's figures: estimated cycles and working memory (in a .pte, the temp allocator's)."""
         cycles: dict[str, int | str] = (
             {"npu_cycles_estimate": sum(self.cycles), "npu_cycles_by": self.cycles_by} if self.cycles else {}
         )

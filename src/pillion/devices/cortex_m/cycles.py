@@ -49,8 +49,7 @@ _ARMV7M = _override_cycles(
     FLOAT_DIVIDE=(14, 14),
 )
 _HELIUM = _override_cycles(_ARMV7M, VECTOR=(1, 2), VECTOR_MEMORY=(1, 2), VECTOR_GATHER=(4, 16))
-"""Two beats per cycle: two cycles for 128 bits, half of which overlaps between neighbours in different
-units."""
+"""Two beats per cycle: two cycles for 128 bits, of which neighbours in different units overlap one."""
 
 _ARMV6M = _override_cycles(_ARMV7M, MULTIPLY=(1, 32), LOAD=(2, 2), STORE=(2, 2))
 """The chip has a fast or a small multiplier."""

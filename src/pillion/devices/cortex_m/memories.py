@@ -17,7 +17,7 @@ NANOSECOND = 1e-9
 
 @dataclass(frozen=True)
 class MemoryAssumption:
-    """An assumption on where constants and arena lie, and on the wait for each line of them."""
+    """An assumption on the location of constants and arena, and on the wait for each of their cache lines."""
 
     name: str
     summary: str
@@ -77,7 +77,7 @@ class PlacedMemories(MemoryAssumption):
     """The memories that a user named, in which a program lies by its plan."""
 
     placed: tuple[ChipMemory, ...] = ()
-    """Those for data, in the order of the program's arenas."""
+    """The memories for data, in the order of the program's arenas."""
     flash: ChipMemory | None = None
 
     def cycles(self, ran: InstructionCounts, hertz: float) -> CycleRange:

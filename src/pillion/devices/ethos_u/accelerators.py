@@ -31,7 +31,7 @@ class Accelerator:
     channels: int = 8
     """The result channels computed at once; weights are stored in groups of this size."""
     pixels: tuple[int, int] = (1, 1)
-    """The rows and columns computed at once; block sizes are multiples of these."""
+    """The rows and columns computed at once; block sizes are multiples of both."""
     cores: int = 1
     weight_streams: int = 1
     """The streams into which the weights of one operation are split."""

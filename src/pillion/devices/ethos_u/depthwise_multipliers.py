@@ -17,7 +17,7 @@ from pillion.ops import Conv2d, DepthwiseConv2d
 from pillion.passes.per_channel_requantize import as_regular_conv, has_depth_multiplier
 
 MOST_CHANNELS = 64
-"""The most input channels: with more of them, Vela's split is faster."""
+"""The most input channels; with more, Vela's split is faster."""
 
 
 def dense_multiplier_pass(accelerator: Accelerator) -> Callable[[Graph], Graph]:

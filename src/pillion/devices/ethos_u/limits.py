@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of Ethos-U55 and U65, most of them those of U85, too; all verified with Vela 5.2."""
+"""The limits of Ethos-U55 and U65, most of which hold for U85, too; all verified with Vela 5.2."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_ROWS = 65536
 MAX_MOVED = 65536
 """The largest product of all axes except the two shortest, for transpositions of four or more axes."""
 FACTORS = (2, 4, 8)
-"""The resize factors, the same for both directions."""
+"""The resize factors, equal for both directions."""
 HALF_PIXEL_FACTORS = (2,)
 FUNCTIONS = (
     *(Function.ABS, Function.EXP, Function.HARDSWISH, Function.LEAKY_RELU, Function.LOG, Function.NEG),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of Ethos-U85 that differ from those of U55 and U65, verified with Vela 5.2 and the interpreter of
-its command streams."""
+"""The limits of Ethos-U85 that differ from U55's and U65's, verified with Vela 5.2 and the interpreter of its command
+streams."""
 
 from __future__ import annotations
 

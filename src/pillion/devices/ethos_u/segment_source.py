@@ -18,7 +18,7 @@ HEADER = "npu_ethosu.h"
 
 @dataclass(frozen=True)
 class _Form:
-    """What all segments of a model have in common."""
+    """The data that all segments of a model share."""
 
     model: str
     has_copies: bool

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimated costs of ops on a Neutron, from the published geometry (pipelines x MACs per cycle), and what measurements
-say of them."""
+"""Estimated costs of ops on a Neutron, from the published geometry (pipelines x MACs per cycle) and from
+measurements."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pillion.ops.transpose_conv import TransposeConv2d
 DISPATCH_CYCLES = 2000
 """The estimated cycles to start the NPU and wait for it."""
 UNCERTAINTY = CycleRange(0.9, 1.8)
-"""The factor range of estimates. With the start of each kernel it was chosen so that four whole inferences that are
-published (i.MX RT700 and MCX N947) lie around the middle."""
+"""The factor range of estimates. With the start of each kernel, it was chosen so that four published whole inferences
+(i.MX RT700 and MCX N947) lie around the middle."""
 KERNEL_START = CycleRange(5600, 11200)
 """The cycles to start the kernel of an op: the core runs the NPU's firmware."""
 BYTES_PER_CYCLE = 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generations of NXP's converter. Some rules hold for some of them only."""
+"""The generations of NXP's converter. Some rules hold only for some generations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Generation:
     since: tuple[int, ...]
     """The version of the first release."""
     source: str
-    """What is known of it."""
+    """Known facts about the generation."""
 
 
 GENERATIONS = (
@@ -35,7 +35,7 @@ OLD_FLOW = NAMES[:3]
 
 
 def find_generation(name: str) -> Generation:
-    """Returns the generation of this name. Raises if there is none."""
+    """Returns the generation of a release; the nearest one for releases before or after all known ones."""
     if name in NAMES:
         return GENERATIONS[NAMES.index(name)]
     raise PillionError(

@@ -25,8 +25,8 @@ class NeutronSettings:
 
 
 def settings_of(options: NpuOptions) -> NeutronSettings:
-    """Returns the settings by the user's options. The generation is by default that of the installed converter, or the
-    newest one if none is installed. Raises if the named generation is not known."""
+    """Returns the settings by the user's options. The default generation is the installed converter's, or the newest
+    one if none is installed. Raises if the named generation is not known."""
     if options.neutron_sdk is not None:
         generation = find_generation(options.neutron_sdk)
     else:

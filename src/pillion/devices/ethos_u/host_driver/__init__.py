@@ -18,7 +18,7 @@ from pillion.errors import PillionError
 
 _SIZES = struct.Struct("=4Q")
 _JUNK = 0xA5
-"""Fills the scratch memory outside the results after a segment, so that no program relies on its contents."""
+"""Fills the scratch memory outside the results after a segment: no program may rely on its contents."""
 
 
 def substitute_driver() -> Driver:

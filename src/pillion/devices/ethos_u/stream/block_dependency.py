@@ -103,7 +103,7 @@ def _job_boxes(op: TensorOperation) -> Iterator[Box]:
 
 
 def _sums_channels(op: TensorOperation) -> TypeGuard[Convolve | PoolOperation | MatrixProduct]:
-    """Whether each result channel depends on all input channels, one slice of them per job."""
+    """Whether each result channel depends on all input channels, one slice per job."""
     if isinstance(op, PoolOperation):
         return op.kind is PoolKind.CHANNEL_SUM
     if isinstance(op, MatrixProduct):

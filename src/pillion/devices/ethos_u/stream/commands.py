@@ -37,7 +37,7 @@ class Command:
 
     @property
     def is_operation(self) -> bool:
-        """Whether the command starts an operation; the others set a register."""
+        """Whether the command starts an operation; all other commands set a register."""
         return not self.wide and self.code < 0x100
 
     @property

@@ -152,8 +152,8 @@ def _convolve(op: Convolve, memory: StreamMemory) -> Int64Array | None:
 def _continued_sums(
     op: TensorOperation, total: NDArray[Any], memory: StreamMemory, combine: Callable[..., Any] = np.sum
 ) -> Int64Array | None:
-    """Returns the sums, or extremes, of an operation and of those that it continues; None if the next one continues
-    them."""
+    """Returns the sums, or extremes, of an operation and of the operations that it continues; None if the next one
+    continues them."""
     sums = total.astype(np.int64)
     if op.sums.continued:
         before = memory.sums if memory.sums is not None else np.zeros(0, np.int64)

@@ -152,7 +152,7 @@ class Decoder(Registers):
         return upper_left, upper_right, left
 
     def _orientation(self, name: str) -> dict[str, Any]:
-        """Returns the axes in memory, where they are not those of the operation."""
+        """Returns the axes in memory, if they differ from the operation's."""
         return {}
 
     def _zero_point(self, name: str, dtype: DType) -> int:
@@ -253,7 +253,7 @@ class Decoder(Registers):
         return NpuActivation(low, high, table)
 
     def _require_full_range(self, y: FeatureMap) -> None:
-        """Raises unless the bounds are those of the type, limited to 16 bits: they have no effect here."""
+        """Raises unless the bounds are the type's, limited to 16 bits: they have no effect here."""
         limits = (self.signed("ACTIVATION_MIN"), self.signed("ACTIVATION_MAX"))
         wide = (-0x8000, 0x7FFF)
         is_idle = limits in (wide, DType.INT8.bounds)
@@ -267,7 +267,7 @@ class Decoder(Registers):
         return BlockSize(*sides, self.accelerator.channels, deep)
 
     def _require_units(self, sides: tuple[int, int, int], unit: tuple[int, int, int]) -> None:
-        """Raises unless a block consists of what the NPU computes at once."""
+        """Raises unless a block is a multiple of the rows, columns and channels that the NPU computes at once."""
         fits = not any(size % step for size, step in zip(sides, unit, strict=True))
         rule = " x ".join(map(str, unit))
         require_valid(fits, "a block is no multiple of what the NPU makes at once", rule, sides)
@@ -316,7 +316,7 @@ class Decoder(Registers):
     def _output_stage(
         self, y: FeatureMap, x: FeatureMap, kernel: KernelWindow | None = None
     ) -> tuple[Rounding, NpuActivation, BlockSize, int]:
-        """Returns what all operations on tensors have: rounding, activation, block and overlap."""
+        """Returns the common properties of operations on tensors: rounding, activation, block and overlap."""
         return (
             self._decode_rounding(),
             self._decode_activation(y),

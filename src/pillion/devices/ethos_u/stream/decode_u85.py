@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes the commands of a U85: its registers of precision, scales, activations and blocks have another form than those
-of U55 and U65."""
+"""Decodes the commands of a U85: its registers of precision, scales, activations and blocks differ from U55's and
+U65's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MICROBLOCKS = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 4))
 _TABLES = {1: (DType.UINT8, DType.UINT8), 4: (DType.INT8, DType.INT8), 7: (DType.INT8, DType.INT32)}
 """The types of index and entry of each table."""
 _KEEP = 1
-"""The sums continue those of the previous operation."""
+"""The sums continue the previous operation's."""
 _SPARE_TAPS = {128: 0, 256: 0, 512: 2, 1024: 6, 2048: 6}
 """The taps left out behind every ten of a depthwise kernel, if operands have 8 bits."""
 _SPARE_TAPS_16 = {128: 2, 256: 2, 512: 2, 1024: 6, 2048: 6}

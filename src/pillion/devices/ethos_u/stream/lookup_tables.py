@@ -35,8 +35,8 @@ class Tables:
         self._defined[start : start + len(data)] = True
 
     def place(self, number: int, dtype: DType) -> tuple[int, int]:
-        """Returns the start and end of a table in bytes, relative to the first table. Table numbers count
-        places of 256 bytes; a table of 4-byte entries takes four of them."""
+        """Returns the start and end of a table in bytes, relative to the first table. Table numbers count places of
+        256 bytes; a table of 4-byte entries takes four."""
         size = _ENTRIES * (4 if dtype is DType.INT32 else 1)
         start = number * _ENTRIES
         require_valid(

@@ -119,7 +119,8 @@ class BlockSize:
     channels: int
     """The result channels computed at once; weights are stored in groups of this size."""
     slice: int = 32
-    """The input channels that the NPU reads at once while it sums over all of them: the depth of Vela's input block."""
+    """The input channels that the NPU reads at once while it sums over all channels: the depth of Vela's input
+    block."""
     spare_taps: int = 0
     """The taps that a U85 leaves out behind each group of taps of a depthwise kernel."""
     part_taps: int = 1
@@ -251,7 +252,7 @@ class ConvolutionKind(Enum):
 
 @dataclass(frozen=True)
 class WeightForm:
-    """The order and coding of weights: those of U55 and U65, or those of U85."""
+    """The order and coding of weights: U55's and U65's, or U85's."""
 
     is_u85: bool = False
     sparse: bool = False

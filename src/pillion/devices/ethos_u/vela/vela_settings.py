@@ -39,7 +39,7 @@ _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
 
 @dataclass(frozen=True)
 class VelaSettings:
-    """Vela's options, all of them explicit so that no default of another version applies."""
+    """Vela's options, all explicit: defaults of other versions never apply."""
 
     accelerator: Accelerator
     memory: str = SHARED
@@ -113,7 +113,7 @@ def alternatives(accelerator: Accelerator, options: NpuOptions) -> tuple[NpuOpti
 
 
 def config_sections(path: Path) -> Mapping[str, Mapping[str, str]]:
-    """Returns the sections of a configuration file, with what they inherit. Raises if it cannot be read."""
+    """Returns the sections of a configuration file, including inherited options. Raises if it cannot be read."""
     parser = configparser.ConfigParser(interpolation=None)
     try:
         if path.stat().st_size > MOST_BYTES:
@@ -130,7 +130,7 @@ def config_sections(path: Path) -> Mapping[str, Mapping[str, str]]:
 
 
 def _inherited(parser: configparser.ConfigParser, name: str) -> dict[str, str]:
-    """Returns the options of a section and of those that it inherits from."""
+    """Returns the options of a section and of the sections that it inherits from."""
     found: dict[str, str] = {}
     seen: list[str] = []
     while name:

@@ -36,7 +36,7 @@ class Microcode:
     prefetch_bytes: int = 0
     """The RAM for prefetched weights, in bytes."""
     record_bytes: int = 0
-    """The RAM for what the code records, in bytes."""
+    """The RAM for the code's records, in bytes."""
 
 
 def read_microcode(block: bytes, version: int) -> Microcode:

@@ -68,7 +68,7 @@ def suggest_same_quantization(op: Op) -> Iterator[Fixit]:
 
 
 def suggest_bound_inside_range(op: Clamp) -> Iterator[Fixit]:
-    """Suggests a shifted operand range, so that a bound lies inside it."""
+    """Suggests a shifted operand range that contains a bound."""
     for zero_point in (op.x.zero_point + 1, op.x.zero_point - 1):
         if not -128 < zero_point < 127:
             continue
