@@ -132,7 +132,7 @@ WHOLE: Access = ()
 
 
 def elementwise_access(operand: Value, result: Value) -> Access:
-    """Returns the access map of an operand that is broadcast to the result as in numpy."""
+    """Returns the access map of an op that keeps elements in place but reads all elements along some axes."""
     ahead = result.type.rank - operand.type.rank
     sizes = enumerate(operand.shape, ahead)
     return tuple(AxisMap(axis, stride=int(size != 1 or result.shape[axis] == 1)) for axis, size in sizes)
@@ -199,7 +199,7 @@ def row_map(access: Access, operand: Value, result: Value) -> AxisMap | str | No
 
 
 def _why_rows_do_not_follow(axis_map: AxisMap, operand: Value, size: int, result: Value) -> str:
-    """Explains why an operand's rows or images do not follow those of the result; empty if they do."""
+    """Explains why an operand's rows or images do not follow the result's; empty if they do."""
     if operand.type.rank < result.type.rank and size > 1:
         return f"an operand of {operand.type.rank} axes has rows of its own"
     if operand.is_constant and size > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flash of a program, the layers that got weights of 4 bits for a wished size of it, and what that costs."""
+"""The flash size of a program, the layers with 4-bit weights that a size limit needs, and their cost."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class FlashSize:
 
 @dataclass(frozen=True)
 class FlashChoice:
-    """The layers that got weights of 4 bits, those of least damage for each byte first. Bytes are of flash: constants and, if
-    it is known, code. Ratios are in dB against the float model."""
+    """The layers with 4-bit weights, in order of damage per byte saved, the least first. Bytes are of flash:
+    constants and, if known, code. Ratios are in dB against the float model."""
 
     limit: int
     before_bytes: int
@@ -41,7 +41,7 @@ class FlashChoice:
 
     @property
     def text(self) -> str:
-        """Says what was chosen, and what it costs."""
+        """Describes the choice and its cost."""
         return (
             f"weights of 4 bits in {len(self.layers)} of {self.candidates} layers: {self.before_bytes:,} bytes of flash with 8 bits, "
             f"{self.after_bytes:,} now{'' if self.has_code else ', without code, whose size is not known here'}; {self.before:.1f} dB with 8 bits, {self.after:.1f} dB now: {', '.join(self.layers) or 'none'}"

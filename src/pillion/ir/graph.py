@@ -224,7 +224,7 @@ def c_identifier(name: str) -> str:
 
 
 LONGEST_MODEL_NAME = 36
-"""C99 distinguishes identifiers by 63 characters; prefixes and suffixes take up to 27 of them."""
+"""C99 distinguishes identifiers by 63 characters; prefixes and suffixes take up to 27."""
 
 
 def model_name(name: str) -> str:
@@ -237,7 +237,8 @@ LONGEST_NAME = 1000
 
 
 def clean_name(name: str) -> str:
-    """Removes from a file's name what would have a meaning in a graph's text, a terminal or C, and shortens it."""
+    """Removes from a file's name all characters with a meaning in a graph's text, a terminal or C, and shortens
+    it."""
     return shorten_name(re.sub(r"[^\w./;+-]", "_", name, flags=re.ASCII) or "unnamed", LONGEST_NAME)
 
 
@@ -247,8 +248,7 @@ def without_control_characters(text: str) -> str:
 
 
 def shorten_name(name: str, longest: int) -> str:
-    """Truncates a long name and appends a hash of all of it, so that names that differ only at their ends stay
-    different."""
+    """Truncates a long name and appends a hash of all of it: names that differ only at their ends stay different."""
     if len(name) <= longest:
         return name
     return f"{name[: longest - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"

@@ -16,7 +16,7 @@ def pack_nibbles(numbers: Array) -> NDArray[np.int8]:
 
 
 def pack_rows(numbers: Array) -> NDArray[np.int8]:
-    """Packs numbers [rows, columns], of which each row begins with a byte."""
+    """Packs numbers [rows, columns]; each row begins with a byte."""
     return pack_nibbles(np.pad(numbers, ((0, 0), (0, numbers.shape[1] % 2))))
 
 

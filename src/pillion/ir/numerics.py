@@ -166,7 +166,7 @@ def scale_by(x: ArrayLike, real: float) -> Int64Array:
 MULTIPLIER_BITS = 30
 """Bits of the largest of several multipliers with common fraction bits."""
 MOST_PLACES = 44
-"""The maximum number of such fraction bits."""
+"""The maximum number of fraction bits of multipliers that share them."""
 
 
 def shared_fraction_bits(ratios: ArrayLike) -> int:

@@ -31,7 +31,7 @@ from pillion.ir.types import Array, DType, Pair, TensorType, UnknownScale, Value
 
 
 class Quantization(Enum):
-    """How the result's quantization follows from that of the operands. The quantizer derives from this rule."""
+    """How a result's quantization follows from the operands'. The quantizer derives from this rule."""
 
     OWN = "the result has parameters of its own"
     SHARED = "operands and result have the same parameters"
@@ -40,7 +40,7 @@ class Quantization(Enum):
 
 
 def operand() -> Any:
-    """Declares a field that the op reads (a `Value`, a tuple of them, or None if optional)."""
+    """Declares a field that the op reads (a `Value`, a tuple of values, or None if optional)."""
     return dataclasses.field(metadata={"role": "operand"})
 
 
@@ -89,7 +89,7 @@ class Op:
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raises a PillionError if operands and attributes contradict one another."""
+        """Raises a PillionError if operands and attributes contradict each other."""
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         """Computes the exact integer result: the definition that every executor is compared with."""
@@ -161,7 +161,7 @@ class Op:
 
     @property
     def why_explicit(self) -> str:
-        """Explains which numbers of the arithmetic do not follow from known scales; empty if all of them do."""
+        """Explains which numbers of the arithmetic do not follow from known scales; empty if all do."""
         return ""
 
     why_whole: ClassVar[str] = "it does not say from which rows it makes which"
@@ -200,7 +200,7 @@ class Op:
 
     @cached_property
     def row_maps(self) -> Mapping[Value, AxisMap | str | None]:
-        """The map from the rows of each operand to those of the result (`pillion.ir.access.row_map`)."""
+        """Maps from each operand's rows to the result's (`pillion.ir.access.row_map`)."""
         if self.folded_bytes:
             return dict.fromkeys(self.operands, SAME_ROWS)
         return {v: row_map(self.access(v), v, self.results[0]) for v in self.operands}

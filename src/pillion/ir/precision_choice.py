@@ -106,7 +106,7 @@ class FloatRuns(Protocol):
 
 @dataclass(frozen=True)
 class Pricing:
-    """Lowers graphs to learn their costs and metrics, and the bounds of these."""
+    """Lowers graphs to learn their costs and metrics; holds the bounds of both."""
 
     cost: Callable[[Graph], PlanCost]
     bounds: tuple[CostBound, ...] = ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrites of graphs: one sweep over the ops in running order, in which a rule replaces some of them."""
+"""Rewrites of graphs: one sweep over the ops in running order, in which a rule replaces ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Replacement = Sequence[Op] | None
 
 
 class RewriteSweep:
-    """What a rule may ask for while ops are visited: the graph as it was, and what has become of it so far."""
+    """The state of a sweep, for rules: the original graph, and the rewritten part so far."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

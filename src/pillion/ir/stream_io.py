@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of a stream: which frames it receives, and what its outputs mean."""
+"""The interface of a stream: the frames that it receives, and the meaning of its outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class StreamOutputMeaning(Enum):
-    """What the outputs of a stream equal, byte for byte."""
+    """The meaning of a stream's outputs: the values that they equal, byte for byte."""
 
     WINDOW = "window"
     SIGNAL = "signal"

@@ -13,8 +13,7 @@ from pillion.ir.types import TensorType, Value
 
 @dataclass(frozen=True)
 class TiledOp:
-    """An op that computes some rows of one image, and the correspondence between its values and those of the whole
-    op."""
+    """An op that computes some rows of one image, and the correspondence between its values and the complete op's."""
 
     op: Op
     parts: Mapping[Value, Value]

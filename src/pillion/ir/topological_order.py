@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders ops so that each runs behind those whose results it needs."""
+"""Orders ops: each runs behind the ops that compute its operands."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def integer_name(name: str, dtype: DType) -> str:
 
 
 def real_name(name: str) -> str:
-    """Returns the name of the float tensor of which a name is the integer form, or the name itself."""
+    """Returns the name of the float tensor from the name of its integer form; other names are returned unchanged."""
     return _INTEGER_FORM.sub("", name)
 
 

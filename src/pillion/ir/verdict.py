@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts: the answer to "may this op run here?" with the rule, what it requires, and what was found."""
+"""Verdicts: answers to "may this op run here?", with the rule, its requirement, and the found value."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of one rule for one op: whether it holds, what it requires, and what was found."""
+    """The result of one rule for one op: whether it holds, its requirement, and the found value."""
 
     rule: str
     ok: bool
     wanted: str
     got: str
     what: str = ""
-    """What is wrong, for users, if rule and values do not suffice."""
+    """An explanation for users, if rule and values do not suffice."""
     help: str = ""
     """The way out, if the rule knows one."""
 

@@ -14,4 +14,4 @@ class Workspace:
     inputs: tuple[int, ...]
     """The offset of each operand."""
     outputs: tuple[int, ...]
-    """The offset of each result. It may equal that of an operand that is read before."""
+    """The offset of each result. It may equal the offset of an operand that is read before."""

@@ -71,7 +71,7 @@ other ops."""
 
 
 def listed_ops() -> tuple[type[Op], ...]:
-    """Returns the ops of models, those of plug-ins included."""
+    """Returns the ops of models, including those of plug-ins."""
     return tuple(op for op in KINDS.values() if op not in (Segment, Region, Scan))
 
 

@@ -30,20 +30,20 @@ MOST_FRACTION = 16
 """The maximum number of fraction bits of a signal between sections."""
 LEAST_FRACTION = 4
 LEAST_NUMERATOR = 2.0**-18
-"""The least of a section's largest numerators: of smaller ones rounding leaves too little."""
+"""The least of a section's largest numerators; rounding would distort smaller ones."""
 PLACES = 28
 """Fraction bits of the coefficients."""
 MOST_SUM = 8.0
 """The largest sum of the magnitudes of a section's coefficients: sums of products are below 2^62."""
 MARGIN = 1 + 2.0**-10
-"""What rounding adds to the largest value of a signal, at most."""
+"""The factor by which rounding raises the largest value of a signal, at most."""
 SETTLED = 1e-7
 """An impulse response ends where its poles have decayed to this."""
 
 
 def state_rows(sections: int) -> int:
-    """Returns the integers of a signal's state: of each signal before, between and behind the sections its last two
-    values, then of each section its last two remainders; of each of them the upper and the lower 16 bits."""
+    """Returns the number of integers in a signal's state, each in an upper and a lower 16 bits: the last two values
+    before, between and behind the sections, then the last two remainders of each section."""
     return 4 * (sections + 1) + 4 * sections
 
 
@@ -71,12 +71,12 @@ def largest_gain(coefficients: tuple[float, ...]) -> float:
 
 @op("biquads", quantization=Quantization.SHARED)
 class Biquads(Op):
-    """Filters signals with sections of second order, b0, b1, b2, a1, a2 each, one behind the other, and appends
-    the new state to each of the filtered signals.
+    """Filters signals with a cascade of second-order sections, each b0, b1, b2, a1, a2, and appends the new state to
+    each filtered signal.
 
-    Operands are int16 signals [signals, samples] with their state [signals, 8 * sections + 4]. Between sections they
-    have 32 bits, as many of them behind the point as the largest possible signal leaves; products have 64. Remainders of
-    the last two samples are added again, times whole numbers near the poles' coefficients."""
+    Operands are int16 signals [signals, samples] and their states [signals, 8 * sections + 4]. Signals between
+    sections have 32 bits, with as many fraction bits as the largest possible signal leaves; products have 64.
+    Remainders of the last two samples are added again, times whole numbers near the poles' coefficients."""
 
     takes_int16 = True
     is_identity = False
@@ -108,7 +108,7 @@ class Biquads(Op):
 
     @property
     def feedback(self) -> Int64Array:
-        """What a section's last two remainders are multiplied with, for each section."""
+        """The factors of each section's last two remainders."""
         return np.rint(-self._rows[:, 3:]).astype(np.int64)
 
     @property

@@ -255,7 +255,7 @@ def largest_16_bit_sums(op: Weighted) -> NDArray[np.float64]:
 
 
 def largest_scaled_16_bit_sum(op: Weighted) -> float:
-    """Returns the largest of them in steps of the result, before it is clamped."""
+    """Returns the largest accumulator of a layer with 16-bit operands, in steps of the result, before clamping."""
     mantissas, shifts = op.multipliers
     return float(
         (largest_16_bit_sums(op) * np.ldexp(mantissas.astype(np.float64), shifts - 31)).max(initial=0)

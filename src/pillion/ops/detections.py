@@ -25,7 +25,7 @@ Numbers = NDArray[np.int64]
 FARTHEST = 700.0
 """Exponents beyond this are infinite or 0 in float32; NaN counts as the smallest."""
 LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
-"""1 / log 2, and log 2 in two parts, of which the first has few bits."""
+"""1 / log 2, and log 2 in two parts; the first has few bits."""
 TERMS = tuple(1 / math.factorial(n) for n in range(13, -1, -1))
 """Coefficients of the exponential series, the last first."""
 MOST_FOUND = 2**16
@@ -69,7 +69,7 @@ class Detections(Op):
 
     @property
     def first_class(self) -> int:
-        """The number of scores before that of the first class: 1 if there is a background class."""
+        """The number of scores before the first class: 1 if there is a background class, otherwise 0."""
         return self.scores.shape[2] - self.classes
 
     def infer(self) -> TensorType:
@@ -194,7 +194,7 @@ def smaller_number(a: Any, b: Any) -> Reals:
 
 
 def intersection_over_union(box: Reals, others: Reals) -> Reals:
-    """Returns the intersection over union of a box with each of the others; 0 for boxes without area."""
+    """Returns the intersection over union of a box with every other box; 0 for boxes without area."""
     area = (box[2] - box[0]) * (box[3] - box[1])
     areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
     height, width = (

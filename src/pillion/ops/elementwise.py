@@ -28,7 +28,7 @@ from pillion.ops.wide_arithmetic import (
 ADD_LEFT_SHIFT = 20
 """Headroom in bits of the sum of two rescaled int8 operands."""
 ADD_LEFT_SHIFT_16 = 15
-"""The same for 16-bit operands."""
+"""Headroom in bits of the sum of two rescaled int16 operands."""
 
 
 def is_constant_of(value: Value, real: float) -> bool:
@@ -103,7 +103,7 @@ class ScaledBinary(Binary, ScaledOp):
 
     @property
     def is_wide(self) -> bool:
-        """Whether an operand or the result has 16 bits, and the others 8 or 16."""
+        """Whether an operand or the result has 16 bits, and all have 8 or 16."""
         return has_16_bits((self.a, self.b, self.y))
 
     def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
@@ -182,8 +182,8 @@ class ScaledBinary(Binary, ScaledOp):
 
 
 class AddOrSub(ScaledBinary):
-    """The base class of a + b and a - b: both operands are rescaled to a common scale with 20 bits of headroom,
-    then to the result's scale. The three multipliers are those of a, of b, and of the result."""
+    """The base class of a + b and a - b: both operands are rescaled to a common scale with 20 bits of headroom, then
+    to the result's scale. The three multipliers belong to a, to b, and to the result."""
 
     wide_examples = ((0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 0))
 
@@ -257,8 +257,8 @@ class Add(AddOrSub):
 
 
 class SumOfOne(AddOrSub):
-    """A sum whose second operand does not count: what kernels of 16-bit sums make of a `Requantize`, and of a `Mul` with a
-    constant number, which has the factor of its `scaling`."""
+    """A sum with an ignored second operand. Kernels of 16-bit sums compute `Requantize`, and `Mul` with a constant
+    number, in this form; `scaling` has the number."""
 
     sign = 0
 

@@ -51,7 +51,7 @@ class EmbeddingBag(Op):
 
     @property
     def ratios(self) -> NDArray[np.float64]:
-        """The scale of each row over that of the result."""
+        """The ratio of each row's scale to the result's."""
         scales = np.broadcast_to(self.table.channel_scales, (self.table.shape[0],))
         return np.asarray(scales / (self.y.scale * (self.words if self.mean else 1)), np.float64)
 

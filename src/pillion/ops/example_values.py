@@ -45,7 +45,8 @@ def in_16_bits(v: Value) -> Value:
 
 
 def with_4_bits(layers: Iterable[Any], of: DType = DType.INT8) -> Iterator[Op]:
-    """Yields the layers with operands of a type with weights of 4 bits of the same range, some of which are -8."""
+    """Yields the layers with operands of type `of`, with weights of 4 bits over the same range; some weights are
+    -8."""
     for number, op in enumerate(op for op in layers if op.x.dtype is op.y.dtype is of):
         lowest = -8 if number % 4 == 3 else -7
         data = np.where(op.weights.constant < -110, lowest, np.round(op.weights.constant / 18))
@@ -122,8 +123,8 @@ def rescale_examples(cls: type[Op], some: Fields, other: Fields) -> Iterator[Op]
 
 
 def result_for(middle: float, deviation: float, number: int) -> Value:
-    """Returns a result value whose range holds most of what is expected around `middle`, so that some values
-    saturate. Every second one has a power of two as its scale."""
+    """Returns a result value with a range that holds most of the values expected around `middle`; some saturate.
+    Every second value has a power of two as its scale."""
     reach = abs(middle) + 2 * deviation
     scale = reach / 200
     if number % 2:

@@ -37,7 +37,8 @@ def stage_twiddles(points: int) -> NDArray[np.int16]:
 
 @cache
 def split_twiddles16(points: int) -> NDArray[np.int16]:
-    """Returns what separates the spectrum of real samples from that of `points` pairs of them."""
+    """Returns the factors that separate the spectrum of real samples from the spectrum of `points` pairs of
+    samples."""
     return _waves(-pi * (np.arange(1, points // 2 + 1) / points + 0.5))
 
 

@@ -142,7 +142,7 @@ def roots() -> NDArray[np.int32]:
 
 
 def square_roots(x: Int64Array) -> Int64Array:
-    """Returns the square roots of integers of 32 bits with 6 fraction bits; that of 0 is that of 1."""
+    """Returns the square roots of integers of 32 bits with 6 fraction bits; 0 counts as 1."""
     x = np.maximum(x, 1)
     pairs = (31 - np.floor(np.log2(x)).astype(np.int64)) // 2
     mantissa = x << (2 * pairs)

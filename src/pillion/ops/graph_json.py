@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serializes a graph as JSON without the data of its constants, for files that store them elsewhere.
 
-Derivable facts are omitted: the scales of weights follow from the kernels' multipliers, those of biases from
-the scales of operand and weights. All others are written out."""
+Derivable scales are omitted: weights' scales follow from the kernels' multipliers, and biases' from the scales of
+operand and weights. All other scales are written out."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def channel_scales(mantissas: ArrayLike, shifts: ArrayLike, x: float, y: float) 
 
 
 def sum_scales(x: float, weights: Quant) -> Quant | None:
-    """Returns the accumulator's scales: the operand's scale times those of the weights."""
+    """Returns the accumulator's scales: the products of the operand's scale and the weights' scales."""
     match weights:
         case PerChannel(scales):
             return _quant_if_valid(lambda: PerChannel(tuple(x * scale for scale in scales), 0))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guards: the conditions under which the result of an op is read. An op is skipped if a selection by one flag
-(`torch.cond`) discards all that follows from it."""
+(`torch.cond`) discards everything that follows from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Guards = Mapping[Op, tuple[Guard, ...]]
 
 
 def branch_guards(graph: Graph, always: Collection[Op] = ()) -> Guards:
-    """Returns the guards of ops; those in `always` have none, nor do ops from which an output or a state follows."""
+    """Returns the guards of ops. Ops in `always`, and ops that an output or a state depends on, have none."""
     selections = _selections_by_flag(graph)
     guards: dict[Op, tuple[Guard, ...]] = {}
     for flag, chosen in reversed(selections.items()):  # the last selection is the outermost
@@ -64,14 +64,15 @@ def _selections_by_flag(graph: Graph) -> dict[Value, list[Where]]:
 
 
 def _held_by(flag: Value, graph: Graph) -> Value:
-    """Returns the value whose bytes a flag is: a reshape moves nothing."""
+    """Returns the value that holds a flag's bytes: a reshape moves nothing."""
     while isinstance(maker := graph.producers.get(flag), Reshape):
         flag = maker.x
     return flag
 
 
 def _only_for(graph: Graph, selections: Iterable[Where], value: bool, always: Collection[Op]) -> Iterator[Op]:
-    """Yields the ops, the last first, whose results only these selections read, as what they choose for a flag."""
+    """Yields, the last first, the ops with results that only these selections read, as their choice for one value of
+    the flag."""
     read: dict[Op, Value] = {op: op.a if value else op.b for op in selections}
     discarded: dict[Op, set[Value]] = {op: {op.condition, op.b if value else op.a} for op in selections}
     branch: set[Op] = set()

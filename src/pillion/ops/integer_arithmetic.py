@@ -69,7 +69,7 @@ MEANINGS: Mapping[Calculation, Callable[[Wide, Wide], Wide]] = MappingProxyType(
         Calculation.SHIFT_RIGHT: lambda a, b: a >> np.where(_is_shift_amount(b), b, 31),
     }
 )
-"""Each operation in 64 bits, of which the lowest 32 are the result."""
+"""Each operation in 64 bits; the lowest 32 bits are the result."""
 NEUTRAL: Mapping[Calculation, int] = MappingProxyType(
     {
         **dict.fromkeys((Calculation.ADD, Calculation.SUB, Calculation.OR, Calculation.XOR), 0),

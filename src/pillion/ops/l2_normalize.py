@@ -20,7 +20,7 @@ OUTPUT = PerTensor(1 / 128, 0)
 FRACTION_BITS = 7
 """Fraction bits of the result."""
 LARGEST_SHIFT = 2
-"""The largest shift of an inverse length, that of sums 2 and 3."""
+"""The largest shift of an inverse length, which sums of 2 and 3 have."""
 LONGEST = numerics.INT32_MAX // 255**2
 """The maximum vector length: the sum of squares stays below 2^31."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of LiteRT's 16-bit functions: one entry per 128 levels, each of which halves the error in the middle between it
+"""Tables of LiteRT's 16-bit functions: one entry per 128 levels; each entry halves the error in the middle between it
 and the next one. Computed in the real type of the bounds, as LiteRT does."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Reals = NDArray[Any]
 def tabulate(
     function: Callable[[Reals], Reals], low: Reals, high: Reals, per_unit: Reals
 ) -> NDArray[np.int16]:
-    """Returns the table of a function from `low` to `high`, in steps of which there are `per_unit` per unit of the
-    result. Raises a ValueError if the function is infinite there."""
+    """Returns the table of a function from `low` to `high`; the result has `per_unit` steps per unit. Raises a
+    ValueError if the function is infinite there."""
     real = low.dtype.type
     step = (high - low) / real(ENTRIES - 1)
     at = np.arange(ENTRIES).astype(real)

@@ -199,7 +199,7 @@ def as_clamp(op: Lut) -> Clamp:
 
 
 def _hardswish(op: Lut, levels: Int64Array) -> Int64Array:
-    """Computes x · relu6(x + 3) / 6 in 16 bits, 7 of them below the input's unit."""
+    """Computes x · relu6(x + 3) / 6 in 16 bits, with 7 bits below the input's unit."""
     fine = np.float32(op.x.scale) / np.float32(128)
     out = numerics.encode_multiplier(float(fine / np.float32(op.y.scale)))
     gate = numerics.encode_multiplier(float(fine / np.float32(3 / 32768)))

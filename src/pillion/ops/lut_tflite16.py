@@ -27,7 +27,7 @@ STEPS = 24
 FULL = 2**16
 """The levels of the table: sigmoid(x) = 1 is the first beyond them."""
 INPUT_STEPS = 3 * 2**12
-"""Steps of the table's interpolation per unit of x, for tanh; those for sigmoid are of x / 2."""
+"""Steps of the table's interpolation per unit of x for tanh, and per unit of x / 2 for sigmoid."""
 LARGEST_FACTOR = 2**16 - 1
 """The largest factor whose products with 16-bit levels fit 32 bits."""
 
@@ -56,11 +56,11 @@ TABULATED: dict[Function, Callable[[Reals, np.float32], Reals]] = {
     Function.LOG: lambda x, scale: _log(x, scale * np.float32(DType.INT16.bounds[0])),
     Function.RSQRT: lambda x, scale: _rsqrt(x, scale * np.float32(DType.INT16.bounds[1])),
 }
-"""Functions of float32 numbers, given the result's scale, of which LiteRT makes tables of 513 entries."""
+"""Functions of float32 numbers and the result's scale; LiteRT makes tables of 513 entries of them."""
 
 
 def function_table(op: Lut) -> NDArray[np.int16]:
-    """Returns the table of one of these functions."""
+    """Returns the table of a function in `TABULATED`."""
     least, most = map(np.float32, DType.INT16.bounds)
     x, y = np.float32(op.x.scale), np.float32(op.y.scale)
     per_unit = np.float32(2**16) / (y * most - y * least)
@@ -69,8 +69,8 @@ def function_table(op: Lut) -> NDArray[np.int16]:
 
 @cache
 def sigmoids() -> NDArray[np.uint16]:
-    """Returns the table of sigmoid at multiples of 1/24, of which each entry halves the error in the middle between it
-    and the next one."""
+    """Returns the table of sigmoid at multiples of 1/24; each entry halves the error in the middle between it and the
+    next one."""
 
     def level(at: float) -> float:
         return FULL / (1 + math.exp(-at / STEPS))
@@ -101,8 +101,8 @@ def has_function(op: Lut) -> bool:
 
 
 def slopes(op: Lut) -> tuple[Multiplier, Multiplier]:
-    """Returns the scale of the operand over that of the result, in float32; and for negative numbers the same with the
-    absolute slope of a leaky relu, or negative for magnitudes."""
+    """Returns the ratio of the operand's scale to the result's, in float32, for positive numbers, and for negative
+    ones: times the absolute slope of a leaky relu, or negated for magnitudes."""
     scale = np.float32(op.x.scale)
     first, second = (
         numerics.encode_multiplier(float(scale * np.float32(factor) / np.float32(op.y.scale)))

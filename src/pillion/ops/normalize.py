@@ -35,7 +35,7 @@ LEAST_PLACES = 4
 FIRST, SLOPE = 1145023540, 654299166
 """2.1328 and 1.2187 in Q29: a line within 9 % of the reciprocal square root on [1/4, 1]."""
 STEPS = 3
-"""Newton steps, each of which squares the error: 9 %, 1.1 %, 2^-12, 2^-24."""
+"""Newton steps; each squares the error: 9 %, 1.1 %, 2^-12, 2^-24."""
 
 
 @op("normalize")

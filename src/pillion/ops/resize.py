@@ -58,7 +58,7 @@ class Resize(Op):
 
     @property
     def row_unit(self) -> int:
-        """The number of result rows after which those of the image repeat their rhythm: 4 for 5 rows that become 4."""
+        """The number of result rows after which source rows repeat their pattern: 4 for 5 rows that become 4."""
         return self.size[0] // math.gcd(self.size[0], self.x.shape[ROWS])
 
     @property
@@ -121,8 +121,8 @@ class Resize(Op):
 
 @op("resize_nearest", quantization=Quantization.SHARED)
 class ResizeNearest(Resize):
-    """Returns the nearest pixel. The centers of the first pixels coincide; with `align_corners`, those of the
-    first and the last; with `half_pixel`, the outer edges."""
+    """Returns the nearest pixel. By default the centers of the first pixels coincide; with `align_corners` also the
+    centers of the last; with `half_pixel` the outer edges."""
 
     takes_int16 = True
 

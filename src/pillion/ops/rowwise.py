@@ -24,7 +24,7 @@ class RowWise(Op):
 
 
 class Unary(RowWise):
-    """The base class of such ops with one computed operand; the result has its type."""
+    """The base class of row-wise ops with one computed operand; the result has its type."""
 
     x: Value = operand()
 

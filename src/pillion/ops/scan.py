@@ -19,7 +19,7 @@ from pillion.ir.verify import verify_graph
 from pillion.ops.movement import Concat, Reshape, Slice
 
 LONGEST = 2**20
-"""The maximum number of steps: the reference and the emulators run each of them."""
+"""The maximum number of steps; the reference and the emulators run each step."""
 
 
 @op("scan", quantization=Quantization.NONE)
@@ -177,7 +177,8 @@ class OpRunCount:
 
 
 def op_run_counts(ops: Iterable[Op], times: int = 1) -> Iterator[OpRunCount]:
-    """Yields all ops that a program runs, in order: those inside a loop, then the loop itself."""
+    """Yields all ops that a program runs, in order, with their numbers of runs; the ops inside a loop come before the
+    loop."""
     for current in ops:
         if isinstance(current, Scan):
             yield from op_run_counts(current.body.ops, times * current.count)
@@ -185,7 +186,7 @@ def op_run_counts(ops: Iterable[Op], times: int = 1) -> Iterator[OpRunCount]:
 
 
 def flatten_ops(ops: Iterable[Op]) -> list[Op]:
-    """Lists all ops that a program runs: those inside a loop, then the loop itself."""
+    """Lists all ops that a program runs; the ops inside a loop come before the loop."""
     return [run.op for run in op_run_counts(ops)]
 
 
@@ -195,7 +196,7 @@ def has_repeats(graph: Graph) -> bool:
 
 
 def unroll_loops(graph: Graph, wanted: Scan | None = None) -> Graph:
-    """Unrolls all loops, or one of them. If other loops stay, no copy has a name of their inner graphs."""
+    """Unrolls all loops, or one. If other loops stay, copies avoid the names in their inner graphs."""
     if not has_repeats(graph):
         return graph
     inside = [v.name for one in op_run_counts(graph.ops) for v in one.op.results] if wanted else []

@@ -27,11 +27,11 @@ class Segment(Op):
 
     @property
     def is_closed(self) -> bool:
-        """Whether only the NPU's code defines what the segment computes."""
+        """Whether only the NPU's code defines the computation of the segment."""
         return not self.body.ops
 
     def require_open(self) -> None:
-        """Raises if only the NPU's code defines what the segment computes."""
+        """Raises if only the NPU's code defines the computation of the segment."""
         if self.is_closed:
             raise PillionError(
                 "a segment holds code for the NPU itself",

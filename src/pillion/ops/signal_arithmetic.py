@@ -29,8 +29,8 @@ def window(options: Options, x: Int64Array, table: Int64Array) -> Int64Array:
 
 
 def headroom(options: Options, x: Int64Array) -> Int64Array:
-    """Returns the zeros above the largest magnitude. That of -32768 wraps to itself: what follows it counts alone, the first
-    of it with its sign."""
+    """Returns the number of leading zeros of the largest magnitude. The magnitude of -32768 wraps to itself: only
+    later samples count then, the first of them with its sign."""
     largest = 0
     for sample in x.ravel().tolist():
         largest = sample if sample > largest else -sample if -sample > largest else largest
@@ -80,7 +80,7 @@ def square_root(options: Options, x: Int64Array, amount: Int64Array) -> Int64Arr
 
 
 def noise(options: Options, x: Int64Array, before: Int64Array) -> Int64Array:
-    """Returns a weighted mean of what was and of what is, of even and odd bands with weights of their own."""
+    """Returns weighted means of old and new levels; even and odd bands have their own weights."""
     is_odd = np.arange(x.size).reshape(x.shape) % 2 == 1
     share = np.where(is_odd, options["alternate_smoothing"], options["smoothing"])
     rest = np.where(is_odd, options["alternate_one_minus_smoothing"], options["one_minus_smoothing"])
@@ -90,7 +90,7 @@ def noise(options: Options, x: Int64Array, before: Int64Array) -> Int64Array:
 
 
 def subtraction(options: Options, x: Int64Array, noise: Int64Array) -> Int64Array:
-    """Returns bands less their levels, a share of them at least."""
+    """Returns bands minus their noise levels, but at least a share of each band."""
     scaled = (x << options["smoothing_bits"]) & ALL_ONES
     floor = ((x * options["min_signal_remaining"]) >> options["spectral_subtraction_bits"]) & ALL_ONES
     return np.maximum((scaled - np.minimum(noise, scaled)) >> options["smoothing_bits"], floor)
@@ -123,8 +123,8 @@ def log_corrections() -> NDArray[np.int16]:
 
 
 def log(options: Options, x: Int64Array) -> Int64Array:
-    """Returns natural logarithms; those of 0 and 1 are 0. Between two numbers of the table there are next to no steps: the
-    slope is divided by 2^16 and not by 2^9."""
+    """Returns natural logarithms; the logarithm of 0 counts as 0. Interpolation between table entries has almost no
+    effect: the slope is divided by 2^16 instead of 2^9."""
     scaled = (x << options["input_correction_bits"]) & ALL_ONES
     whole = np.maximum(_bits(scaled) - 1, 0)
     rest = scaled - (1 << whole)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of sound features that TensorFlow Lite Micro's `Signal` operators compute, bit for bit. 32-bit numbers without
-a sign are held in int32; those of 64 bits are pairs of words, the lower one first."""
+"""The stages of sound features that TensorFlow Lite Micro's `Signal` operators compute, bit for bit. Unsigned 32-bit
+numbers are held in int32, 64-bit numbers in pairs of words, the lower word first."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def _numbers(count: int, low: int, high: int, dtype: type[np.generic]) -> Callab
 
 
 def _bands() -> Array:
-    """Returns filters with gaps, one of them empty."""
+    """Returns filters with gaps; one filter is empty."""
     filters = np.random.default_rng(5).integers(0, 2**16, (33, 5)).astype(np.int32)
     rows = np.arange(33)[:, None]
     starts, ends = np.array([0, 3, 9, 9, 20]), np.array([4, 9, 9, 33, 21])

@@ -18,7 +18,7 @@ from pillion.ops.frames import LEAST_POINTS, MOST_POINTS, MOST_SHIFTED, Frames
 LARGEST_MULTIPLIER = 2**31 - 2
 """With it every product is below 2^30 in magnitude, which leaves room to round."""
 MOST_LEFT = 62
-"""The largest shift to the left; those beyond 16 saturate."""
+"""The largest left shift; results saturate if it exceeds 16."""
 
 
 @op("stft")

@@ -39,7 +39,8 @@ class NonMaxSuppression(Op):
 
     @property
     def share(self) -> int:
-        """The share of the sum of two areas that may be common, in 2^-31; rounded up, so that ties do not overlap."""
+        """The share of the sum of two areas that boxes may have in common, in 2^-31; rounded up, so that ties do not
+        overlap."""
         return math.ceil(self.iou_threshold / (1 + self.iou_threshold) * 2**SHARE_BITS)
 
     @property
@@ -85,7 +86,7 @@ class NonMaxSuppression(Op):
         return y.reshape(self.y.shape)
 
     def _overlap(self, box: Int64Array, others: Int64Array) -> NDArray[np.bool_]:
-        """Returns whether a box overlaps each of the others."""
+        """Returns whether a box overlaps each other box."""
         common = _areas(np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:]))
         both = _areas(box[:2], box[2:]) + _areas(others[:, :2], others[:, 2:])
         return np.asarray((common << SHARE_BITS) > both * self.share, np.bool_)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """SVDF layers: filters over time as products of two vectors, in the arithmetic of LiteRT's integer kernels. Each
-filter keeps what one vector makes of the last inputs in 16 bits and weighs it by the other."""
+filter keeps the products of one vector and the last inputs in 16 bits, and weighs them by the other vector."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
 
 TYPES = (DType.INT8, DType.INT16)
 Widths = tuple[int, int, int]
-"""Which of two operands and a result have 16 bits, as indices into TYPES."""
+"""The widths of two operands and a result, as indices into TYPES."""
 STEPS = 256
 """16-bit steps per 8-bit step."""
 STEPS_IN_LOOPS = 128
-"""The same with room for twice the range: in loops, whose states may grow beyond what calibration saw."""
+"""16-bit steps per 8-bit step in loops, with room for twice the range: states may grow beyond calibration."""
 PLACES = 32
 """Fraction bits of a product: the result is the upper word of 64 bits."""
 
@@ -48,7 +48,7 @@ class WidePair:
     """Whether the op has the operands in the other order."""
 
     def integers(self, operands: Sequence[Array]) -> tuple[Int64Array, Int64Array]:
-        """Returns the integers of the op's operands, those of the wider one first."""
+        """Returns the integers of the op's operands, the wider operand first."""
         first, second = operands[:: -1 if self.is_swapped else 1]
         return first.astype(np.int64), second.astype(np.int64)
 
@@ -116,8 +116,8 @@ class WideScaling(WideSum):
 
 @dataclass(frozen=True)
 class WideProduct(WidePair):
-    """The first operand is multiplied by an integer, the second shifted left, so that both fill 32 bits; the result is
-    the upper word of their 64-bit product, rounded half up."""
+    """A product. The first operand is multiplied by an integer, the second shifted left, to fill 32 bits each; the
+    result is the upper word of their 64-bit product, rounded half up."""
 
     @property
     def ratio(self) -> float:
@@ -145,7 +145,7 @@ class WideProduct(WidePair):
 
     @property
     def scaling(self) -> WideScaling | None:
-        """The same product if one operand is a constant number; None if none is."""
+        """The product as a scaling by a constant number; None if no operand is a constant number."""
         for number, x in ((self.b, self.a), (self.a, self.b)):
             if number.is_constant and number.type.elements == 1:
                 factor = (int(number.constant.item()) - number.zero_point) * self.multiplier
@@ -162,7 +162,7 @@ class WideProduct(WidePair):
 
 
 def wide_example_value(name: str, shape: tuple[int, ...], dtype: DType, number: int, ratio: float) -> Value:
-    """Returns a value whose range is the same in 8 and in 16 bits."""
+    """Returns a value with the same range in 8 and in 16 bits."""
     low, high = dtype.bounds
     scale = 16.0 * ratio / (high - low + 1)
     return Value(name, TensorType(shape, dtype, PerTensor(scale, (low, 0, high, high // 3)[number % 4])))

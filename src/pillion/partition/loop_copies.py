@@ -18,7 +18,7 @@ from pillion.partition.ledger import LoopEntry, ProcessingUnit
 from pillion.partition.partition import CoreCycles, Costs, Placement, partition, require_all_on_npu
 
 MOST_COPIES = 1024
-"""The most ops of an unrolled loop: each of them costs flash and compile time."""
+"""The most ops of an unrolled loop; each costs flash and compile time."""
 RULE = "scan.copies"
 Tidy = Callable[[Graph], Graph]
 """Merges the movement ops at the ends of unrolled steps."""

@@ -274,8 +274,7 @@ def _copied_bytes(graph: Graph, segment: list[Op], npu: Device) -> int:
 
 
 def _core_cycles(ops: Sequence[Op], npu: Device, core: CoreCycles) -> int:
-    """Returns the cycles of ops on the core, including those of reading constants from flash if the NPU's
-    estimates include them."""
+    """Returns the cycles of ops on the core; they include reading constants from flash if the NPU's estimates do."""
     cycles = sum(map(core, ops))
     if npu.flash_bytes_per_cycle is None:
         return cycles

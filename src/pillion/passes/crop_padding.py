@@ -30,8 +30,8 @@ def crop_padding(op: Slice, at: RewriteSweep) -> Replacement:
 
 
 def _sliced_off(op: Slice, result_shape: Shape) -> dict[int, Pair]:
-    """Returns what the slice cuts off in front and behind along each axis of the convolution's result; empty
-    if the axes differ."""
+    """Returns the elements that the slice cuts off in front and behind along each axis of the convolution's result;
+    empty if the axes differ."""
     axes = _same_axes(op.x.shape, result_shape)
     extents = enumerate(zip(op.begin, op.x.shape, op.y.shape, strict=True))
     cuts = {a: (begin, size - begin - new_size) for a, (begin, size, new_size) in extents if size != new_size}
@@ -40,8 +40,7 @@ def _sliced_off(op: Slice, result_shape: Shape) -> dict[int, Pair]:
 
 
 def _same_axes(shape: Shape, result_shape: Shape) -> dict[int, int] | None:
-    """Maps the axes of size ≠ 1 of one shape to those of another; None if the shapes differ in more than
-    axes of size 1."""
+    """Maps the axes of size ≠ 1 of one shape to another's; None if the shapes differ in more than axes of size 1."""
     ours, theirs = ([a for a, size in enumerate(s) if size != 1] for s in (shape, result_shape))
     same = [shape[a] for a in ours] == [result_shape[a] for a in theirs]
     return dict(zip(ours, theirs, strict=True)) if same else None

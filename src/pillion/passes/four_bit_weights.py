@@ -115,7 +115,7 @@ class LayerInputs:
         ]
 
     def _windows(self, x: Array) -> NDArray[np.int16]:
-        """Returns some of the windows, the same of operands of one shape."""
+        """Returns some of the windows; operands of one shape get the same ones."""
         op, real = self.op, x.astype(np.float64) - self.op.x.zero_point
         if isinstance(op, Conv2d):
             windows, axes = padded_windows(real, op.kernel, op.stride, op.dilation, op.padding), 3

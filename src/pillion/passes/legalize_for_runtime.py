@@ -37,7 +37,7 @@ COARSER: tuple[tuple[Callable[[Graph], Graph], str], ...] = (
         "squares that are added up have 8 bits there, and 32 in C (docs/guide/quantization.md)",
     ),
 )
-"""Passes that rewrite what other runtimes lack, each with what is lost."""
+"""Passes that rewrite ops that other runtimes lack, each with the precision that it loses."""
 
 
 def legalize_for_runtime(

@@ -14,7 +14,7 @@ from pillion.ops.softmax16 import OUTPUT_16
 
 
 def legalize_softmax(graph: Graph) -> Graph:
-    """Returns softmax results the step 1/256 that other runtimes require; in 16 bits they have LiteRT's."""
+    """Gives softmax results the step 1/256 that other runtimes require; in 16 bits, LiteRT's step."""
     known_steps = (OUTPUT, OUTPUT_16, OUTPUT_OF_8_BITS, None)
     fine = {op.y for op in graph.ops if isinstance(op, Softmax) and op.y.type.quant not in known_steps}
     ties, known = list(_values_sharing_quant(graph)), 0

@@ -23,7 +23,7 @@ def merge_movement(graph: Graph) -> Graph:
 
 @rewrite_pass(Transpose, Reshape)
 def _merge_with_producers(op: Move, at: RewriteSweep) -> Replacement:
-    """Merges each move with the ops before it. What a change makes possible behind it is found in the same sweep."""
+    """Merges each move with the ops before it. The sweep also visits the moves that a change makes mergeable."""
     ops = _merge_move(op, at)
     return None if ops == [op] else ops
 
@@ -63,7 +63,7 @@ def _keeps_order(move: Move) -> bool:
 
 def _compute_outputs_in_place(graph: Graph) -> Graph:
     """Removes moves without effect whose result is an output: the op before computes it. Inputs, constants and other
-    outputs stay what they are."""
+    outputs stay unchanged."""
     idle = {
         op.x: op
         for op in reversed(graph.ops)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuses ops whose intermediate sums could exceed 32 bits: kernels would wrap. Only files from elsewhere
-contain such ops."""
+"""Refuses ops with intermediate sums that could exceed 32 bits: kernels would wrap. Only files from elsewhere contain
+such ops."""
 
 from __future__ import annotations
 

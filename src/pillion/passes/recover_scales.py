@@ -20,8 +20,8 @@ from pillion.ops.softmax import INPUT_BITS, LARGEST_STEP, SMALLEST_STEP
 Layer = (Convolution, Linear)
 Product = (Mul, BatchMatmul)
 DISTINCT = 5
-"""With so many different multipliers, a layer leaves one scale as a rule; with fewer several, of which another op may want a
-certain one."""
+"""With this many different multipliers, a layer usually leaves one scale; with fewer, several, and another op may
+need a certain one."""
 
 
 def recover_scales(graph: Graph) -> Graph:
@@ -69,7 +69,7 @@ Relation = tuple[tuple[tuple[Value, int], ...], float]
 
 
 def _relations(op: Op) -> Iterator[Relation]:
-    """Yields what an op's multipliers say of the scales of its operands and result."""
+    """Yields the equations between the scales of an op's operands and result that its multipliers give."""
     if isinstance(op, Softmax) and op.explicit and SMALLEST_STEP < op.explicit[0].real < LARGEST_STEP:
         yield ((op.x, 1),), math.ldexp(op.explicit[0].real, INPUT_BITS - 31)
     elif isinstance(op, Product) and op.explicit:
@@ -82,7 +82,7 @@ def _relations(op: Op) -> Iterator[Relation]:
 
 
 class _Recovery:
-    """The scales of a graph, as far as they are known."""
+    """The known scales of a graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -105,7 +105,7 @@ class _Recovery:
         self._find_exponents()
 
     def _join(self, values: list[Value]) -> None:
-        """Takes values for those of one scale, unless they are known to differ."""
+        """Lets values share one scale, unless they are known to differ."""
         if len({v.type.quant for v in values if isinstance(v.type.quant, PerTensor)}) < 2:
             for v in values[1:]:
                 one, other = self.stands_for(v), self.stands_for(values[0])
@@ -170,8 +170,8 @@ class _Recovery:
         return number
 
     def _find_exponents(self) -> None:
-        """Chooses the exponents that nothing determines, in running order: a layer's result is about as large as its
-        operand. Those of the program's own inputs and outputs are never chosen, because others read them."""
+        """Chooses the undetermined exponents, in running order: a layer's result is about as large as its operand.
+        The scales of the program's own inputs and outputs are never chosen, because others read them."""
         open_ends = [self.stands_for(v) for v in (*self.graph.sources, *self.graph.sinks)]
         known = [(p, n) for p, n in self.relations if all(v in self.mantissas for v in p)]
         equations = [(powers, round(math.log2(self._rest(powers, number)))) for powers, number in known]

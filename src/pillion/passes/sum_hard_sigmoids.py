@@ -17,7 +17,7 @@ LARGEST = 127
 def sum_hard_sigmoids(op: Lut, at: RewriteSweep) -> Replacement:
     """Turns a hard-sigmoid into a bounded x + 3 and a product with 1/6, for NPUs without the function.
 
-    The sum's steps are six times those of the result, so only the sum rounds; the product is exact."""
+    The sum's steps are six times the result's: only the sum rounds, the product is exact."""
     if op.function is not Function.HARDSIGMOID or op.y.dtype is DType.INT16:
         return None
     steps = PerTensor(SPAN * op.y.scale, op.y.zero_point)

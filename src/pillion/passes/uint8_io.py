@@ -13,7 +13,7 @@ APART = 128
 
 
 def _uint8_counterpart(value: Value) -> Value:
-    """Returns the uint8 value whose numbers represent the same real numbers as those of an int8 value."""
+    """Returns the uint8 value that represents the same real numbers as an int8 value."""
     quant = PerTensor(value.scale, value.zero_point + APART)
     return value.like(value.name, dtype=DType.UINT8, quant=quant)
 
