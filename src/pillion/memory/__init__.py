@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory plan: activations in one arena, planned at compile time; states beside it."""
+"""The memory plan: activations in one arena, planned at compile time, and states apart from it."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def extent_from_changes(changes: Sequence[Change], ticks: int) -> LiveExtent:
 
 
 def extent_at_ticks(sizes: Mapping[int, int], count: int) -> LiveExtent:
-    """Returns the extent of bytes of which the given number is live at each of the given ticks."""
+    """Returns the extent of a buffer with these numbers of live bytes at these ticks."""
     low = np.full(count, NOWHERE, np.int64)
     high = -low
     for tick, size in sizes.items():
@@ -87,9 +87,8 @@ def extent_of_written_bytes(writes: Sequence[tuple[int, int]], ticks: int) -> Li
 
 
 def least_distance(size: int, one: LiveExtent | None, other: LiveExtent | None) -> int | None:
-    """Returns the least distance from the beginning of one buffer to that of another one behind it, such that
-    their live bytes never overlap; None if they are never live at the same tick. A buffer without an extent is
-    live as a whole."""
+    """Returns the least distance from the beginning of one buffer to a later one at which their live bytes never
+    overlap; None if they are never live at the same tick. A buffer without an extent is live as a whole."""
     if one is None and other is None:
         return size
     high = one.high if one is not None else np.int64(size)

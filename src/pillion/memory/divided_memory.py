@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program divided among the memories of a chip: what is asked for, the result, and the way from one to the other."""
+"""A program divided among the memories of a chip: the request, the result, and the placement."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MemoryRequest:
     """The memories of a chip, among which a plan divides its buffers and constants."""
 
     memories: tuple[ChipMemory, ...]
-    """Those for data, the fastest first."""
+    """The memories for data, the fastest first."""
     constants_in: ChipMemory
     """Where constants lie that no other memory holds."""
     constants: Mapping[Op, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class MemoryRequest:
 
 @dataclass(frozen=True)
 class UsedMemory:
-    """A memory of the chip as a program uses it. `area` is that of its buffers."""
+    """A memory of the chip as a program uses it. `area` is the area of its buffers."""
 
     memory: ChipMemory
     area: Area
@@ -50,7 +50,7 @@ class UsedMemory:
 
     @property
     def bytes(self) -> int:
-        """All bytes that the program and the NPU use of it."""
+        """All bytes of the memory that the program and the NPU use."""
         return self.arena_bytes + self.state_bytes + self.constant_bytes + self.memory.reserved
 
 

@@ -15,7 +15,7 @@ SHUFFLES = 300
 MOST_MEETINGS = 4_000_000
 """The maximum number of pairs of blocks that are compared in all random tries: a few seconds."""
 WORSE, HOW_OFTEN = 1.03, 0.1
-"""How much larger than the best plan one may be that is varied, and how often such a plan is chosen in the second
+"""The size of a plan to vary relative to the best plan, at most, and the probability of such a choice in the second
 half of the tries."""
 NO_PLAN = 1 << 60
 """The size before a plan is found."""
@@ -37,7 +37,7 @@ class PlanningEffort(Enum):
 def place_blocks(
     blocks: Sequence[LiveBlock], floor: int, effort: PlanningEffort = PlanningEffort.USUAL
 ) -> int:
-    """Returns every block an offset and returns the size of the best plan found."""
+    """Gives every block an offset, and returns the size of the best plan found."""
     orders: tuple[Callable[[LiveBlock], tuple[int, int]], ...] = (
         lambda b: (-b.size, b.first),
         lambda b: (-(b.last - b.first), -b.size),
@@ -135,8 +135,8 @@ class _FirstFitSearch:
                 self.best = placed if placed.size < self.best.size else self.best
 
     def _always_fitting_blocks(self) -> list[int]:
-        """Returns the blocks that always fit below the floor, wherever the others lie. Removing one may make
-        others easy."""
+        """Returns the blocks that fit below the floor wherever the other blocks lie. Removing one may make another
+        fit."""
         left = {n: block for n, block in enumerate(self.blocks) if not block.bound and not block.room}
         removed: list[int] = []
         away: set[int] = set()

@@ -116,7 +116,8 @@ def live_bytes(blocks: Sequence[LiveBlock], ticks: int) -> list[int]:
 
 
 def least_bytes(blocks: Sequence[LiveBlock], ticks: int) -> int:
-    """Returns a lower bound for every plan: the most bytes live at once, less what overlaid blocks share."""
+    """Returns a lower bound for every plan: the most bytes live at once, minus the bytes that overlaid blocks
+    share."""
     live = live_bytes(blocks, ticks)
     for block in blocks if any(block.extent is not None for block in blocks) else ():
         if block.over is not None:

@@ -42,8 +42,8 @@ class _Chooser:
     perturbations: int
 
     def choose(self, *, streams_first: bool) -> ChosenMemories:
-        """Returns a choice. Constants may be copied in time for their op: with `streams_first`, they compete for memory by
-        their buffers, otherwise as a whole; the others use what is left."""
+        """Returns a choice. Constants may be copied in time for their op: with `streams_first`, their buffers compete
+        for memory, otherwise the complete constants do; the rest uses the remaining memory."""
         chosen: dict[MemoryUnit, int] = {}
         left = [unit for unit in self.units if unit.constants_of is None]
         constants = [unit for unit in self.units if unit.constants_of is not None]
@@ -100,7 +100,7 @@ class _Chooser:
                     done.add(_subject(unit))
 
     def _waits(self, unit: MemoryUnit, memory: ChipMemory) -> float:
-        """Returns the wait cycles of a unit in a memory; of a buffer, those for the copy to it, too."""
+        """Returns the wait cycles of a unit in a memory; for a buffer, including those for the copy to it."""
         of = unit.buffer_of
         if of is None:
             return unit.waits(memory)

@@ -37,7 +37,8 @@ class MemoryFilling:
     """Units that lie here in any case."""
 
     def fits(self, units: Sequence[MemoryUnit]) -> bool:
-        """Whether the units fit beside the fixed ones: by live bytes where these decide, otherwise by placing the blocks."""
+        """Whether the units fit next to the fixed ones: by live bytes if these decide, otherwise by placing the
+        blocks."""
         units = [*self.fixed, *units]
         room = self.memory.usable_bytes - sum(unit.bytes for unit in units)
         blocks = [block for unit in units for block in unit.blocks]
@@ -49,7 +50,7 @@ class MemoryFilling:
         ) <= CERTAIN_SHARE * room or self._are_placed(units)
 
     def _are_placed(self, units: Sequence[MemoryUnit]) -> bool:
-        """Whether the units fit as they are placed."""
+        """Whether the units fit after placing their blocks."""
         room = self.memory.usable_bytes - sum(unit.bytes for unit in units)
         return arena_bytes([b for unit in units for b in unit.blocks], PlanningEffort.ORDERS) <= room
 
@@ -66,12 +67,12 @@ class MemoryFilling:
         return int(live.max(initial=0)), most
 
     def takes(self, unit: MemoryUnit, taken: Sequence[MemoryUnit]) -> bool:
-        """Whether another unit fits beside those taken."""
+        """Whether another unit fits next to the taken ones."""
         self.alive[unit] = np.array(live_bytes(unit.blocks, self.ticks), np.int64)[: self.ticks]
         return self.fits([*taken, unit]) and self._are_placed([*self.fixed, *taken, unit])
 
     def fill(self, order: Iterable[MemoryUnit]) -> list[MemoryUnit]:
-        """Returns the units of an order that fit, each beside those before it."""
+        """Returns the units that fit when tried in an order, each next to the earlier ones."""
         taken: list[MemoryUnit] = []
         for unit in order:
             if self.fits([*taken, unit]):
@@ -81,7 +82,7 @@ class MemoryFilling:
         return taken
 
     def exchange(self, taken: list[MemoryUnit], left: Sequence[MemoryUnit]) -> list[MemoryUnit]:
-        """Returns the units after moving in those that save more than the ones that they displace."""
+        """Returns the units after exchanges: a unit moves in if it saves more than the units that it displaces."""
         for unit in sorted(left, key=self.saved, reverse=True)[:MOST_EXCHANGES]:
             displaced = self._displaced(unit, taken)
             if displaced is None:
@@ -146,7 +147,7 @@ def _meet(a: MemoryUnit, b: MemoryUnit) -> bool:
 
 
 def arena_bytes(blocks: Sequence[LiveBlock], effort: PlanningEffort) -> int:
-    """Places blocks in an arena of their own and returns its size, with what kernels read behind them."""
+    """Places blocks in an arena of their own and returns its size, including the bytes that kernels overread."""
     if not blocks:
         return 0
     size = place_blocks(blocks, 0, effort)

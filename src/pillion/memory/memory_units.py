@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is placed in a memory of the chip as one piece, and the wait cycles that it costs there."""
+"""Units that are placed in a memory of the chip as one piece, and their wait cycles there."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ConstantStream:
     work: float
 
     def stall(self, flash: ChipMemory) -> float:
-        """Returns the cycles that the core waits for the copy, with those of the calls that start and await it."""
+        """Returns the cycles that the core waits for the copy, including the calls that start and await it."""
         assert flash.copy is not None
         return max(self.block.size / LINE_BYTES * flash.copy - self.work, 0.0) + FETCH_CYCLES
 

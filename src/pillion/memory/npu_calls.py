@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ops of the core run while the NPU runs a segment: those behind it, up to the first that must wait for it."""
+"""Finds the core's ops that run while the NPU runs a segment: the ops behind it, up to the first that must wait for
+it."""
 
 from __future__ import annotations
 

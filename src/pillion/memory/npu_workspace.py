@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places operands and results of NPU segments inside the NPU's workspace, so that nothing is copied."""
+"""Places operands and results of NPU segments inside the NPU's workspace, where nothing is copied."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from pillion.memory.live_blocks import LiveBlock
 from pillion.memory.op_memory import Needs, OpMemory
 
 CACHE_LINE = 32
-"""The core's cache line in bytes. An arena that processors share is aligned to it, so that no other data are
-written back."""
+"""The core's cache line in bytes. An arena that processors share is aligned to it: no other data are written back."""
 
 
 def place_in_npu_workspace(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that ops need beside operands and results, as declared by their kernels."""
+"""Memory that ops need in addition to operands and results, as declared by their kernels."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class OpMemory:
 
     @property
     def guard_bytes(self) -> int:
-        """The bytes that stay free before and behind a workspace: what the core writes while the NPU works shares no line of
-        its cache with the workspace, whose lines the driver discards."""
+        """Bytes that stay free before and behind a workspace. The driver discards the workspace's cache lines, and
+        the core's results must not share them."""
         return ALIGNMENT if self.workspace is not None and self.overlapped else 0
 
 
@@ -105,7 +105,7 @@ DEEPEST_PASSAGES = 6
 
 @dataclass(frozen=True)
 class RepeatMemory(InnerMemory):
-    """Memory of a loop: that of its ops."""
+    """Memory of a loop: the memory of its ops."""
 
     op: Scan
     ops: tuple[OpMemory | RepeatMemory, ...]
@@ -122,7 +122,7 @@ class RepeatMemory(InnerMemory):
         return 1 + sum(need.steps for need in self.ops)
 
     def ticks_of_steps(self, begin: int) -> Iterator[range]:
-        """Yields the ticks of each inner op, then those of the loop."""
+        """Yields the ticks of each inner op, then the loop's."""
         for need, (first, end) in zip(self.ops, self.spans(begin), strict=True):
             if isinstance(need, RepeatMemory):
                 yield from need.ticks_of_steps(first)

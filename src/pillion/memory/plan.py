@@ -39,7 +39,7 @@ class ArenaResident:
     first: int
     last: int
     values: tuple[Value, ...] = ()
-    """The values; several if they are reshapes of one another."""
+    """The values; several if they are reshapes of each other."""
     scratch_of: Op | None = None
     constants_of: Op | None = None
     """The op for which constants are copied to these bytes in time."""
@@ -47,7 +47,7 @@ class ArenaResident:
 
     @property
     def name(self) -> str:
-        """What lies here, for people."""
+        """The name of the content, for people."""
         if self.scratch_of is not None:
             return f"scratch of {self.scratch_of.name}"
         if self.constants_of is not None:
@@ -178,7 +178,7 @@ def _arena_residents(
     clock: _OpTicks,
     areas: Mapping[LiveBlock, Area],
 ) -> Iterator[ArenaResident]:
-    """Yields activations, of which outputs live until the end, scratch, and buffers for constants."""
+    """Yields activations (outputs live until the end), scratch, and buffers for constants."""
     by_block: dict[LiveBlock, list[Value]] = {}
     for value, block in blocks.items():
         by_block.setdefault(block, []).append(value)
@@ -220,7 +220,7 @@ class _OpTicks:
 
     def _wait_for(self, segment: int | None) -> None:
         """Adds the tick in which the core waits for a segment: until then its memory is live. No op of the core has
-        this tick, so that none of them takes an operand that the NPU still reads for its own."""
+        this tick, and none overwrites an operand that the NPU still reads."""
         if segment is not None:
             self.end[segment] = self.ticks
             self.ticks += 1

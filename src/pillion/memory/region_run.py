@@ -105,7 +105,7 @@ class RegionSimulation:
         return self._lies_in[value]
 
     def ensure_rows(self, value: Value, rows: int, image: int) -> None:
-        """Computes rows until `rows` of them exist."""
+        """Computes rows of a value until it has `rows` rows."""
         buffer = self.buffer_of(value)
         number = self.producers.get(buffer.value)
         if number is None:  # an input of the region
@@ -120,7 +120,7 @@ class RegionSimulation:
             self._run_op(number, op, Span(buffer.made, count), image)
 
     def _feed_rows(self, buffer: RowBuffer, rows: int) -> None:
-        """Takes rows from outside until `rows` of them exist."""
+        """Takes rows from outside until the value has `rows` rows."""
         self._drop_unneeded_rows(buffer)
         at = buffer.start(buffer.made, 0)
         self._add_event(RowFeed(buffer.value, rows - buffer.made, at), buffer, rows)

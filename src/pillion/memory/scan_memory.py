@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The buffers of a loop: those of its inner graph, and one per carried value.
+"""The buffers of a loop: the buffers of its inner graph, and one per carried value.
 
-Ticks: one when the carried values begin, one per op of the inner graph, one when results are stored. Carried
-values live through all of them, other inner values while they are needed."""
+Ticks: one when the carried values begin, one per op of the inner graph, one when results are stored. Carried values
+live through all ticks, other inner values while they are needed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def add_loop_blocks(need: RepeatMemory, begin: int, found: LoopBlocks) -> None:
 
 
 def add_result_blocks(op: Op, first: int, last: int, homes: dict[Value, Value], found: LoopBlocks) -> None:
-    """Adds the blocks of an op's results: those of a reshape's operand, of their `homes`, or new ones."""
+    """Adds the blocks of an op's results: the operand's block for a reshape, the blocks of their `homes`, or new
+    blocks."""
     for value in op.results:
         if isinstance(op, Reshape) and not op.x.is_constant:
             found.blocks[value], found.shifts[value] = found.blocks[op.x], found.shifts.get(op.x, 0)
@@ -61,7 +62,8 @@ def add_result_blocks(op: Op, first: int, last: int, homes: dict[Value, Value], 
 
 
 def overlay_result(op: Op, need: AnyMemory, first: int, last: int, found: LoopBlocks) -> None:
-    """Lets a result overwrite an operand that no later op reads, and extends operands by what the kernel overreads."""
+    """Lets a result overwrite an operand that no later op reads, and extends operands by the bytes that the kernel
+    overreads."""
     for value in need.in_place:
         block, under = found.blocks[op.results[0]], found.blocks[value]
         is_free = under.last == last and block.first == first and block is not under

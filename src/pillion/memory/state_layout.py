@@ -47,8 +47,8 @@ def _may_share_state_block(
     home: LiveBlock,
     block: LiveBlock,
 ) -> bool:
-    """Whether all values of a block may lie in a state's block: one of them is computed after the last read of the
-    state, or in place, and the others are reshapes."""
+    """Whether all values of a block may lie in a state's block: one is computed after the last read of the state, or
+    in place, and the rest are its reshapes."""
     computed = [v for v in members if (op := graph.producers.get(v)) is None or not is_alias(op)]
     if len(computed) != 1 or computed[0] not in graph.producers or any(v in graph.outputs for v in members):
         return False

@@ -128,8 +128,8 @@ class _ListSchedule:
 
 
 def _predecessors(graph: Graph) -> dict[Op, set[Op]]:
-    """Returns the ops that run before each op: those that compute its operands, and the earlier readers of a state that
-    it overwrites."""
+    """Returns the ops that run before each op: the ops that compute its operands, and the earlier readers of a state
+    that it overwrites."""
     writers = state_writers(graph)
     before: dict[Op, set[Op]] = {}
     for number, op in enumerate(graph.ops):

@@ -23,7 +23,7 @@ class WarmUpPrediction:
     bytes: int
     """The estimated maximum of live bytes in its buffers, its results and the operands that it consumes."""
     runs: tuple[Mapping[int, float], ...]
-    """For each op: rows per run → the estimated number of such runs, for one image."""
+    """For each op: rows per run → the estimated number of runs, for one image."""
     moved_bytes: float
     """The estimated number of bytes moved for one image."""
 
@@ -84,7 +84,7 @@ class _SimulatedSteps:
         return {rows: times * more for rows, times in seen.items() if times}
 
     def _later_rows_ratio(self, number: int, seen: Counter[int]) -> float:
-        """Returns the ratio of the rows after the first steps to those seen."""
+        """Returns the number of rows that a result still lacks, per row in `seen`."""
         buffer = self.run.buffer_of(self.region.body.ops[number].results[0])
         total = sum(rows * times for rows, times in seen.items())
         return max(buffer.size - buffer.made, 0) / total if total else 0.0

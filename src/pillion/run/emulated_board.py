@@ -159,8 +159,8 @@ def _execution_profile(manifest: Manifest, result: QemuResult, sizes: ElfSizes) 
 
 
 def _linked_constant_bytes(sizes: ElfSizes, model: str) -> dict[bool, int]:
-    """Returns the bytes of the model's arrays in the linked file: its own (False), and those of the NPU's
-    stand-in (True)."""
+    """Returns the bytes of the model's arrays in the linked file: its own (False), and those of the NPU's stand-in
+    (True)."""
     totals: dict[bool, int] = {}
     for symbol in sizes.symbols.values():
         if symbol.name.startswith(f"{model}_") and not symbol.is_function:

@@ -47,9 +47,9 @@ class Profile:
     """The measurements of a board for one run, in instructions, not cycles."""
 
     instructions: int
-    """The instructions of the core's ops, without those of the NPU's stand-in."""
+    """The instructions of the core's ops, without the NPU's stand-in."""
     op_instructions: tuple[int, ...]
-    """The instructions of each op; for a segment those of its stand-in."""
+    """The instructions of each op; for a segment, of its stand-in."""
     stack_bytes: int
     elf: ElfSizes
     """The sizes of the linked firmware."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executors by name, and runs of C projects on those that run C."""
+"""The executors by name, and runs of C projects."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def find_executor(on: str) -> Executor:
 
 
 def executors_of(program: Runnable) -> list[Executor]:
-    """Returns all executors for a program, the reference first; that of its file only if it has one."""
+    """Returns all executors for a program, the reference first; the executor of its file only if it has one."""
     left_out = LITERT_FILE if program.source is None else ""
     names = [name for name in dict.fromkeys((*EXECUTORS, *REGISTRY.executors)) if name != left_out]
     reference, host, *others = (REGISTRY.executors[name] for name in names)

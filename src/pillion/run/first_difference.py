@@ -194,8 +194,7 @@ def first_differing_value(values: Sequence[Value], wanted: Outputs, got: Outputs
 
 
 def graph_prefix(graph: Graph, count: int) -> Graph:
-    """Returns the graph of the first ops. Outputs are the results of the last of them, then all other live
-    values."""
+    """Returns the graph of the first ops. Its outputs are the results of the last op, then all other live values."""
     ops = graph.ops[:count]
     needed = {v for op in graph.ops[count:] for v in op.operands} | set(graph.sinks)
     alive = [v for op in ops for v in op.results if v in needed]

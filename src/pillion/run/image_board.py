@@ -45,7 +45,7 @@ class ImageFirmware:
 
 
 def images_of(file: Path) -> list[ProgramImage]:
-    """Returns the program image in a .plm file, or those in the delegates of a .pte file."""
+    """Returns the program image in a .plm file, or the images in the delegates of a .pte file."""
     if suffix_of(file) != ".pte":
         return [read_image(file)]
     payloads = (payload for name, payload in delegates_in(file) if name == PILLION_BACKEND)

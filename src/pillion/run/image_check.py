@@ -26,8 +26,8 @@ SAMPLES, SEED = 3, 0
 
 
 def reference_checksums(graph: Graph) -> str:
-    """Returns a CRC-32 of all outputs for each of the runs; empty for programs that a board does not run, and for those whose
-    inputs may be indices."""
+    """Returns a CRC-32 of all outputs for each run; empty for programs that a board does not run, or whose inputs may
+    be indices."""
     if any(isinstance(op, Segment) for op in graph.ops) or any(v.dtype is DType.INT32 for v in graph.inputs):
         return ""
     samples = samples_of_manifest(graph.inputs, SAMPLES, SEED)

@@ -49,9 +49,8 @@ def as_arrays(inputs: Sequence[Any]) -> list[Array]:
 
 
 def fit_to_graph(graph: Graph, inputs: Sequence[Any]) -> list[Array]:
-    """Returns arrays for a graph: int64 as int32 if the graph takes that and the values fit, Python numbers
-    in the graph's type. All arguments of a model's forward may be given, also those that are constant in the
-    program."""
+    """Returns arrays for a graph: int64 as int32 if the graph takes that and the values fit, Python numbers in the
+    graph's type. All arguments of a model's forward may be passed, including constant ones."""
     if len(inputs) != len(graph.inputs) or any(isinstance(x, (tuple, list)) for x in inputs):
         tensors = _flatten_inputs(inputs)
         inputs = tensors if len(tensors) == len(graph.inputs) else inputs
@@ -62,7 +61,7 @@ def fit_to_graph(graph: Graph, inputs: Sequence[Any]) -> list[Array]:
 
 
 def _flatten_inputs(inputs: Sequence[Any]) -> list[Any]:
-    """Returns arrays and tensors, also those in tuples and lists."""
+    """Returns arrays and tensors, including those in tuples and lists."""
     tensors: list[Any] = []
     for item in inputs:
         if isinstance(item, (tuple, list)):

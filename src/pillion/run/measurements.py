@@ -166,7 +166,7 @@ class Calibration:
 
 
 def calibration_of(measurements: Sequence[Measurement], core: str, memories: str) -> Calibration:
-    """Returns the calibration for a core and an assumption about memories; raises without a measurement of them."""
+    """Returns the calibration for a core and an assumption about memories; raises if none was measured."""
     fitting = [
         one for one in measurements if not one.is_emulated and (one.core, one.memories) == (core, memories)
     ]

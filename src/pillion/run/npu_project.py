@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs C projects with NPU code on this computer. Their C runs as on the chip and calls a substitute driver,
-which executes the NPU's own code: driver calls, commands, weights and copies are those that are flashed. Only
-the core's kernels are the portable ones."""
+"""Runs C projects with NPU code on this computer. Their C runs as on the chip and calls a substitute driver, which
+executes the NPU's own code: the same driver calls, commands, weights and copies as on the chip. Only the core's
+kernels are the portable ones."""
 
 from __future__ import annotations
 

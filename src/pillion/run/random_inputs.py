@@ -14,7 +14,7 @@ from pillion.ops import Cast, EmbeddingBag, Gather, Quantize
 from pillion.ops.movement import Movement
 
 BEYOND = 1.1
-"""The range of float inputs relative to that of int8: a twentieth of them saturates on either side."""
+"""The range of float inputs relative to int8's: a twentieth of the inputs saturates on either side."""
 
 NEAR_TIE = 2.0**-10
 """A fraction of a step. For float inputs this close to a tie, ExecuTorch's kernels may round differently on
@@ -30,7 +30,7 @@ def random_samples(graph: Graph, count: int, seed: int) -> list[list[Array]]:
 def samples_of_manifest(
     buffers: Sequence[ManifestBuffer | Value], count: int, seed: int
 ) -> list[list[Array]]:
-    """Returns inputs for a C project, of which only the types are known."""
+    """Returns inputs for a C project from their types."""
     rng = np.random.default_rng(seed)
     return [[_random_of_type(b.shape, b.dtype, rng) for b in buffers] for _ in range(count)]
 

@@ -78,7 +78,8 @@ def require_same_program(manifest: Manifest, link: BoardLink) -> None:
 def _run_sample(
     manifest: Manifest, link: BoardLink, sample: bytes, options: RunOptions, number: int
 ) -> RunResult:
-    """Returns the result of a sample; the profile is of the first one, and the outputs are those of a run without it."""
+    """Returns the result of a sample. The profile belongs to the first sample; the outputs come from a run without
+    it."""
     reset = RESET_STATE * (not options.stream or number == 0)
     measured = None
     if options.profile and number == 0:

@@ -72,7 +72,7 @@ class StreamSession:
             return self._session.run(samples)
 
     def reset(self) -> None:
-        """Resets the states to those before the first run."""
+        """Resets the states to their values before the first run."""
         self._session.reset()
         if self._frames is not None:
             self._frames.reset()

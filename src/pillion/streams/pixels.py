@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers the pixels that a convolution with a single output pixel reads. What is left is a matrix-vector product,
-whose kernels take half the time of those for images."""
+"""Gathers the pixels that a convolution with a single output pixel reads. The rest is a matrix-vector product, whose
+kernels take half the time of image kernels."""
 
 from __future__ import annotations
 

@@ -36,13 +36,13 @@ INSTEAD = {
 
 @dataclass(frozen=True)
 class Refusal:
-    """A rule of streams, and the way out for ops that break it; by default that of their kind."""
+    """A rule of streams, and the remedy for ops that break it; by default the remedy of their kind."""
 
     rule: str
     help: str = ""
 
     def error(self, op: Op, here: str) -> PillionError:
-        """Returns the error for an op, with what was found there."""
+        """Returns the error for an op, with the value found."""
         return PillionError(
             f"{op.kind} `{op.name}` cannot be streamed",
             rule=self.rule,
@@ -143,7 +143,7 @@ def require_hop_within_window(graph: Graph, spec: Stream, hop: int, frames: int)
 
 
 def fractional_frames_error(graph: Graph, spec: Stream, value: Value, axis: int) -> PillionError:
-    """Returns the error for inputs of different rates, of which a call would take a fraction of a frame."""
+    """Returns the error for inputs of different rates, where a call would take a fraction of a frame."""
     frames = value.shape[axis]
     first, its_axis = spec.inputs[0]
     window = next(v.shape[its_axis] for v in graph.inputs if v.name == first)

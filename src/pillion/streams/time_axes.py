@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time axes: for each value the axis along which its rows follow one another, and how many of them are new in each
-call.
+"""Time axes: the axis along which a value's rows follow each other in time, and the number of new rows in each call.
 
-A value either has rows that are computed once and kept, or it is *whole*: recomputed in each call. An op that
-allows neither, because its rows would change in each call, is refused with the reason."""
+A value either has rows that are computed once and kept, or it is *whole*: recomputed in each call. An op that allows
+neither, because its rows would change in each call, is refused with the reason."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ from pillion.ops.reduce import Reduction
 from pillion.streams import refusals
 
 ENDS_OF_TIME = (Reduction, ArgExtremum, Pool, Linear, Reshape)
-"""Ops that may reduce the whole window; what follows is recomputed in every call."""
+"""Ops that may reduce the whole window; everything after them is recomputed in every call."""
 
 
 @dataclass(frozen=True)
 class RowTrack:
-    """The rows of a value: their axis, the number in the window, and how many of them, the last ones, are new in
-    each call."""
+    """The rows of a value: their axis, the number of rows in the window, and the number of new rows, the last ones,
+    in each call."""
 
     axis: int
     size: int
@@ -49,7 +48,7 @@ class RowTrack:
         return Span(self.size - self.step, self.step)
 
     def is_behind(self, op: Slice) -> bool:
-        """Whether a slice takes what lies behind the rows."""
+        """Whether a slice takes elements behind the rows."""
         return op.begin[self.axis] >= self.size
 
 
@@ -72,7 +71,7 @@ class RowFiring:
     rows: int = 0
     """The rows that it computes; 0 for its whole result."""
     is_cut: bool = False
-    """Whether its attributes are those of a tile."""
+    """Whether the op gets the attributes of a tile."""
 
 
 class FractionalRow(Exception):
@@ -133,8 +132,8 @@ class RowTracks:
         self._visit_row_op(op, known)
 
     def _visit_recurrent_layer(self, op: Scan, moving: list[Value]) -> None:
-        """Visits a recurrent layer: its carried values are kept from call to call and begin with the signal, those that
-        are states of the model itself as before."""
+        """Visits a recurrent layer. Its carried values are kept from call to call and begin with the signal; those
+        that are states of the model stay states."""
         own = {state.before for state in self.graph.states} & {*op.initial}
         operand = next((v for v in op.activations if v not in moving and v not in own), None)
         if operand is not None:
@@ -254,7 +253,7 @@ def time_map(op: Op, x: Value, axis: int) -> AxisMap | str:
 
 
 def _common_step(op: Op, steps: set[Fraction]) -> int:
-    """Returns the number of new rows in each call, the same for all operands."""
+    """Returns the number of new rows in each call, which all operands share."""
     if len(steps) > 1:
         here = f"in each call {' and '.join(map(str, sorted(steps)))} rows are new"
         raise refusals.ROW_MISMATCH.error(op, here)

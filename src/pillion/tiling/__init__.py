@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiling: chooses which parts of a graph run as stripes, a few rows at a time, so that no whole tensor lies
-between their ops."""
+"""Tiling: chooses the parts of a graph that run as stripes, a few rows at a time; no whole tensor lies between their
+ops."""

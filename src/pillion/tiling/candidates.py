@@ -145,8 +145,8 @@ class Candidates:
         return len({self.guards.get(op) for op in self.graph.ops[first:end]}) == 1
 
     def _region_lengths(self, first: int, longest: int) -> tuple[int, int]:
-        """Returns the least and the greatest number of ops of a region that begins here. All readers of a fed
-        input belong to one region, which begins with the first of them."""
+        """Returns the least and the greatest number of ops of a region that begins here. All readers of a fed input
+        belong to one region, which begins with the first reader."""
         if self.fed is None or first > self.last[self.fed]:
             return 1, longest
         if self.is_fed(first):
@@ -167,7 +167,7 @@ class Candidates:
         return [is_free or not _is_plateau_edge(sizes, at) for at, is_free in enumerate(free, 1)]
 
     def least_plan_bytes(self) -> int:
-        """Returns the bytes that every plan needs: those of ops that belong to no region."""
+        """Returns the bytes that every plan needs: the most of any op that belongs to no region."""
         inside = [False] * len(self.whole_ops)
         for first, end in self.spans(0):
             inside[first:end] = [True] * (end - first)
@@ -264,7 +264,7 @@ class Candidates:
         return self._crossing[first] - self._last_read_bytes(first, end)
 
     def _record_window_bytes(self, i: int) -> None:
-        """Records the operand bytes that an op reads for one row, and those that it keeps for the next row."""
+        """Records the operand bytes that an op reads for one row, and the bytes that it keeps for the next row."""
         op = self.graph.ops[i]
         unit = op.row_unit
         middle = rows_made(op) // 2 // unit * unit if not self.why[i] else 0
@@ -276,8 +276,8 @@ class Candidates:
                 self._fresh[i] = max(self._fresh[i], now.count * row_bytes(x) - kept_bytes)
 
     def least_bytes(self, first: int, end: int) -> int:
-        """Estimates the fewest bytes that any region of these ops needs: unrelated values, rows kept of each inner
-        tensor, and what one op reads."""
+        """Estimates the fewest bytes that any region of these ops needs: unrelated values, kept rows of inner
+        tensors, and the operand rows of one op."""
         if (first, end) not in self._least:
             self._least[first, end] = self._estimate_least_bytes(first, end)
         return self._least[first, end]
@@ -301,7 +301,7 @@ class Candidates:
         return self._scratch[i, rows]
 
     def _region_cost(self, region: Region, first: int, seen: WarmUpPrediction) -> float:
-        """Returns the instructions that a region adds: calls beyond those of the whole ops, and moves."""
+        """Returns the instructions that a region adds: calls beyond the whole ops' calls, and moves."""
         images = region.ys[0].shape[0]
         calls = sum(
             times * self.costs.added_instructions(first + i, rows)

@@ -43,7 +43,7 @@ class PartKeys:
         return tuple(key)
 
     def _op_key(self, i: int, op: Op) -> Hashable:
-        """Returns all that decides how an op is tiled and what that costs: its attributes, tensors and kernel."""
+        """Returns everything that decides the tiling and cost of an op: its attributes, tensors and kernel."""
         tensors = tuple(
             (v.shape, v.dtype, v.is_constant, _zero_point(v)) for v in (*op.operands, *op.results)
         )

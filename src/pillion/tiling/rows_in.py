@@ -51,7 +51,7 @@ def _readers_through_quantize(graph: Graph, value: Value) -> list[Op]:
 
 
 def with_rows_last(graph: Graph, fed: Value) -> Graph:
-    """Reorders a graph so that ops that do not depend on the rows of an input run before those that do."""
+    """Reorders a graph: ops that do not depend on the rows of an input run before the ops that do."""
     readers = [i for i, op in enumerate(graph.ops) if fed in op.activations]
     if not readers:
         return graph

@@ -82,7 +82,7 @@ class TilingPlan:
 def plan_stripes(
     graph: Graph, unstriped: CProgram, stripes: tuple[Stripe, ...], known: VariantCache | None = None
 ) -> TilingPlan:
-    """Returns the plan of a graph with stripes. `unstriped` is its program without stripes; `known` are tile variants
+    """Returns the plan of a graph with stripes. `unstriped` is its program without stripes; `known` has tile variants
     of other plans."""
     if not stripes:
         return TilingPlan((), unstriped)
@@ -107,7 +107,8 @@ def whole_op_variants(unstriped: CProgram) -> VariantCache:
 
 
 def find_stripes(graph: Graph, unstriped: CProgram, spec: Memory, outside_bytes: int = 0) -> TilingPlan:
-    """Returns the stripes for a budget. `unstriped` is the program without stripes; `outside_bytes` is RAM outside the arena."""
+    """Returns the stripes for a budget. `unstriped` is the program without stripes; `outside_bytes` is RAM outside
+    the arena."""
     if not graph.ops:
         return TilingPlan((), unstriped)
     search = tiling_search(graph, unstriped, spec)
@@ -128,7 +129,7 @@ def tiling_search(graph: Graph, unstriped: CProgram, spec: Memory) -> TilingSear
 
 
 def tiling_candidates(graph: Graph, unstriped: CProgram, fed: Value | None) -> Candidates:
-    """Returns the candidates of a graph, of which one input may be fed row by row. `unstriped` is its program without
+    """Returns the candidates of a graph; one input may be `fed` row by row. `unstriped` is its program without
     stripes."""
     kernels = {step.choice.op: step.choice.kernel for step in unstriped.steps}
     return Candidates(

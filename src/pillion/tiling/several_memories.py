@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for stripes of a program in several memories: those with the fewest estimated cycles, waits included."""
+"""The search for the stripes of a program in several memories with the fewest estimated cycles, waits included."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRICES = (0.01, 0.05, 0.3)
 def divide_among_memories(
     graph: Graph, unstriped: CProgram, spec: Memory, memories: Sequence[ChipMemory], outside_bytes: int = 0
 ) -> TilingPlan:
-    """Returns the plan with the fewest estimated cycles. `outside_bytes` are bytes of RAM that the NPU needs."""
+    """Returns the plan with the fewest estimated cycles. `outside_bytes` is RAM that the NPU needs."""
     memories = _reserve(memories, outside_bytes)
     search = tiling_search(graph, unstriped, spec)
     best: tuple[float, TilingPlan] | None = None
@@ -47,7 +47,8 @@ def divide_among_memories(
 def _candidates(
     search: TilingSearch, unstriped: CProgram, memories: Sequence[ChipMemory]
 ) -> Iterator[TilingPlan]:
-    """Yields plans with different stripes: none, those that the fastest memory holds, and the smallest for some prices."""
+    """Yields plans with different stripes: without stripes, for the room in the fastest memory, and the smallest
+    plans for some prices."""
     simplest = search.simplest()
     known = {simplest.stripes}
     yield simplest

@@ -57,7 +57,7 @@ class TilingPathSearch:
 
     @cached_property
     def unstriped_bytes(self) -> int:
-        """The live bytes if all ops run whole, except those that cannot."""
+        """The live bytes if all ops run whole, except ops that cannot."""
         unsplit_bytes = max(
             (candidate.bytes for candidate in self.candidates.whole_ops if candidate is not IMPOSSIBLE),
             default=0,
@@ -99,7 +99,7 @@ class TilingPathSearch:
         bound: int,
         budget: float,
     ) -> bool:
-        """Prices a part and all that are equal to it, and drops those that do not fit. Returns whether it fits."""
+        """Prices a part and all equal parts, and drops parts that do not fit. Returns whether the part fits."""
         for equal in alike:
             if equal in parts and not isinstance(parts[equal], Candidate):
                 candidate = self._cheapest_fit(equal, bound, budget)
@@ -170,7 +170,7 @@ class TilingPathSearch:
     def _fitting_candidates(
         self, part: Part, steps: Sequence[tuple[int, int]], bound: int, budget: float
     ) -> Iterator[Candidate]:
-        """Yields candidates of a part until one is too large; skips those that certainly cost too much."""
+        """Yields candidates of a part until one is too large; skips candidates that certainly cost too much."""
         least = math.inf
         for rows, grain in steps:
             if self.candidates.least_cost(*part, rows) > min(budget, least):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost estimates of tiles: instructions of an op that computes a few rows at a time, beyond those of the whole op."""
+"""Cost estimates of tiles: the instructions of an op that computes a few rows at a time, beyond the whole op's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ INSTRUCTIONS_PER_MOVED_BYTE = {Isa.MVE: 0.2, Isa.DSP: 1.0, Isa.SCALAR: 1.0, Isa.
 INSTRUCTIONS_PER_KEPT_BYTE = 0.75
 """For each call of a tiled reduction, whose partial results are read and written."""
 INSTRUCTIONS_PER_SUMMED_ELEMENT = {Isa.DSP: 2.5}
-"""By which tiled sums and means cost more than complete ones, where only these have a kernel for the core."""
+"""Instructions per element by which tiled sums and means cost more than complete ones, on cores with kernels for
+complete ones only."""
 
 
 class TilingCosts:
@@ -82,16 +83,14 @@ class TilingCosts:
         return self.known.choices[form]
 
     def middle_kernel(self, i: int, rows: int) -> KernelChoice:
-        """Returns the kernel of an op for some rows in the middle of the image; it may differ from that of the
-        whole op."""
+        """Returns the kernel of an op for some rows in the middle of the image; it may differ from the whole op's."""
         if (i, rows) not in self._forms:
             first = rows_made(self.graph.ops[i]) // 2 // rows * rows
             self._forms[i, rows] = self._kernel_for_span(i, Span(first, rows))
         return self._forms[i, rows]
 
     def _kernel_for_span(self, i: int, span: Span) -> KernelChoice:
-        """Returns the kernel of an op for given rows: that of the whole op, if others would need constants of
-        their own."""
+        """Returns the kernel of an op for given rows: the whole op's, if others would need constants of their own."""
         form, kernel = self.known.of(self.graph.ops[i], span).op, self.choices[i].kernel
         if kernel.has_private_constants and all_ok(kernel.check(form, self.graph.arithmetic)):
             return KernelChoice(form, kernel, ())
@@ -138,7 +137,8 @@ class TilingCosts:
         return self._added[i, rows]
 
     def _variant_call_overhead(self, i: int, form: KernelChoice, rows: int) -> float:
-        """Returns the same for a tile variant with its kernel."""
+        """Returns the instructions of a call of a tile variant by its kernel, beyond the rows' share of the whole
+        op."""
         op, full_kernel = self.graph.ops[i], self.choices[i].kernel
         if is_alias(op):
             return 0.0
