@@ -116,9 +116,9 @@ def firmware_files(
     sources: Iterable[str] = (),
     selftest: Iterable[str] = (),
 ) -> Mapping[str, str]:
-    """Returns path and text of the files around a model in its project: build files, and the harness in its
-    folder. `boards` are those that can run it, `sources` the C files of the model, its stand-ins and their
-    kernels, `selftest` those of its self-test."""
+    """Returns path → text of the files around a model in its project: build files, and the harness in its folder.
+    `boards` are the boards that can run it, `sources` the C files of the model, its stand-ins and their kernels,
+    `selftest` the self-test's."""
     facts = {
         **_placeholder_values(model, [find_board(name) for name in boards], optimize),
         **_source_placeholders(list(sources)),
@@ -169,7 +169,7 @@ def _placeholder_values(model: str, boards: list[Board], optimize: Optimize) -> 
 
 
 def _source_placeholders(sources: list[str]) -> Mapping[str, str]:
-    """Returns the sources of the core, and those of the host variant in its folder."""
+    """Returns the core's sources, and the sources of the host variant in its folder."""
     return {
         "sources": " ".join(path for path in sources if not path.startswith(f"{HOST_FOLDER}/")),
         "host_sources": " ".join(path for path in sources if path.startswith(f"{HOST_FOLDER}/")),

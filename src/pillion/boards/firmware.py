@@ -104,7 +104,7 @@ class _FirmwareFiles:
         )
 
     def _program(self, folder: str) -> Sources:
-        """Returns the C files directly in a folder, without those of the harness."""
+        """Returns the C files directly in a folder, except the harness's."""
         files = _names_in_folder(self._files_in_folder(folder), "", ".c")
         return self._sources(folder, [name for name in files if name not in _harness_names()])
 
@@ -137,7 +137,7 @@ class _FirmwareFiles:
         return Sources(self.folder / folder, tuple(files), tuple(self._kernel_headers(folder)), includes)
 
     def _kernel_headers(self, location: str) -> list[str]:
-        """Returns the headers of kernels in a folder, and those of the model's kernels."""
+        """Returns the headers of kernels in a folder, and the headers of the model's kernels."""
         folders = dict.fromkeys((location, self.layout.model))
         return [
             os.path.normpath(f"{os.path.relpath(folder, location)}/{name}")
@@ -157,7 +157,7 @@ class _FirmwareFiles:
 
 
 def _harness_names() -> frozenset[str]:
-    """Returns the names of the harness's files, which earlier versions stored among the others."""
+    """Returns the names of the harness's files, which earlier versions stored in the project's main folder."""
     prefix = f"{HARNESS_FOLDER}/"
     return frozenset(name.removeprefix(prefix) for name in firmware_files() if name.startswith(prefix))
 

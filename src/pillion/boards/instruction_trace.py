@@ -30,7 +30,7 @@ has them."""
 TOUCHED = (".constants", ".pillion_arena", *MEMORY_SECTIONS, *COPIED_SECTIONS)
 """The sections whose accesses are counted."""
 RUN, RUNS = re.compile(rb'^\{"op": (\d+),', re.MULTILINE), "runs "
-"""The harness's report of the op that a mark ends, and the prefix of all of them in the cached counts."""
+"""The harness's report of the op that a mark ends, and the common prefix of all reports in the cached counts."""
 _FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden")
 
 

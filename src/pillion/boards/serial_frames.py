@@ -11,7 +11,7 @@ from enum import IntEnum
 
 FLAG, ESCAPE, FLIP = 0x7E, 0x7D, 0x20
 MOST_BYTES = 1 << 17
-"""The largest frame on the line; what is longer is noise."""
+"""The largest frame on the line; anything longer is noise."""
 _CRC = struct.Struct("<I")
 
 
@@ -29,7 +29,7 @@ class FrameType(IntEnum):
 
 
 ANSWER = 0x80
-"""The bit that makes a request's type that of its answer."""
+"""The bit that turns a request's type into its answer's type."""
 
 
 @dataclass(frozen=True)

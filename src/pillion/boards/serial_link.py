@@ -28,7 +28,7 @@ _SELFTEST = struct.Struct("<5I")
 
 @dataclass(frozen=True)
 class BoardHello:
-    """What a board says of itself and of its program."""
+    """A board's description of itself and of its program."""
 
     is_emulated: bool
     """Whether the board counts instructions, not cycles."""
@@ -50,7 +50,7 @@ class BoardHello:
 
 @dataclass(frozen=True)
 class BoardRun:
-    """What a board measured during a run: the cycles of each op if it was asked for, and the stack if it is known."""
+    """A board's measurements of a run: the cycles of each op if requested, and the stack if known."""
 
     cycles: int
     stack_bytes: int | None
@@ -228,7 +228,7 @@ class BoardLink:
         )
 
     def _silence_error(self, type: FrameType, limit: float) -> PillionError:
-        """Returns the error for a board that gives no answer, by what came instead."""
+        """Returns the error for a board that gives no answer; it shows the received bytes."""
         reader = self._reader
         if not self._greeted and reader.bytes_received:
             return PillionError(

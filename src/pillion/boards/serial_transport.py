@@ -37,7 +37,7 @@ class Transport(Protocol):
 
 
 def is_board_place(on: object) -> bool:
-    """Whether a name for `--on` is that of a line to a board."""
+    """Whether a name for `--on` is a line to a board."""
     return isinstance(on, str) and ":" in on and on.partition(":")[0] in _OPENERS
 
 
@@ -232,7 +232,7 @@ class ProbeTransport:
 
 
 def open_probe(place: str, options: Mapping[str, object], unique_id: str | None = None) -> Any:
-    """Returns an open session of pyOCD with the only probe, or with that of an id."""
+    """Returns an open session of pyOCD with the only probe, or with the probe of an id."""
     helpers = require_board_extra("pyocd.core.helpers")
     try:
         session = helpers.ConnectHelper.session_with_chosen_probe(

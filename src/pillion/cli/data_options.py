@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options for data and its preparation. Those of `Reading` are made from its fields."""
+"""Options for data and its preparation. The fields of `Reading` become options."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _strip_annotated(hint: Any) -> Any:
 
 
 def _dataclass_parameters(hint: Any) -> Iterator[Parameter]:
-    """Yields an option for each field of a dataclass and of those in it."""
+    """Yields an option for each field of a dataclass and of the dataclasses in it."""
     left_out = [name for marker in get_args(hint)[1:] if isinstance(marker, Without) for name in marker]
     hints = _field_annotations(_strip_annotated(hint))
     for name in hints:

@@ -62,7 +62,7 @@ SDKS = sorted(Path(pillion.__file__).parent.glob("devices/*/sdk.json"))
 
 @dataclass(frozen=True)
 class FoundTool:
-    """An optional item: its purpose, what is installed, and how to install it."""
+    """An optional item: its purpose, the installed version, and how to install it."""
 
     name: str
     kind: str

@@ -41,7 +41,7 @@ def facts_of(evaluation: Evaluation, costs: ProgramCosts, gates: Sequence[Gate])
 
 
 def event_facts(evaluation: EventEvaluation, costs: ProgramCosts, gates: Sequence[Gate]) -> Facts:
-    """Returns what a program answers to recordings, for the screen and for `--json`."""
+    """Returns a program's answers to recordings, for the screen and for `--json`."""
     return {
         "model": evaluation.model,
         "target": evaluation.target,

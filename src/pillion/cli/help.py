@@ -30,7 +30,7 @@ MAKE, CHECK, LOOK = "Make", "Run and check", "Look up"
 
 Row = tuple[str, str]
 LONGEST_EXAMPLE = 72
-"""Longest command whose comment is aligned with the others."""
+"""Length of the longest command with an aligned comment."""
 
 
 def option(
@@ -121,7 +121,7 @@ def _write_groups(formatter: Any, rows: Iterable[tuple[str, Row]]) -> None:
 
 
 def _write_examples(formatter: Any, examples: str | None) -> None:
-    """Writes each example with its description as a trailing comment, aligned, so that lines can be copied."""
+    """Writes each example with its description as a trailing comment, aligned; lines can be copied."""
     if examples:
         rows = [re.split(r"\s{2,}", line) for line in examples.strip().splitlines()]
         width = max((len(row[0]) for row in rows if row[1:] and len(row[0]) <= LONGEST_EXAMPLE), default=0)

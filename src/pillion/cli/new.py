@@ -85,7 +85,7 @@ def _filled_template(name: str, words: dict[str, str]) -> str:
 
 
 def _write_project_files(folder: Path, files: dict[str, str]) -> None:
-    """Writes all files, or removes those already written if one fails."""
+    """Writes all files; removes the written ones if one fails."""
     was_there, written = folder.exists(), []
     try:
         folder.mkdir(parents=True, exist_ok=True)

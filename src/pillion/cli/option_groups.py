@@ -35,7 +35,7 @@ class NamedModel:
     ] = None
     model: ModelOption = None
     wanted: ClassVar = ("a model", "ds_cnn, or net.py:Net")
-    """What has to be named, and an example."""
+    """The required argument, and an example."""
 
     def __post_init__(self) -> None:
         require_single_model(self.named, self.model)

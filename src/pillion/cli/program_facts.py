@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pillion.run.executor import BoardProfile, RunResult
 
 SEGMENT = "segment"
-"""Kind of the ops that run on the NPU. A board emulates them in software, so that their instruction counts are not
-the chip's."""
+"""Kind of the ops that run on the NPU. A board emulates them in software: their instruction counts are not the
+chip's."""
 LITERTS = "tflite"
 """The arithmetic of every .tflite file."""
 
@@ -161,7 +161,7 @@ def _c_project(program: Program) -> Facts:
 
 
 def precision_facts(program: Program) -> Facts:
-    """Returns how many tensors have 16 bits; if the compiler chose them, also what they gained."""
+    """Returns the number of tensors with 16 bits and, if the compiler chose them, their gain."""
     made = [v for op in program.graph.ops for v in op.results if v.dtype.value in ("int8", "int16")]
     wide = sum(v.dtype.value == "int16" for v in made)
     choice = program.precision
@@ -172,7 +172,7 @@ def precision_facts(program: Program) -> Facts:
 
 
 def _four_bit_facts(program: Program) -> Facts:
-    """Returns the layers with weights of 4 bits; if the compiler chose them, also what they cost."""
+    """Returns the layers with weights of 4 bits and, if the compiler chose them, their cost."""
     names = [op.name for op in program.graph.ops if any(v.dtype.value == "int4" for v in op.operands)]
     choice = program.four_bits
     costs = (
@@ -190,7 +190,7 @@ def _four_bit_facts(program: Program) -> Facts:
 
 
 def _choice_facts(choice: PrecisionChoice) -> Facts:
-    """Returns what the chosen tensors gain and cost. Decibels are lower bounds."""
+    """Returns the gains and costs of the chosen tensors. Decibels are lower bounds."""
     plans = (("", choice.after, choice.cost), ("_in_8_bits", choice.before, choice.cost_before))
     everywhere = ("_in_16_bits", choice.everywhere, choice.cost_everywhere)
     unit = choice.cost.unit
@@ -407,7 +407,7 @@ def explanation_facts(program: Program) -> Facts:
 
 
 def _overlap_facts(program: Program, timeline: bool = False) -> Facts:
-    """Returns what working at once gains and costs, and the time line of both units."""
+    """Returns the gains and costs of parallel work, and the time line of both units."""
     from pillion.overlap import overlap_of
 
     found = overlap_of(program)

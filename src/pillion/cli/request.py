@@ -143,8 +143,8 @@ def compile_request(request: Request, progress: Progress | None = None) -> Progr
 
 
 def refuse_options(request: Request) -> None:
-    """Raises if an option contradicts what an int8 file has fixed. A .tflite with --quantize may compute in float;
-    this is checked when it is read."""
+    """Raises if an option contradicts the form of an int8 file. A .tflite with --quantize may compute in float; this
+    is checked when it is read."""
     is_to_be = request.quantize and suffix_of(request.model) == ".tflite"
     changed = changed_options(request.options.loading)
     if not is_to_be:
@@ -262,7 +262,7 @@ def compile_for(
 
 @contextmanager
 def _warnings_in_a_line(action: Literal["always", "ignore"]) -> Iterator[None]:
-    """Prints Pillion's warnings like those of the command line."""
+    """Prints Pillion's warnings in the command line's form."""
     with warnings.catch_warnings():
         warnings.simplefilter(action, PillionWarning)
         original = warnings.showwarning

@@ -74,7 +74,7 @@ def show(
 
 
 def _show_image(file: Path, as_json: bool) -> None:
-    """Prints what a program image holds."""
+    """Prints the contents of a program image."""
     from pillion.run.image_board import images_of
 
     images = [_facts_of_image(image) for image in images_of(file)]

@@ -89,7 +89,7 @@ def sweep(
 
 
 def _run_sweep(plan: SweepFile, runner: Runner, trials: int | None) -> SweepOutput:
-    """Runs all variants, or those of a search, and writes the results."""
+    """Runs all variants, or the variants of a search, and writes the results."""
     from pillion.sweep.optuna_search import run_search
     from pillion.sweep.outputs import write_views
     from pillion.sweep.runner import run_all

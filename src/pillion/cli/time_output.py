@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time estimates on the command line: a range, and what it rests on."""
+"""Time estimates on the command line: a range and its basis."""
 
 from __future__ import annotations
 

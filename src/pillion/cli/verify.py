@@ -139,7 +139,7 @@ def _verify_file(
 
 
 def _refuse_own_inputs(path: Path, samples: int, seed: int, arrays: list[Array] | None) -> None:
-    """Raises if an image is verified with other inputs than those of its checksums."""
+    """Raises if an image is verified with inputs that its checksums do not cover."""
     from pillion.run.image_check import SAMPLES, SEED
 
     if arrays or (samples, seed) != (SAMPLES, SEED):

@@ -43,7 +43,7 @@ class PythonData:
             return None
 
     def samples(self, wanted: Sequence[InputSpec], most: int | None = None) -> Iterator[Sample]:
-        """Yields the samples; batches are split. Those of arrays and datasets are spread."""
+        """Yields the samples; batches are split. Samples of arrays and datasets are spread evenly over them."""
         if self._is_one_item(wanted):
             yield from spread_samples(self._of_items([(1, self.things)], wanted), most)
             return
@@ -102,8 +102,7 @@ def items_of(things: Any, name: str) -> Iterator[Any]:
 
 
 def limit_unsized(things: Any, most: int) -> Any:
-    """Returns things with a length as they are, and at most `most` items of others, with a warning if it stops
-    before their end."""
+    """Returns objects with a length unchanged. Of others, returns at most `most` items, and warns if more follow."""
     return (
         things
         if length_of(things) is not None or not hasattr(things, "__iter__")
@@ -131,7 +130,7 @@ def _take_first(things: Iterable[Any], most: int) -> Iterator[Any]:
 
 
 def _arrays_by_name(item: Any, location: str, inputs: int) -> dict[str, Array]:
-    """Returns the arrays of a sample or batch by name; those of a tuple by number."""
+    """Returns the arrays of a sample or batch by name; a tuple's arrays by number."""
     if isinstance(item, Mapping):
         named = {str(name): as_array(part) for name, part in item.items()}
     elif as_array(item) is not None:

@@ -67,7 +67,7 @@ def recording_files(path: Path) -> dict[str, Path]:
 def read_recording(
     name: str, path: Path, wanted: InputSpec, reading: Reading, rate: float | None
 ) -> Recording:
-    """Reads a recording for an input, and cuts it into steps; what does not fill a step at its end is left out."""
+    """Reads a recording for an input, and cuts it into steps; drops an incomplete step at the end."""
     suffix = suffix_of(path)
     if suffix == ".wav":
         signal = normalize_channels(read_sound(path), reading)

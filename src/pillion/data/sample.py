@@ -207,7 +207,7 @@ def _concatenate_inputs(samples: Sequence[Sample]) -> tuple[Array, ...]:
 
 
 def evenly_spaced_numbers(count: int, most: int | None) -> list[int]:
-    """Returns the numbers of at most `most` of these samples, in equal steps."""
+    """Returns the numbers of at most `most` samples, in equal steps."""
     return [number * count // most for number in range(most)] if most and most < count else [*range(count)]
 
 

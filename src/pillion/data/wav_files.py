@@ -49,7 +49,7 @@ def rate_of(path: Path) -> int:
 
 
 def require_same_rate(path: Path, first: Path) -> None:
-    """Raises if a sound's sample rate differs from that of the first sound."""
+    """Raises if a sound's sample rate differs from the first sound's."""
     rate, first_rate = rate_of(path), rate_of(first)
     if rate and first_rate and rate != first_rate:
         raise PillionError(

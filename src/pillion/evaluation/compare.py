@@ -86,7 +86,7 @@ class TwoPrograms:
     same_answer: float | None = None
     """Fraction of samples with the same answer; None without data, or with one output."""
     signal_to_noise_db: float | None = None
-    """Power of the second program's outputs over that of the difference, in dB."""
+    """Ratio of the second program's output power to the difference's, in dB."""
 
 
 def compare_programs(

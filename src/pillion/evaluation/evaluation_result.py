@@ -27,8 +27,8 @@ class FloatComparison:
     same_answer: float | None
     """Fraction of samples with the same argmax of the first output; None if it has one number."""
     signal_to_noise_db: float | None
-    """Power of the float model's first output over that of the difference, in dB; None if there is no difference
-    or no signal."""
+    """Ratio of the power of the float model's first output to the difference's, in dB; None without difference or
+    signal."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class RecordingEvents:
 
 @dataclass(frozen=True)
 class EventEvaluation:
-    """What a program answers to recordings with events."""
+    """A program's answers to recordings with events."""
 
     model: str
     target: str

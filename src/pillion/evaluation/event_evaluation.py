@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pillion.evaluate_events`: runs a program with states through recordings, and compares what it answers with the
-events in them."""
+"""`pillion.evaluate_events`: runs a program with states through recordings, and compares its answers with the
+recordings' events."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def evaluate_events(
 
 
 def _refuse_useless_reading(reading: Reading) -> None:
-    """Raises for options that change samples: recordings enter step by step, as they are."""
+    """Raises for options that change samples: recordings enter unchanged, step by step."""
     for name in ("labels", "label_column", "fit", "transform"):
         if getattr(reading, name) != getattr(AS_IT_IS, name):
             flag = f"--{name.replace('_', '-')}"

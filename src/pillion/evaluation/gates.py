@@ -173,7 +173,7 @@ def _parse_number_with_unit(
 
 
 def number_with_unit(text: str, units: Mapping[str, int]) -> float | None:
-    """Returns the number in a text such as `1.5 M`; None if it is none of these units."""
+    """Returns the number in a text such as `1.5 M`; None for other units."""
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]*)", text)
     known = match and match[2].upper() in units
     return float(match[1]) * units[match[2].upper()] if match and known else None

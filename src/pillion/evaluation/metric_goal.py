@@ -19,8 +19,9 @@ SAMPLES = 500
 
 
 class MetricGoal:
-    """A bound of a metric, `compile(…, metric=MetricGoal(data, "0.5%"))`: the program is at most that much worse than
-    float on these labelled samples, which are not those that calibrate. Data and metrics are those of `evaluate`."""
+    """A bound of a metric, `compile(…, metric=MetricGoal(data, "0.5%"))`: on these labelled samples, the program is
+    at most that much worse than float. They must not be the calibration samples. Data and metrics are as for
+    `evaluate`."""
 
     def __init__(
         self,

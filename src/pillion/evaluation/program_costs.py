@@ -63,7 +63,7 @@ def costs_of(
 
 
 def can_be_measured(program: Program | str | Path) -> bool:
-    """Whether the program runs on the core alone, so that flash and instructions are complete."""
+    """Whether the program runs on the core alone: then flash and instructions are complete."""
     if isinstance(program, Program):
         return not program.payloads.segments
     return not read_manifest(Path(program)).memory.npu_stand_in.constant_bytes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles partitions of ExecuTorch programs to program images: what ExecuTorch calls a backend."""
+"""Compiles partitions of ExecuTorch programs to program images, as a backend of ExecuTorch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pillion.targets import find_target
 OPTIONS = "pillion"
 """Key of the compile spec that holds target and options."""
 QUANTIZED, REAL = "_q", "_f"
-"""What names of values at borders add to names of nodes."""
+"""Suffixes that distinguish values at partition borders from their nodes."""
 
 
 def compile_spec(target: str, options: Mapping[str, Any]) -> CompileSpec:

@@ -119,7 +119,7 @@ def _border_reason(node: Node, is_kept: Callable[[Node], bool]) -> str:
 
 
 def _proposed_parts(exported: ExportedProgram, reasons: Mapping[str, str]) -> Iterator[list[Node]]:
-    """Yields the largest groups of connected calls without reasons, so that no group waits for itself."""
+    """Yields the largest groups of connected calls without reasons; no group waits for itself."""
 
     class Support(OperatorSupportBase):
         def is_node_supported(self, submodules: Mapping[str, nn.Module], node: Node) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divides ExecuTorch programs between Pillion's delegate and what runs the rest."""
+"""Divides ExecuTorch programs between Pillion's delegate and other backends or kernels."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class PillionPartitioner(Partitioner):
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[Node], bool]]:
-        """Returns the operators that a partition takes as they are; called by ExecuTorch, which shows the program with
-        the values of its tensors here."""
+        """Returns the operators that a partition takes undecomposed. ExecuTorch calls this, and shows the program
+        with the values of its tensors here."""
         if not any(isinstance(node.target, torch._ops.OpOverload) for node in ep.graph.nodes):
             return [], lambda _: False
         self._tensors.update(ep.state_dict)

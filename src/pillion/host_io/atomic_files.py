@@ -240,7 +240,7 @@ LOCK_SECONDS = 20.0
 
 @contextmanager
 def _staging_folder(parent: Path, name: str) -> Iterator[Path]:
-    """Creates a staging folder next to a file and removes it at the end, along with those of killed runs."""
+    """Creates a staging folder next to a file and removes it at the end, along with folders of killed runs."""
     prefix = f".{name[:_MOST_PREFIX]}.pillion-"
     for left in parent.glob(f"{glob.escape(prefix)}*"):
         _remove_abandoned_staging(left)
@@ -266,7 +266,7 @@ def _locked_folder(parent: Path, prefix: str, stack: ExitStack) -> Path:
 
 
 def remove_mark_last(folder: Path) -> None:
-    """Removes a folder of Pillion's, its mark last, so that an interrupted removal can be resumed."""
+    """Removes a folder of Pillion's, its mark last: an interrupted removal can be resumed."""
     for entry in folder.iterdir():
         if entry.name != MARK_FILE:
             shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()

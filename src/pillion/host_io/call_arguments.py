@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keyword arguments for functions in users' files: each gets those that it accepts."""
+"""Keyword arguments for functions in users' files: each gets the arguments that it accepts."""
 
 from __future__ import annotations
 

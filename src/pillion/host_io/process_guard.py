@@ -124,7 +124,7 @@ def guarded_process(
 
 
 def run_to_end(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, bytes]:
-    """Runs a guarded command without input. Returns its exit code and what it printed, errors included; raises
+    """Runs a guarded command without input. Returns its exit code and its output, errors included; raises
     `subprocess.TimeoutExpired` if it does not end in time."""
     with guarded_process(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         printed, _ = process.communicate(timeout=seconds)

@@ -114,7 +114,7 @@ class ProjectWrite:
                 raise
 
     def check(self) -> None:
-        """Raises what `write` would raise, without changing anything."""
+        """Raises the errors that `write` would raise, without changing anything."""
         with errors_naming_path(self.folder):
             _refuse_a_file(self.folder)
             if self.folder.exists() and not (self.folder / COMMIT).exists():

@@ -72,8 +72,8 @@ def defined_names(file: ModuleType) -> list[str]:
 
 
 def function_of(spec: str, rule: str) -> Callable[..., Any]:
-    """Executes the file and returns the function that `file.py:function` names. `rule` says what the function must
-    do, for errors."""
+    """Executes the file and returns the function that `file.py:function` names. `rule` is the function's contract,
+    for errors."""
     return file_and_function(spec, rule)[1]
 
 

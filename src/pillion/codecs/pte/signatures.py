@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of each operator in order, and the ranges of integer arguments by name.
-
-Integers outside of these ranges are refused: kernels store them in narrower types, and clamp or wrap them in various ways."""
+"""The arguments of each operator in order, and the ranges of integer arguments by name. Integers outside of a range
+are refused: kernels store them in narrower types, and clamp or wrap them in various ways."""
 
 from __future__ import annotations
 
@@ -109,7 +108,7 @@ _BY_DIM_ORDER: Mapping[str, str] = {
 EXPLICIT_LAYOUT: Mapping[str, str] = {
     f"cortex_m::quantized_{name}_nhwc.out": f"cortex_m::quantized_{name}.out" for name in _NHWC
 }
-"""The operators of ExecuTorch 1.5 whose images have the sizes [n, h, w, c]; each computes what another one computes."""
+"""The operators of ExecuTorch 1.5 on images with sizes [n, h, w, c], and the equivalent other operators."""
 SIGNATURES: Mapping[str, str] = {
     **_BY_DIM_ORDER,
     **{name: _BY_DIM_ORDER[same] for name, same in EXPLICIT_LAYOUT.items()},

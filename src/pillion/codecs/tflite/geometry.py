@@ -63,7 +63,7 @@ def single_axis(call: ReadOperator, axes: Sequence[int], rank: int) -> int:
 
 
 def axes_in_order(call: ReadOperator) -> tuple[int, ...]:
-    """Returns the axes in the second operand, as they are ordered there."""
+    """Returns the axes in the second operand, in its order."""
     rank = call.operand(0).type.rank
     return tuple(axis_of(call, axis, rank) for axis in call.integers(1))
 
@@ -74,7 +74,7 @@ def sorted_axes(call: ReadOperator) -> tuple[int, ...]:
 
 
 LARGEST_IMAGE = 2**15
-"""The largest side of a resize: positions have 32 bits, 10 of them fractional."""
+"""The largest side of a resize: positions have 32 bits, 10 of which are fractional."""
 
 
 def resized_shape(call: ReadOperator) -> Pair:

@@ -39,7 +39,7 @@ def require_int8(call: ReadOperator, operands: int = 1, types: tuple[DType, ...]
 
 
 def require_one_of(call: ReadOperator, value: Value, *types: DType) -> None:
-    """Raises unless a tensor has one of these element types, or float in a file that computes so; int8 must have one
+    """Raises unless a tensor has one of these element types, or is float in a float file; int8 must have one
     scale."""
     types = (*types, DType.FLOAT32) if call.is_float else types
     has_scale = value.dtype is not DType.INT8 or isinstance(value.type.quant, PerTensor)
@@ -60,7 +60,7 @@ PACKED = ("CONV_2D", "FULLY_CONNECTED")
 
 
 def weights_of(call: ReadOperator, x: Value, rank: int) -> Value:
-    """Returns the weights. Those of 4 bits are bytes where kernels read bytes alone; raises where LiteRT does not
+    """Returns the weights. 4-bit weights become bytes where kernels read only bytes; raises where LiteRT does not
     unpack them."""
     weights = with_axes(call, call.constant(1), rank)
     if weights.dtype is not DType.INT4:
@@ -111,8 +111,10 @@ def bias_of(call: ReadOperator, number: int, x: Value, weights: Value, channels:
 
 
 def _require_bias_of_16_bits(call: ReadOperator, bias: Value) -> None:
-    """Raises unless LiteRT takes the bias of a 16-bit layer for what it is, and rounds its sums once. An option says
-    that the bias is int32; LiteRT reads another one as int64. In convolutions it also changes the rounding."""
+    """Raises unless LiteRT reads the bias of a 16-bit layer as the type that it has, and rounds its sums once.
+
+    An option says that the bias is int32; otherwise LiteRT reads it as int64. In convolutions the option also changes
+    the rounding."""
     stored, option = call.element_type(bias), getattr(call.options, "quantized_bias_type", 0)
     named_int32 = option == ElementType.INT32
     if stored != (ElementType.INT32 if named_int32 else ElementType.INT64):

@@ -84,7 +84,7 @@ class Row:
         return [op]
 
     def write(self, op: Any) -> list[Node]:
-        """Returns the operator of an op, and those of its bounds."""
+        """Returns the operator of an op, and the operators of its bounds."""
         if self.types == INT8:
             int8_only(op, *op.operands, *op.results)
         elif self.types == INT8_OR_16:

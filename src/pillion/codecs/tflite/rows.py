@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of the operators that are one op each, and what LiteRT's kernels require of these ops."""
+"""The rows of the operators that are one op each, and the requirements of LiteRT's kernels."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def is_partly_float(model: tflite.Model) -> bool:
 
 
 def number_formats(model: tflite.Model) -> tuple[bool, bool]:
-    """Whether operators of a file have quantized results, and whether some have float ones."""
+    """Returns whether operators of a file have quantized results, and whether some have float results."""
     tensors = _computed_with(model, lambda operator: operator.outputs)
     is_quantized = any(t.type in INTEGERS and has_scale(t) for t in tensors)
     return is_quantized, any(t.type == ElementType.FLOAT32 for t in tensors)

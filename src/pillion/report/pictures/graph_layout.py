@@ -140,8 +140,8 @@ def _x_positions(graph: _Graph) -> list[float]:
 
 
 def _spread_row(graph: _Graph, row: Sequence[int], x: list[float], ideal: Mapping[int, float]) -> None:
-    """Returns each node of a row its ideal position or the nearest free one. Colliding nodes move together, to
-    the mean of their ideal positions."""
+    """Moves each node of a row to its ideal position or the nearest free one. Colliding nodes move together, to the
+    mean of their ideal positions."""
     blocks: list[tuple[float, float, list[tuple[int, float]]]] = []
     for node in row:
         total, weight, members = ideal[node], 1.0, [(node, 0.0)]

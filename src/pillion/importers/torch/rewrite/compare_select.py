@@ -257,7 +257,7 @@ def _sort_arguments(node: Node) -> tuple[Any, int, int, bool]:
 
 
 def _lower_kth_value(node: Node) -> None:
-    """Returns the last of the k smallest; the median is the lower middle."""
+    """Lowers a k-th smallest value to the last of the k smallest; the median is the lower middle."""
     x, rest = node.args[0], list(node.args[1:])
     is_median = node.target is aten.median.dim
     size = shape_of(x)[int(rest[0])] if is_median else 0  # type: ignore[arg-type]  # a node, a number

@@ -32,7 +32,7 @@ SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 
 
 class ZeroTensorScale:
-    """Returns all-zero tensors a small scale of their own, so that tiny weights do not become zeros."""
+    """Gives all-zero tensors a small scale of their own: tiny weights do not become zeros."""
 
     def _calculate_qparams(self, low: Tensor, high: Tensor) -> Any:
         observer: Any = self
