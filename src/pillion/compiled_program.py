@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`CompiledProgram`, the record of what was compiled: graph, target, placement, stripes, memory, NPU code."""
+"""`CompiledProgram`, the record of a compilation: graph, target, placement, stripes, memory, NPU code."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.precision_choice import PlanCost, PrecisionChoice
 from pillion.ir.stream_io import Streaming
 from pillion.memory import MemoryPlan
-from pillion.memory.inside import segment_peak_bytes
 from pillion.memory.npu_calls import NpuCalls
+from pillion.memory.segment_peak import segment_peak_bytes
 from pillion.ops import Segment, op_run_counts
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
@@ -62,9 +62,9 @@ class CompiledProgram:
     own_arithmetic: Arithmetic | None = None
     """The model's own arithmetic, if the program was compiled for another."""
     precision: PrecisionChoice | None = None
-    """The tensors that got 16 bits for a wished quality."""
+    """The 16-bit tensors, chosen for a quality goal."""
     four_bits: FlashChoice | None = None
-    """The layers that got weights of 4 bits for a wished size of flash."""
+    """The layers with 4-bit weights, chosen for a flash limit."""
     fitted_layers: int = 0
     """Layers whose weights were rounded for calibration samples."""
     npu_calls: NpuCalls = NpuCalls.BLOCKING
@@ -123,8 +123,8 @@ class CompiledProgram:
         return self.graph.streaming
 
     def lower(self) -> CProgram:
-        """Runs the last stage of compilation, so that unsupported kernels are refused at once. The default search
-        for stripes waits until the C is needed."""
+        """Runs the last stage of compilation: unsupported kernels are refused at once. The default search for stripes
+        waits until the C is needed."""
         return self.unstriped
 
     @cached_property
@@ -230,8 +230,8 @@ class CompiledProgram:
 
     @property
     def precision_texts(self) -> tuple[str, ...]:
-        """The tensors of 16 bits and the layers of 4 that the compiler chose, with what they gain and cost, and the
-        layers whose weights were rounded for samples."""
+        """The 16-bit tensors and 4-bit layers that the compiler chose, with their gains and costs, and the layers
+        whose weights were rounded for samples."""
         layers = "1 layer" if self.fitted_layers == 1 else f"{self.fitted_layers} layers"
         fitted = (f"weights of {layers} rounded for the calibration samples",)
         chosen = tuple(choice.text for choice in (self.precision, self.four_bits) if choice)

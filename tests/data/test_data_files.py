@@ -251,7 +251,7 @@ def test_inputs_of_int8_are_quantized_and_taken_as_they_are() -> None:
     raw = np.array([[-128, 2, 4, 127]], np.int8)
     (sample,) = open_data((raw, np.array([1]))).samples([wanted])
     assert wanted.quantized(sample.inputs[0]).tolist() == raw.tolist()
-    assert wanted.real(raw).tolist() == [[-65.5, -0.5, 0.5, 62.0]]
+    assert wanted.dequantized(raw).tolist() == [[-65.5, -0.5, 0.5, 62.0]]
 
 
 def test_samples_are_gathered_to_whole_inputs() -> None:

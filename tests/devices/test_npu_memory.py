@@ -18,7 +18,7 @@ from pillion.devices.ethos_u.vela import is_vela_installed
 from pillion.emitters.c.manifest import read_manifest
 from pillion.evaluation.program_costs import costs_of
 from pillion.ir.graph import Graph
-from pillion.memory.inside import segment_peak_bytes
+from pillion.memory.segment_peak import segment_peak_bytes
 from pillion.ops import Add, Conv2d, Segment
 from pillion.ops.example_values import conv_bias, conv_weights, make_op, value
 from pillion.program import Program

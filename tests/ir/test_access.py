@@ -55,7 +55,7 @@ def require_rows(op: Op, operand: Value, axis: int, random: Rng) -> str:
     for first in range(0, size, axis_map.unit):
         span = Span(first, min(axis_map.unit * int(random.integers(1, 4)), size - first))
         rows = axis_map.reach(span)
-        if rows.end > operand.shape[axis] or (rows.first < 0 and axis_map.outside is None):
+        if rows.end > operand.shape[axis] or (rows.first < 0 and axis_map.padding_level is None):
             continue
         made = made_of(op, data, axis_map, span)
         if made is None:
@@ -104,7 +104,7 @@ def taken(array: Array, axis: int, axis_map: AxisMap, span: Span) -> Array:
     rows = axis_map.reach(span)
     missing = max(-rows.first, 0)
     shape = tuple(missing if a == axis else d for a, d in enumerate(array.shape))
-    outside = np.full(shape, axis_map.outside if missing else 0, array.dtype)
+    outside = np.full(shape, axis_map.padding_level if missing else 0, array.dtype)
     return np.concatenate(
         [outside, np.take(array, range(max(rows.first, 0), rows.end), axis=axis)], axis=axis
     )
@@ -123,11 +123,11 @@ def random_like(value: Value, random: Rng) -> Array:
 
 def test_windows_say_how_far_they_reach() -> None:
     found = AxisMap(1, low=-3, high=1, stride=2)
-    assert found.front == 3
+    assert found.padding_before == 3
     assert found.reach(Span(0, 2)) == Span(-3, 7)
-    assert found.inside(Span(0, 2), 10) == Span(0, 4)
-    assert found.inside(Span(3, 2), 6) == Span(3, 3)
-    assert (found.missing(Span(0, 2), 10), found.missing(Span(3, 2), 6)) == ((3, 0), (0, 4))
+    assert found.clipped_reach(Span(0, 2), 10) == Span(0, 4)
+    assert found.clipped_reach(Span(3, 2), 6) == Span(3, 3)
+    assert (found.padding_counts(Span(0, 2), 10), found.padding_counts(Span(3, 2), 6)) == ((3, 0), (0, 4))
     assert (found.first_after(0), found.first_after(4)) == (2, 4)
     assert AxisMap(1, unit=2).first_after(3) == 6
     assert AxisMap(1, low=4, high=4).first_after(2) == 0
@@ -135,10 +135,10 @@ def test_windows_say_how_far_they_reach() -> None:
 
 def test_tiles_read_an_element_at_least_but_where_padding_alone_makes_them() -> None:
     behind = AxisMap(1, unit=2)
-    assert behind.inside(Span(8, 2), 4) == Span(3, 1)
+    assert behind.clipped_reach(Span(8, 2), 4) == Span(3, 1)
     alone = AxisMap(1, low=-2, high=-2, least=0)
-    assert (alone.inside(Span(0, 2), 4), alone.missing(Span(0, 2), 4)) == (Span(0, 0), (2, 0))
-    assert (alone.inside(Span(6, 3), 4), alone.missing(Span(6, 3), 4)) == (Span(4, 0), (0, 3))
+    assert (alone.clipped_reach(Span(0, 2), 4), alone.padding_counts(Span(0, 2), 4)) == (Span(0, 0), (2, 0))
+    assert (alone.clipped_reach(Span(6, 3), 4), alone.padding_counts(Span(6, 3), 4)) == (Span(4, 0), (0, 3))
 
 
 X = value("x", (1, 6, 4, 3), 0.1, 0)

@@ -58,11 +58,11 @@ class InputSpec:
         levels = np.rint(real.astype(np.float64) / self.scale) + self.zero_point
         return np.clip(levels, low, high).astype(self.dtype.numpy)
 
-    def real(self, held: Array) -> Array:
+    def dequantized(self, integers: Array) -> Array:
         """Dequantizes the integers of an input."""
-        if self.scale is None or held.dtype != self.dtype.numpy:
-            return held
-        return ((held.astype(np.float32) - self.zero_point) * np.float32(self.scale)).astype(np.float32)
+        if self.scale is None or integers.dtype != self.dtype.numpy:
+            return integers
+        return ((integers.astype(np.float32) - self.zero_point) * np.float32(self.scale)).astype(np.float32)
 
     def __str__(self) -> str:
         return f"{self.dtype.value}{list(self.shape)}"

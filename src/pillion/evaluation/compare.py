@@ -167,6 +167,6 @@ def _as_float_model(
             quantized = list(map(io.quantized, runs))
             each = -(-len(quantized) // check_workers(workers))
             chunks = (quantized[at : at + each] for at in range(0, len(quantized), each))
-            return [io.real(ys) for chunk in run(chunks) for ys in chunk]
+            return [io.dequantized(ys) for chunk in run(chunks) for ys in chunk]
 
         yield ProgramAsFloatModel(io.model, tuple(spec.shape for spec in io.inputs), outputs)

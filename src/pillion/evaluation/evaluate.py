@@ -208,7 +208,7 @@ def _accumulate_outputs(
 ) -> Batch:
     """Adds the outputs of a chunk, and returns them as real numbers."""
     assert totals.scores is not None
-    batch = batch_of(chunk, list(map(io.real, outputs)), io)
+    batch = batch_of(chunk, list(map(io.dequantized, outputs)), io)
     totals.samples += len(batch.places)
     totals.scores.add(batch)
     if batch.labels is not None and batch.labels.ndim == 1 and batch.labels.dtype.kind in "iub":

@@ -144,12 +144,16 @@ class LayerErrorMeasurement:
         float_values = {v: self._float_tensor(values, m.match) for v, m in self.layers.items()}
         for value, layer in self.layers.items():
             real = float_values[value]
-            layer.running.add(real, layer.match.real(program_values[value]))
+            layer.running.add(real, layer.match.dequantized(program_values[value]))
             ops = self._ops_of_layer(value)
             exact = self._float_result_of_layer(values, ops, layer.match, float_values)
-            alone = layer.match.real(self._isolated_layer_result(value, ops, float_values, program_inputs))
+            alone = layer.match.dequantized(
+                self._isolated_layer_result(value, ops, float_values, program_inputs)
+            )
             layer.own.add(real, real + alone - exact)
-            layer.tensor.add(exact, alone, layer.match.real(layer.match.quantized(exact)), layer.match.value)
+            layer.tensor.add(
+                exact, alone, layer.match.dequantized(layer.match.quantized(exact)), layer.match.value
+            )
             noisy = layer.match.in_model(real + alone - exact)
             changed = self.floats.outputs_with(values, layer.match.name, noisy)
             layer.outputs = layer.outputs or [SignalNoisePower() for _ in expected]
@@ -243,7 +247,7 @@ class LayerErrorMeasurement:
         rounded = {}
         for operand in dict.fromkeys(v for op in ops for v in op.activations if v in self.layers):
             before = self.layers[operand].match
-            rounded[before.name] = before.in_model(before.real(before.quantized(floats[operand])))
+            rounded[before.name] = before.in_model(before.dequantized(before.quantized(floats[operand])))
         return match.in_program(self.floats.tensor_with(values, rounded, match.name))
 
     def _isolated_layer_result(

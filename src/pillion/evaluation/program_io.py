@@ -31,13 +31,13 @@ class ProgramIo:
         """Returns the inputs of a run as the program takes them."""
         return tuple(spec.quantized(x) for spec, x in zip(self.inputs, inputs, strict=True))
 
-    def real(self, outputs: Sequence[Array]) -> tuple[Array, ...]:
+    def dequantized(self, outputs: Sequence[Array]) -> tuple[Array, ...]:
         """Returns the outputs of a run as real numbers."""
-        return tuple(spec.real(y) for spec, y in zip(self.outputs, outputs, strict=True))
+        return tuple(spec.dequantized(y) for spec, y in zip(self.outputs, outputs, strict=True))
 
     def real_inputs(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Returns the inputs of a run as real numbers."""
-        return tuple(spec.real(x) for spec, x in zip(self.inputs, inputs, strict=True))
+        return tuple(spec.dequantized(x) for spec, x in zip(self.inputs, inputs, strict=True))
 
 
 def program_io(program: Program | str | Path) -> ProgramIo:

@@ -67,18 +67,18 @@ class TensorMatch:
         """Permutes the float tensor to the program's axis order."""
         return real.transpose(self.order).reshape(self.value.shape)
 
-    def in_model(self, held: Array) -> Array:
+    def in_model(self, integers: Array) -> Array:
         """Permutes a program's tensor to the float model's axis order."""
-        ordered = held.reshape([self.float_shape[axis] for axis in self.order])
+        ordered = integers.reshape([self.float_shape[axis] for axis in self.order])
         return ordered.transpose(np.argsort(self.order)).reshape(self.float_shape)
 
     def quantized(self, real: Array) -> Array:
         """Quantizes real numbers, saturating."""
         return InputSpec.of(self.value).quantized(real)
 
-    def real(self, held: Array) -> Array:
+    def dequantized(self, integers: Array) -> Array:
         """Dequantizes integers to real numbers."""
-        return (held.astype(np.float64) - self.value.zero_point) * self.value.scale
+        return (integers.astype(np.float64) - self.value.zero_point) * self.value.scale
 
 
 def is_computed_integer(value: Value) -> bool:
@@ -92,15 +92,15 @@ def float_name(value: Value) -> str:
     return real_name(value.name.removesuffix(QUANTIZED_INPUT))
 
 
-def match_tensor(value: Value, real: Array | None, held: Array) -> TensorMatch | None:
+def match_tensor(value: Value, real: Array | None, integers: Array) -> TensorMatch | None:
     """Finds the axis order in which a float tensor is nearest to the program's; None if no order has the shape."""
-    if real is None or real.size != held.size:
+    if real is None or real.size != integers.size:
         return None
     orders = _candidate_axis_orders(real.shape, value.shape)
     matches = [TensorMatch(value, float_name(value), order, real.shape) for order in orders]
     if len(matches) <= 1:
         return matches[0] if matches else None
-    noises = [float(((a.real(held) - a.in_program(real)) ** 2).sum()) for a in matches]
+    noises = [float(((a.dequantized(integers) - a.in_program(real)) ** 2).sum()) for a in matches]
     return matches[int(np.argmin(noises))]
 
 

@@ -54,7 +54,7 @@ class AxisMap:
     high: int = 0
     stride: int = 1
     unit: int = 1
-    outside: float | None = 0
+    padding_level: float | None = 0
     """The level that padding elements have; None if no level has their effect."""
     least: int = 1
     """The fewest elements that a tile reads; 0 if a tile may read padding alone."""
@@ -73,13 +73,13 @@ class AxisMap:
         first, end = self._operand_range(span)
         return Span(first, end - first)
 
-    def inside(self, span: Span, size: int) -> Span:
+    def clipped_reach(self, span: Span, size: int) -> Span:
         """Returns the part of `reach` inside an operand of `size` elements, at least `least` elements."""
         first, end = self._operand_range(span)
         first = min(max(first, 0), size - self.least)
         return Span(first, max(min(end, size) - first, self.least))
 
-    def missing(self, span: Span, size: int) -> Pair:
+    def padding_counts(self, span: Span, size: int) -> Pair:
         """Counts the elements of `reach` before and behind an operand of `size` elements."""
         first, end = self._operand_range(span)
         return min(max(-first, 0), end - first), min(max(end - size, 0), end - first)
@@ -90,7 +90,7 @@ class AxisMap:
         return max(self.high // self.unit + 1 - (self.stride + self.low) // self.unit, 0)
 
     @property
-    def front(self) -> int:
+    def padding_before(self) -> int:
         """The number of padding elements that the first element of the result reads before the operand."""
         return max(-(self.low // self.unit), 0)
 
@@ -144,7 +144,13 @@ def identity_access(operand: Value, axes: Collection[int], why: str) -> Access:
 
 
 def window_maps(
-    x: Value, y: Value, kernel: Pair, stride: Pair, dilation: Pair, padding: Sides, outside: float | None
+    x: Value,
+    y: Value,
+    kernel: Pair,
+    stride: Pair,
+    dilation: Pair,
+    padding: Sides,
+    padding_level: float | None,
 ) -> tuple[AxisMap, AxisMap]:
     """Returns the maps of padded windows over height and width of an NHWC image."""
 
@@ -153,7 +159,7 @@ def window_maps(
         high = low + dilation[side] * (kernel[side] - 1)
         is_blind = high < 0 or (y.shape[axis] - 1) * stride[side] + low >= x.shape[axis]
         why = "a window sees no row of the image" if is_blind else ""
-        return AxisMap(axis, low, high, stride[side], outside=outside, not_tiled=why)
+        return AxisMap(axis, low, high, stride[side], padding_level=padding_level, not_tiled=why)
 
     return of_side(0), of_side(1)
 

@@ -215,7 +215,7 @@ class Op:
         axis_map = self.row_maps[operand]
         if axis_map is SAME_ROWS:
             return span
-        return axis_map.inside(span, operand.shape[ROWS]) if isinstance(axis_map, AxisMap) else None
+        return axis_map.clipped_reach(span, operand.shape[ROWS]) if isinstance(axis_map, AxisMap) else None
 
     def check_scales(self, arithmetic: Arithmetic) -> None:
         """Raises a ValueError if a ratio of the op's scales has no fixed-point form in an arithmetic: by default, if

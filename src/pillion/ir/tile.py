@@ -28,7 +28,9 @@ def tile_attribute_changes(op: Op, span: Span) -> Mapping[str, object]:
     if op.folded_bytes:
         return {"part": ReductionRowGroup(x.shape[ROWS], span.first == 0, span.end == x.shape[ROWS])}
     rows = op.row_maps[x]
-    return op.tile(ROWS, span, rows.missing(span, x.shape[ROWS]) if isinstance(rows, AxisMap) else (0, 0))
+    return op.tile(
+        ROWS, span, rows.padding_counts(span, x.shape[ROWS]) if isinstance(rows, AxisMap) else (0, 0)
+    )
 
 
 def cut_tile(op: Op, span: Span) -> TiledOp:

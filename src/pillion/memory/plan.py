@@ -248,7 +248,7 @@ class _OpTicks:
                 yield ticks
             else:
                 for number in range(len(need.ops)):
-                    yield [self.begin[i] + event for event in need.schedule.firings(number)]
+                    yield [self.begin[i] + event for event in need.schedule.run_events(number)]
 
 
 Shifts = dict[Value, int]

@@ -70,15 +70,15 @@ class Schedule:
         ]
         return extent_of_written_bytes(ends, len(self.events))
 
-    def firings(self, op: int) -> list[int]:
+    def run_events(self, op: int) -> list[int]:
         """Returns the events in which an op runs."""
         return [i for i, e in enumerate(self.events) if isinstance(e, InnerOpRun) and e.op == op]
 
     def scratch_live_events(self, op: int) -> list[int]:
         """Returns the events during which an op's scratch is live. Tiled reductions keep their partial results
         there."""
-        fired = self.firings(op)
-        return list(range(fired[0], fired[-1] + 1)) if self.body.ops[op].folded_bytes else fired
+        events = self.run_events(op)
+        return list(range(events[0], events[-1] + 1)) if self.body.ops[op].folded_bytes else events
 
 
 def _written_end(op: Op, span: Span) -> int:

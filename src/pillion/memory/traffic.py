@@ -89,6 +89,6 @@ def runs_of_ops(graph: Graph, needs: Needs, blocks: Mapping[Value, LiveBlock]) -
             storage = need.schedule.storage
             own = {value: blocks[home] for value, home in storage.items() if home in blocks}
             for number, op in enumerate(need.schedule.body.ops):
-                yield OpRuns(op, run.times, max(len(need.schedule.firings(number)), 1), own)
+                yield OpRuns(op, run.times, max(len(need.schedule.run_events(number)), 1), own)
         else:
             yield OpRuns(run.op, run.times, 1, blocks)

@@ -71,7 +71,7 @@ class Frames(Op):
         last = self.window.shape[0] - 1
         return (
             AxisMap(0),
-            AxisMap(ROWS, 0, last, self.hop, outside=None),
+            AxisMap(ROWS, 0, last, self.hop, padding_level=None),
             "each band is made from all samples of a frame",
         )
 

@@ -180,7 +180,7 @@ class Pad(Movement):
 
     def access(self, operand: Value) -> Access:
         return tuple(
-            AxisMap(axis, -before, -before, outside=self.value, least=0)
+            AxisMap(axis, -before, -before, padding_level=self.value, least=0)
             for axis, before in enumerate(self.before)
         )
 

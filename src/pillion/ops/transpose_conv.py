@@ -73,7 +73,10 @@ class TransposeConv2d(Convolution):
     def tile(self, axis: int, span: Span, missing: Pair) -> dict[str, object]:
         if axis != ROWS:
             return {}
-        read, first = self.window_maps[0].inside(span, self.x.shape[ROWS]), span.first + self.padding[0]
+        read, first = (
+            self.window_maps[0].clipped_reach(span, self.x.shape[ROWS]),
+            span.first + self.padding[0],
+        )
         last = first + span.count - 1
         reached = (read.end - 1) * self.stride[0] + self.dilation[0] * (self.kernel[0] - 1)
         return {

@@ -62,7 +62,7 @@ class RowUse:
 
 
 @dataclass(frozen=True)
-class RowFiring:
+class StreamedOp:
     """How an op runs in each call: whole, or for the new rows of its result."""
 
     op: Op
@@ -96,7 +96,7 @@ class RowTracks:
     """Values that are recomputed in each call → whether they depend on where the window begins."""
     ready: dict[Value, int] = field(default_factory=dict)
     """The first call, from 1 on, in which a value is valid, counted from the reset."""
-    firings: list[RowFiring] = field(default_factory=list)
+    streamed_ops: list[StreamedOp] = field(default_factory=list)
 
     def follow(self) -> None:
         """Visits all ops in order."""
@@ -113,13 +113,13 @@ class RowTracks:
             return
         if isinstance(op, Slice) and moving and self.rows[op.x].is_behind(op):
             self.whole[op.y], self.ready[op.y] = False, self.ready[op.x]
-            self.firings.append(RowFiring(op, {}))
+            self.streamed_ops.append(StreamedOp(op, {}))
             return
         if not moving:
             if any(x in self.whole for x in op.activations):
                 self._record_whole_run(op, {}, False)
             else:
-                self.firings.append(RowFiring(op, {}))
+                self.streamed_ops.append(StreamedOp(op, {}))
             return
         maps = {x: time_map(op, x, self.rows[x].axis) for x in moving}
         known = {x: c for x, c in maps.items() if isinstance(c, AxisMap)}
@@ -148,7 +148,7 @@ class RowTracks:
         for y in op.last:
             self.whole[y], self.ready[y] = True, ready
         uses = {x: RowUse(self.rows[x].new) for x in moving}
-        self.firings.append(RowFiring(op, uses, 0, step))
+        self.streamed_ops.append(StreamedOp(op, uses, 0, step))
 
     def _visit_filter(self, op: Biquads) -> None:
         """Visits a filter, which begins with the signal; its state is one of the model itself."""
@@ -158,7 +158,7 @@ class RowTracks:
         behind = op.y.shape[1] - track.size
         self.rows[op.y] = RowTrack(1, track.size, track.step, Fraction(0), track.size, behind)
         self.ready[op.y] = self.ready[op.x]
-        self.firings.append(RowFiring(op, {op.x: RowUse(track.new)}, 1, track.step))
+        self.streamed_ops.append(StreamedOp(op, {op.x: RowUse(track.new)}, 1, track.step))
 
     def _visit_whole_window_op(self, op: Op, moving: list[Value], reason: str) -> None:
         """Visits an op that needs all rows of the window at once."""
@@ -181,13 +181,13 @@ class RowTracks:
         dirty = 0
         for x, axis_map in maps.items():
             self._refuse_edge_padding(op, x, axis_map, size)
-            if axis_map.front > 0 or self.rows[x].dirty:
+            if axis_map.padding_before > 0 or self.rows[x].dirty:
                 dirty = max(dirty, min(axis_map.first_after(self.rows[x].dirty), size))
         self.rows[y] = RowTrack(axis, size, step, lag, dirty)
-        level = {x: c.outside if c.front > 0 else None for x, c in maps.items()}
+        level = {x: c.padding_level if c.padding_before > 0 else None for x, c in maps.items()}
         uses = {x: RowUse(c.reach(rows), level[x]) for x, c in maps.items()}
         self.ready[y] = max(1, 1 + math.ceil(-lag / step), *(self.ready[x] for x in maps))
-        self.firings.append(RowFiring(op, uses, axis, step, True))
+        self.streamed_ops.append(StreamedOp(op, uses, axis, step, True))
 
     def _visit_whole_result_op(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
         """Visits an op whose whole result is computed in each call, from rows inside the window."""
@@ -215,7 +215,7 @@ class RowTracks:
         for y in op.results:
             self.whole[y], self.ready[y] = is_dirty, ready
         rows = op.results[0].shape[axis] if axis is not None else 0
-        self.firings.append(RowFiring(op, uses, axis or 0, rows, axis is not None))
+        self.streamed_ops.append(StreamedOp(op, uses, axis or 0, rows, axis is not None))
 
     def _refuse_changing_operands(self, op: Op, maps: Mapping[Value, AxisMap], axis: int) -> None:
         """Raises if rows are combined with a value that differs between rows or between calls."""
@@ -239,9 +239,9 @@ class RowTracks:
     def _refuse_edge_padding(self, op: Op, x: Value, axis_map: AxisMap, size: int) -> None:
         behind = axis_map.reach(Span(size - 1, 1)).end - self.rows[x].size
         if behind > 0:
-            here = f"padding in time: {axis_map.front} rows in front, {behind} behind"
+            here = f"padding in time: {axis_map.padding_before} rows in front, {behind} behind"
             raise refusals.PADDING_BEHIND.error(op, here)
-        if axis_map.front > 0 and axis_map.outside is None:
+        if axis_map.padding_before > 0 and axis_map.padding_level is None:
             raise refusals.UNCOUNTED_PADDING.error(op, "padding in front that is not counted")
 
 

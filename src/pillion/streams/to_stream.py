@@ -25,7 +25,7 @@ from pillion.ir.verify import verify_graph
 from pillion.ops import Concat, Scan, Slice
 from pillion.streams import refusals
 from pillion.streams.pixels import gathered_pixels
-from pillion.streams.time_axes import RowFiring, RowTrack, RowTracks, RowUse, find_time_axes
+from pillion.streams.time_axes import RowTrack, RowTracks, RowUse, StreamedOp, find_time_axes
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class HopGraphBuilder:
 
     def build(self) -> Graph:
         """Builds the graph."""
-        for firing in self.tracks.firings:
-            self._add_op(firing)
+        for streamed in self.tracks.streamed_ops:
+            self._add_op(streamed)
         outputs = tuple(self.now.get(v, v) for v in self.graph.outputs)
         return self.graph.replace(
             inputs=tuple(self.now[v] for v in self.graph.inputs),
@@ -73,17 +73,17 @@ class HopGraphBuilder:
                 raise refusals.STATE_OF_ROWS.error(op, f"state `{state.name}` is `{state.after.name}`")
             yield state.substitute(self.now)
 
-    def _add_op(self, firing: RowFiring) -> None:
-        op = firing.op
-        if isinstance(op, Scan) and firing.uses:
-            self._add_recurrent_layer(op, firing)
+    def _add_op(self, streamed: StreamedOp) -> None:
+        op = streamed.op
+        if isinstance(op, Scan) and streamed.uses:
+            self._add_recurrent_layer(op, streamed)
             return
         if self.since_reset:
-            self._compute_past_rows(firing)
-        parts = {x: self._operand_rows(op, x, use) for x, use in firing.uses.items()}
+            self._compute_past_rows(streamed)
+        parts = {x: self._operand_rows(op, x, use) for x, use in streamed.uses.items()}
         parts |= {x: self.now[x] for x in op.activations if x not in parts}
         results = {y: self._new_rows(y) for y in op.results}
-        changes = op.tile(firing.axis, Span(0, firing.rows), (0, 0)) if firing.is_cut else {}
+        changes = op.tile(streamed.axis, Span(0, streamed.rows), (0, 0)) if streamed.is_cut else {}
         if isinstance(op, Slice) and op.x in self.tracks.rows and self.tracks.rows[op.x].is_behind(op):
             track = self.tracks.rows[op.x]
             begin = op.begin[track.axis] - track.size + track.step
@@ -100,13 +100,13 @@ class HopGraphBuilder:
             self.ops.append(new_op)
             self.now |= results
 
-    def _add_recurrent_layer(self, op: Scan, firing: RowFiring) -> None:
+    def _add_recurrent_layer(self, op: Scan, streamed: StreamedOp) -> None:
         """Adds a recurrent layer that continues where the last call stopped."""
-        parts = {x: self._operand_rows(op, x, use) for x, use in firing.uses.items()}
+        parts = {x: self._operand_rows(op, x, use) for x, use in streamed.uses.items()}
         own = {state.before for state in self.graph.states}
         before = {v: Value(self.names.fresh(f"{v.name}_carried"), v.type) for v in op.initial if v not in own}
         results = {y: self._new_rows(y) for y in op.stacked}
-        self.ops.append(op.substitute(parts | before | results, count=firing.rows))
+        self.ops.append(op.substitute(parts | before | results, count=streamed.rows))
         self.now |= results
         for first, last in zip(op.initial, op.last, strict=True):
             if first in before:
@@ -163,31 +163,31 @@ class HopGraphBuilder:
         outside = empty if level is None else level
         return _past_rows(x, track, self.past.get(x), Span(int(track.lag) - count, count), outside)
 
-    def _compute_past_rows(self, firing: RowFiring) -> None:
+    def _compute_past_rows(self, streamed: StreamedOp) -> None:
         """Computes the rows of a result before the first new row of the first call."""
-        y = firing.op.results[0]
+        y = streamed.op.results[0]
         track = self.tracks.rows.get(y)
         if track is None:
             return
         if track.lag.denominator > 1:
-            raise refusals.MIXED_PADDING.error(firing.op, refusals.begins_later(y))
+            raise refusals.MIXED_PADDING.error(streamed.op, refusals.begins_later(y))
         if track.lag <= 0:
             self.past[y] = _empty_rows(y, track)
             return
         before = Span(0, int(track.lag))
         arrays: dict[Value, Array] = {}
-        for x in firing.uses:
-            axis_map = firing.op.access(x)[self.tracks.rows[x].axis]
+        for x in streamed.uses:
+            axis_map = streamed.op.access(x)[self.tracks.rows[x].axis]
             assert isinstance(axis_map, AxisMap)
             if self.tracks.rows[x].lag < 0:
-                raise refusals.MIXED_PADDING.error(firing.op, refusals.begins_later(x))
-            outside = axis_map.outside if axis_map.outside is not None else 0
+                raise refusals.MIXED_PADDING.error(streamed.op, refusals.begins_later(x))
+            outside = axis_map.padding_level if axis_map.padding_level is not None else 0
             arrays[x] = _past_rows(x, self.tracks.rows[x], self.past[x], axis_map.reach(before), outside)
         values = {x: x.like(x.name, shape=a.shape) for x, a in arrays.items()}
         result = {y: _value_with_rows(y.name, y, track.axis, before.count)}
-        changes = firing.op.tile(track.axis, Span(0, before.count), (0, 0))
-        op = firing.op.substitute({**values, **result}, **changes)
-        operands = [v.constant if v.is_constant else arrays[v] for v in firing.op.operands]
+        changes = streamed.op.tile(track.axis, Span(0, before.count), (0, 0))
+        op = streamed.op.substitute({**values, **result}, **changes)
+        operands = [v.constant if v.is_constant else arrays[v] for v in streamed.op.operands]
         self.past[y] = np.asarray(op.reference(self.graph.arithmetic, *operands))
 
 
@@ -195,8 +195,8 @@ def _kept_row_counts(tracks: RowTracks) -> dict[Value, dict[float | None, int]]:
     """Returns how many rows of each value are kept, by the level of the rows before the first. Readers that ignore
     the level join any other."""
     counts: dict[Value, dict[float | None, int]] = {}
-    for firing in tracks.firings:
-        for x, use in firing.uses.items():
+    for streamed in tracks.streamed_ops:
+        for x, use in streamed.uses.items():
             missing = tracks.rows[x].new.first - use.rows.first
             group = counts.setdefault(x, {})
             if missing > 0:
@@ -240,7 +240,9 @@ def _build_hop(tracks: RowTracks) -> tuple[Graph, StreamOutputMeaning]:
     """Returns the graph of a hop and the meaning of its outputs. If there is padding, its states begin as padding."""
     if _outputs_describe_signal(tracks):
         return HopGraphBuilder(tracks, True).build(), StreamOutputMeaning.SIGNAL
-    has_front = any(use.level is not None for firing in tracks.firings for use in firing.uses.values())
+    has_front = any(
+        use.level is not None for streamed in tracks.streamed_ops for use in streamed.uses.values()
+    )
     if has_front:
         with contextlib.suppress(PillionError):  # padding of rows that begin later: no window sees it
             return HopGraphBuilder(tracks, True).build(), StreamOutputMeaning.BOTH

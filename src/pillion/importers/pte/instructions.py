@@ -63,22 +63,22 @@ class ReadCall:
 
     # Arguments by their name in the operator's signature
 
-    def held(self, name: str, kind: type[T]) -> T:
+    def typed_argument(self, name: str, kind: type[T]) -> T:
         """Returns an argument of one kind; raises for another kind."""
         if name not in self.numbers:
             raise self.refuse(f"there is an argument `{name}`", f"{len(self.numbers)} arguments")
-        held = self.reader.entry(self.numbers[name])
-        if not isinstance(held, kind):
-            raise self.refuse(f"argument `{name}` is of kind {kind.__name__}", type(held).__name__)
-        return held
+        value = self.reader.entry(self.numbers[name])
+        if not isinstance(value, kind):
+            raise self.refuse(f"argument `{name}` is of kind {kind.__name__}", type(value).__name__)
+        return value
 
     def is_null(self, name: str) -> bool:
         """Whether an argument is omitted."""
-        return isinstance(self.held(name, object), pte.Null)
+        return isinstance(self.typed_argument(name, object), pte.Null)
 
     def number(self, name: str) -> int:
         """Returns an integer argument."""
-        return self.held(name, pte.Int).int_val
+        return self.typed_argument(name, pte.Int).int_val
 
     def bounds(self) -> dict[str, int]:
         """Returns the bounds of the result."""
@@ -89,15 +89,15 @@ class ReadCall:
 
     def real(self, name: str) -> float:
         """Returns a floating-point argument."""
-        return self.held(name, pte.Double).double_val
+        return self.typed_argument(name, pte.Double).double_val
 
     def flag(self, name: str) -> bool:
         """Returns a boolean argument."""
-        return self.held(name, pte.Bool).bool_val
+        return self.typed_argument(name, pte.Bool).bool_val
 
     def integers(self, name: str, count: int | None = None) -> tuple[int, ...]:
         """Returns a list of integers."""
-        items = self.held(name, pte.IntList).items
+        items = self.typed_argument(name, pte.IntList).items
         if len(items) > LONGEST_LIST or (count is not None and len(items) != count):
             raise self.refuse(
                 f"argument `{name}` has {count or f'at most {LONGEST_LIST}'} numbers", len(items)
@@ -132,20 +132,20 @@ class ReadCall:
 
     def view(self, name: str) -> TensorView:
         """Returns a tensor argument with its logical sizes and dim order."""
-        self.held(name, pte.Tensor)
-        return self.seen(self.numbers[name])
+        self.typed_argument(name, pte.Tensor)
+        return self.tensor_at(self.numbers[name])
 
-    def seen(self, number: int) -> TensorView:
+    def tensor_at(self, number: int) -> TensorView:
         """Returns a tensor by its value index, with its logical sizes and dim order."""
         argument = self.argument(number)
         return TensorView(argument.sizes, argument.order, self.reader.read(argument, self.source))
 
     def views(self, name: str) -> list[TensorView]:
         """Returns an argument that is a list of tensors."""
-        items = self.held(name, pte.TensorList).items
+        items = self.typed_argument(name, pte.TensorList).items
         if not 0 < len(items) <= 1024:
             raise self.refuse("a list of tensors has 1 to 1024", len(items))
-        return [self.seen(number) for number in items]
+        return [self.tensor_at(number) for number in items]
 
     def shaped(self, tensor: ReadTensor, shape: Shape) -> ReadTensor:
         """Returns a tensor in another shape."""

@@ -138,8 +138,8 @@ def _read_graph(model: tflite.Model, name: str) -> Graph:
     reader = TfliteReader(model, main)
     boundary = Uint8Boundary(reader)
     inputs = boundary.inputs()
-    ops = [*boundary.before(), *all_ops(reader, ops_of)]
-    outputs, last = boundary.after()
+    ops = [*boundary.input_conversions(), *all_ops(reader, ops_of)]
+    outputs, last = boundary.converted_outputs()
     if any(value.is_constant for value in inputs):
         raise MalformedError("an input of the model has data")
     initial: dict[Key, Array] = {}

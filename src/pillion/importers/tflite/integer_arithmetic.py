@@ -61,7 +61,7 @@ class Calculations(OpChain):
         before = tuple(places if i == axis else 0 for i in range(x.type.rank))
         return self.pad(self.cut(x, axis, 0, size - places), before, none, "moved")
 
-    def end(self, x: Value, shape: Shape | None = None) -> list[Op]:
+    def finish(self, x: Value, shape: Shape | None = None) -> list[Op]:
         """Returns all ops; the last one writes the operator's result, in another shape if one is given."""
         y = self.call.result
         if y.dtype is DType.INT16:
@@ -81,7 +81,7 @@ def _expression_reader(compute: Callable[[Calculations], Value]) -> Reading:
 
     def row(call: ReadOperator) -> list[Op]:
         chain = Calculations(call)
-        return chain.end(compute(chain))
+        return chain.finish(compute(chain))
 
     return row
 
@@ -144,7 +144,7 @@ def int32_reduction(calculation: Calculation) -> Reading:
         shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape) if keepdims or i not in axes)
         for axis in axes:
             x = _reduce_by_halves(chain, x, axis, calculation)
-        return chain.end(x, shape)
+        return chain.finish(x, shape)
 
     return row
 

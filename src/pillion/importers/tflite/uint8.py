@@ -30,13 +30,13 @@ class Uint8Boundary:
         """Returns the inputs in their type in the file."""
         return tuple(self.outer.get(n) or self.reader.value(n) for n in self.reader.subgraph.inputs)
 
-    def before(self) -> Iterator[Op]:
+    def input_conversions(self) -> Iterator[Op]:
         """Yields the ops that convert uint8 inputs to int8."""
         for number in dict.fromkeys(self.reader.subgraph.inputs):
             if number in self.outer:
                 yield Requantize(x=self.outer[number], y=self.reader.value(number), source="uint8 input")
 
-    def after(self) -> tuple[tuple[Value, ...], list[Op]]:
+    def converted_outputs(self) -> tuple[tuple[Value, ...], list[Op]]:
         """Returns the outputs in their type in the file, and the ops that convert int8 to uint8."""
         graph, ops = self.reader.subgraph, list[Op]()
         values = {number: self.reader.value(number) for number in graph.outputs}

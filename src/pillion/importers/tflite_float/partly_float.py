@@ -122,7 +122,7 @@ def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantiz
     with opened.reading():
         reader = TfliteReader(opened.model, opened.model.subgraphs[0])
         boundary = Uint8Boundary(reader)
-        inputs, before = boundary.inputs(), tuple(boundary.before())
+        inputs, before = boundary.inputs(), tuple(boundary.input_conversions())
         conversion = _PartlyFloat(opened, quantize, reader, ops=[*before])
         inner = Graph(
             "inputs", inputs, before, tuple(map(reader.value, reader.subgraph.inputs)), Arithmetic.TFLITE
@@ -139,7 +139,7 @@ def partly_float_graph(opened: OpenedTflite, samples: Batches, quantize: Quantiz
             operators = list(some)
             conversion.run(first, operators, is_float)
             first += len(operators)
-        outputs, after = boundary.after()
+        outputs, after = boundary.converted_outputs()
     ops = (*conversion.ops, *after)
     name = model_name(opened.name)
     return verify_graph(Graph(name, inputs, ops, outputs, Arithmetic.TFLITE).without_dead_ops())

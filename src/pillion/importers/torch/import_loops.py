@@ -40,10 +40,12 @@ class _LoopInput:
 def import_loop(importer: Importer, loop: LoopNodes) -> None:
     """Imports one step of a loop as the body of a `scan` op."""
     builder = importer.builder
-    carried, lasts, stacks = loop.carried, loop.lasts, loop.of(STACKED)
-    sequences = [_sequence_input(importer, node) for node in loop.of(ELEMENT)]
+    carried, lasts, stacks = loop.carried, loop.lasts, loop.calls_of(STACKED)
+    sequences = [_sequence_input(importer, node) for node in loop.calls_of(ELEMENT)]
     initial = [_initial_state_input(importer, carried[index]) for index in sorted(carried)]
-    invariants = [_invariant_input(importer, node) for node in loop.outside if _is_computed(importer, node)]
+    invariants = [
+        _invariant_input(importer, node) for node in loop.invariants if _is_computed(importer, node)
+    ]
     borders = (*sequences, *initial, *invariants)
     known = {border.node: importer.known.get(border.node) for border in invariants}
     outside, builder.ops = builder.ops, []

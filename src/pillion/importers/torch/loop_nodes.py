@@ -83,32 +83,32 @@ class LoopNodes:
     body: list[Node] = field(default_factory=list)
     ends: list[Node] = field(default_factory=list)
 
-    def of(self, target: Any) -> list[Node]:
+    def calls_of(self, target: Any) -> list[Node]:
         """Returns the boundary calls of one operator."""
         return [node for node in (*self.begins, *self.ends) if node.target is target]
 
     @property
     def carried(self) -> dict[int, Node]:
         """The calls of `carried`, by index."""
-        return {_state_index(node): node for node in self.of(CARRIED)}
+        return {_state_index(node): node for node in self.calls_of(CARRIED)}
 
     @property
     def lasts(self) -> dict[int, Node]:
         """The calls of `last`, by the index of their carried value."""
-        return {_state_index(node): node for node in self.of(LAST)}
+        return {_state_index(node): node for node in self.calls_of(LAST)}
 
     @property
     def reverse(self) -> bool:
         """Whether the sequence is read from its end."""
-        return any(bool(node.args[-1]) for node in (*self.of(ELEMENT), *self.of(STACKED)))
+        return any(bool(node.args[-1]) for node in (*self.calls_of(ELEMENT), *self.calls_of(STACKED)))
 
     @property
     def count(self) -> int:
         """Number of steps."""
-        return int(self.of(LAST)[0].args[4])  # type: ignore[arg-type]  # the schema says int
+        return int(self.calls_of(LAST)[0].args[4])  # type: ignore[arg-type]  # the schema says int
 
     @property
-    def outside(self) -> list[Node]:
+    def invariants(self) -> list[Node]:
         """Loop-invariant nodes that the body reads."""
         own = {*self.begins, *self.body}
         read = (n for node in (*self.body, *self.ends) for n in node.all_input_nodes if n not in own)
@@ -118,7 +118,7 @@ class LoopNodes:
     def reads(self) -> list[Node]:
         """All nodes outside the loop that it reads."""
         begins = (n for node in self.begins for n in node.all_input_nodes)
-        return list(dict.fromkeys([*begins, *self.outside]))
+        return list(dict.fromkeys([*begins, *self.invariants]))
 
     @property
     def nodes(self) -> list[Node]:
@@ -249,8 +249,8 @@ class LoopInterpreter(Interpreter):
     def _loop(self, loop: LoopNodes) -> None:
         args: dict[Node, Any] = {node: self.map_nodes_to_values(node.args, node) for node in loop.begins}
         state = {i: broadcast_to_batch(*args[node][:2]) for i, node in loop.carried.items()}
-        sequences = {node: args[node][0] for node in loop.of(ELEMENT)}
-        rows: dict[Node, list[Tensor]] = {node: [] for node in loop.of(STACKED)}
+        sequences = {node: args[node][0] for node in loop.calls_of(ELEMENT)}
+        rows: dict[Node, list[Tensor]] = {node: [] for node in loop.calls_of(STACKED)}
         for at in range(loop.count - 1, -1, -1) if loop.reverse else range(loop.count):
             self.env.update((node, sequence[at]) for node, sequence in sequences.items())
             self.env.update((node, state[i]) for i, node in loop.carried.items())

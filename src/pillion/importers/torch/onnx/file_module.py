@@ -272,7 +272,7 @@ class _Reader:
                 if op.get("value") is not None
                 else torch.zeros(1)
             )
-            return value.expand(bounded(op.known(0, "shape"))).clone()
+            return value.expand(bounded(op.required_numbers(0, "shape"))).clone()
         if op.kind == "Constant":
             for name, dtype in _CONSTANT_TYPES.items():
                 if name in op.attributes:

@@ -38,7 +38,7 @@ def _softmax(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _reshape(op: Operator, x: Tensor, *_: Any) -> Tensor:
-    shape = op.known(1, "shape")
+    shape = op.required_numbers(1, "shape")
     keeps_zero = op.get("allowzero", 0)
     return x.reshape([x.shape[i] if n == 0 and not keeps_zero else n for i, n in enumerate(shape)])
 
@@ -55,14 +55,14 @@ def _squeeze(op: Operator, x: Tensor, *_: Any) -> Tensor:
 
 
 def _unsqueeze(op: Operator, x: Tensor, *_: Any) -> Tensor:
-    axes = op.known(1, "axes")
+    axes = op.required_numbers(1, "axes")
     for axis in sorted(a % (x.ndim + len(axes)) for a in axes):
         x = x.unsqueeze(axis)
     return x
 
 
 def _slice(op: Operator, x: Tensor, *_: Any) -> Tensor:
-    starts, ends = op.known(1, "starts"), op.known(2, "ends")
+    starts, ends = op.required_numbers(1, "starts"), op.required_numbers(2, "ends")
     axes = op.numbers(3, "axes") or list(range(len(starts)))
     steps = op.numbers(4, "steps") or [1] * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
@@ -89,7 +89,7 @@ def _split(op: Operator, x: Tensor, *_: Any) -> tuple[Tensor, ...]:
 def _gather(op: Operator, x: Tensor, indices: Tensor) -> Tensor:
     axis = op.get("axis", 0) % x.ndim
     if op.constants[1] is not None and indices.ndim == 0:
-        return x.select(axis, op.known(1, "index")[0])
+        return x.select(axis, op.required_numbers(1, "index")[0])
     is_known = op.constants[1] is not None
     rows = torch.where(indices < 0, indices + x.shape[axis], indices) if is_known else indices
     if axis == 0 and op.constants[0] is not None:
@@ -99,7 +99,7 @@ def _gather(op: Operator, x: Tensor, indices: Tensor) -> Tensor:
 
 
 def _pad(op: Operator, x: Tensor, *_: Any) -> Tensor:
-    pads, mode = op.known(1, "pads"), op.get("mode", "constant")
+    pads, mode = op.required_numbers(1, "pads"), op.get("mode", "constant")
     axes = [axis % x.ndim for axis in op.numbers(3, "axes") or range(x.ndim)]
     pairs = dict(zip(axes, zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
     ordered = [pairs.get(axis, (0, 0)) for axis in range(x.ndim)]
@@ -137,7 +137,7 @@ def _arg(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def _top_k(op: Operator, x: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     largest, in_order = bool(op.get("largest", 1)), bool(op.get("sorted", 1))
-    return torch.topk(x, op.known(1, "k")[0], op.get("axis", -1), largest, in_order)
+    return torch.topk(x, op.required_numbers(1, "k")[0], op.get("axis", -1), largest, in_order)
 
 
 def _batch_norm(op: Operator, x: Tensor, w: Tensor, b: Tensor, mean: Tensor, var: Tensor) -> Tensor:
@@ -204,13 +204,13 @@ def _space_to_depth(op: Operator, x: Tensor) -> Tensor:
 
 
 def _tile(op: Operator, x: Tensor, *_: Any) -> Tensor:
-    repeats = op.known(1, "repeats")
+    repeats = op.required_numbers(1, "repeats")
     bounded([n * count for n, count in zip(x.shape, repeats, strict=True)])
     return x.repeat(repeats)
 
 
 def _expand(op: Operator, x: Tensor, *_: Any) -> Tensor:
-    shape = bounded(op.known(1, "shape"))
+    shape = bounded(op.required_numbers(1, "shape"))
     return x.expand(torch.broadcast_shapes(x.shape, shape))  # type: ignore[no-untyped-call]
 
 
@@ -230,7 +230,7 @@ def _cast(op: Operator, x: Tensor) -> Tensor:
 
 
 def _range(op: Operator, *_: Any) -> Tensor:
-    start, end, step = (op.known(i, name)[0] for i, name in enumerate(("start", "limit", "delta")))
+    start, end, step = (op.required_numbers(i, name)[0] for i, name in enumerate(("start", "limit", "delta")))
     bounded([max(math.ceil((end - start) / step), 0)])
     kind = op.constants[0].dtype if op.constants[0] is not None else None
     return torch.arange(start, end, step, dtype=kind)
@@ -268,7 +268,7 @@ def _conversion(tensor: Callable[..., Tensor], channel: Callable[..., Tensor]) -
     def call(op: Operator, x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
         axis = op.get("axis", 1)
         if scale.numel() == 1:
-            numbers = (op.known(1, "scale")[0], op.known(2, "zero point")[0])
+            numbers = (op.required_numbers(1, "scale")[0], op.required_numbers(2, "zero point")[0])
             return tensor(x, *numbers, -128, 127, torch.int8)
         return channel(x, scale, zero, axis % x.ndim, -128, 127, torch.int8)
 

@@ -61,7 +61,7 @@ class Operator:
         value = self.get(name)
         return value if value is None or isinstance(value, list) else [value]
 
-    def known(self, index: int, name: str) -> list[Any]:
+    def required_numbers(self, index: int, name: str) -> list[Any]:
         """Returns numbers that must be there."""
         found = self.numbers(index, name)
         if found is None:

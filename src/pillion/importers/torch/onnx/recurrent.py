@@ -66,7 +66,7 @@ def _require_plain(op: Operator, x: Tensor) -> None:
             raise UnreadableOperator(f"it has {name}")
     if op.has(_PEEPHOLES):
         raise UnreadableOperator("it has peepholes")
-    if op.has(_LENGTHS) and set(op.known(_LENGTHS, "lengths")) != {x.shape[0]}:
+    if op.has(_LENGTHS) and set(op.required_numbers(_LENGTHS, "lengths")) != {x.shape[0]}:
         raise UnreadableOperator("its sequences have lengths of their own")
 
 

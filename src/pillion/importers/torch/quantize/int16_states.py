@@ -70,7 +70,7 @@ def use_int16_states(prepared: GraphModule, constraints: QuantizationConstraints
     for loop in [item for item in in_execution_order(prepared.graph) if isinstance(item, LoopNodes)]:
         widening = Int16Widening(prepared, frozenset(loop.body))
         states = [
-            state for last in loop.of(LAST) if (state := _match_int16_state(prepared, last)) is not None
+            state for last in loop.calls_of(LAST) if (state := _match_int16_state(prepared, last)) is not None
         ]
         for state in states:
             widening.take_state(state)

@@ -71,14 +71,14 @@ def _scaling_behind(bytes_: Node, training: bool) -> _Scaling | None:
         start = user
     found = _Scaling(start, start, torch.ones(1).double(), torch.zeros(1).double(), 0)
     while (user := single_user(found.end)) is not None and user.target in SCALINGS:
-        further = _with(found, user, training)
+        further = _extended(found, user, training)
         if further is None:
             break
         found = further
     return found if found.count else None
 
 
-def _with(scaling: _Scaling, node: Node, training: bool) -> _Scaling | None:
+def _extended(scaling: _Scaling, node: Node, training: bool) -> _Scaling | None:
     """Returns a scaling with one more call; None if its other operand is not a number for each channel."""
     at = 0 if node.args[0] is scaling.end else 1
     tensor = fixed_tensor(node.args[1 - at], training)
@@ -100,7 +100,7 @@ def _with(scaling: _Scaling, node: Node, training: bool) -> _Scaling | None:
 def _fold_into_layers(scaling: _Scaling) -> bool:
     """Folds a scaling into the convolutions that read it, if all can take it: padding is 0 before and after it."""
     layers = list(scaling.end.users)
-    if not all(_takes(layer, scaling) for layer in layers):
+    if not all(_can_absorb(layer, scaling) for layer in layers):
         return False
     for layer in layers:
         weight, bias = constant_tensor(layer.args[1]).double(), named_argument(layer, "bias")
@@ -114,7 +114,7 @@ def _fold_into_layers(scaling: _Scaling) -> bool:
     return True
 
 
-def _takes(layer: Node, scaling: _Scaling) -> bool:
+def _can_absorb(layer: Node, scaling: _Scaling) -> bool:
     """Whether a scaling can be folded into a layer."""
     if layer.target is not aten.conv2d.default or layer.args[0] is not scaling.end:
         return False
