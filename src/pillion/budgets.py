@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bounds of flash, time, RAM and quality that a user sets: which layers get 4 bits, and what plans of 16 bits cost."""
+"""The user's bounds of flash, time, RAM and quality: they decide the layers with 4 bits and the costs of 16-bit
+plans."""
 
 from __future__ import annotations
 
@@ -149,7 +150,7 @@ def _known_tensor(graph: Graph, y: Value, tensors: Mapping[str, Array]) -> tuple
 
 
 def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> None:
-    """Raises if weights of 4 bits, which the limit of flash needs, leave less quality than is wished."""
+    """Raises if weights of 4 bits, which the limit of flash needs, leave less quality than the user requires."""
     quantize = options.quantize
     if choice is None or quantize.min_quality is None or choice.after >= (quantize.least_quality or 0.0):
         return

@@ -29,7 +29,7 @@ _EXAMPLE = "--memory sram=512K --memory psram=8M,slow=20"
 
 @dataclass(frozen=True)
 class ChipMemory:
-    """A memory of a chip. Wait cycles are those of the core, for 32 bytes, beyond its own cycles per instruction."""
+    """A memory of a chip. Wait cycles are the core's, per 32 bytes, beyond its own cycles per instruction."""
 
     name: str
     bytes: int
@@ -38,7 +38,7 @@ class ChipMemory:
     copy: float | None = None
     """Cycles in which DMA reads 32 bytes while the core works on; None if there is none."""
     cache: int = 0
-    """Bytes that a cache before this memory holds: what fits is read once per op."""
+    """Size of a cache before this memory; data that fit are read once per op."""
     npu: bool = True
     """Whether the NPU reaches it."""
     is_constant: bool = False
@@ -57,7 +57,7 @@ OF_THE_CHIP = ChipMemory("chip", 1)
 
 
 def parse_memories(given: str | Sequence[str | ChipMemory] | None) -> tuple[ChipMemory, ...]:
-    """Parses what the user says about each memory, or the path of a TOML file with a table for each."""
+    """Parses the user's description of each memory, or the path of a TOML file with a table for each."""
     texts = [given] if isinstance(given, (str, ChipMemory)) else list(given or ())
     memories = tuple(memory for text in texts for memory in _memories_of(text))
     check_together(memories)
@@ -115,7 +115,7 @@ def _memory(text: str, name: str, size: str, settings: Mapping[str, str]) -> Chi
 
 
 def check_together(memories: Sequence[ChipMemory]) -> None:
-    """Raises if memories cannot be those of one chip."""
+    """Raises if one chip cannot have these memories."""
     names = [memory.name for memory in memories]
     twice = next((name for name in names if names.count(name) > 1), None)
     writable = [memory for memory in memories if not memory.is_constant]

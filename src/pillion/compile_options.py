@@ -37,7 +37,7 @@ from pillion.option_values import (
 )
 
 Streamed = str | Sequence[str | tuple[str, int]] | Mapping[str, int]
-"""`"x:2"`, several of these, or a mapping of names to axes."""
+"""`"x:2"`, several such texts, or a mapping of names to axes."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class NpuOptions(Checked):
     neutron_profile: Annotated[bool, Option("NXP: code that records the time of each kernel.")] = False
 
     def with_defaults(self, defaults: NpuOptions) -> NpuOptions:
-        """Returns these options, and those of a chip for what they leave open; none if a vela.ini of one's own has other names."""
+        """Returns these options, completed by a chip's; none are added if the user's own vela.ini has other names."""
         if self.vela_config is not None:
             return self
         return replace(defaults, **self._asked)
@@ -304,7 +304,7 @@ class NpuOptions(Checked):
 
     @property
     def flags(self) -> dict[str, str]:
-        """What the user asked for, as on the command line, by field."""
+        """The options that the user set, as on the command line, by field."""
         return {
             name: f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
             for name, value in self._asked.items()

@@ -24,7 +24,7 @@ def escape_controls(text: str) -> str:
 
 
 class PillionError(Exception):
-    """An error that a user can act on, in four parts: what happened, the rule, where, and the way out."""
+    """An error that a user can act on, in four parts: the event, the rule, the place, and the remedy."""
 
     def __init__(self, what: str, *, rule: str, here: str, help: str) -> None:
         self.what, self.rule, self.here, self.help = what, rule, here, help

@@ -148,7 +148,7 @@ class FlashSearch:
 
     @staticmethod
     def _as_many_as_save(layers: Sequence[Candidate], wanted: int) -> int:
-        """Returns how many of the layers save so many bytes; all if they save fewer."""
+        """Returns the number of layers, from the first, that save the required bytes; all if they save fewer."""
         saved = np.cumsum([bytes_saved(op) for op in layers])
         return min(int(np.searchsorted(saved, wanted)) + 1, len(layers))
 

@@ -24,7 +24,7 @@ WEIGHTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz")
 
 
 def int8_suffixes() -> tuple[str, ...]:
-    """Returns the suffixes of int8 models, those of plug-ins included."""
+    """Returns the suffixes of int8 models, including those of plug-ins."""
     return (*INT8_FILES, *REGISTRY.importers)
 
 
@@ -80,7 +80,7 @@ def is_converted_file(model: str) -> bool:
 
 
 def refuse_useless_options(model: str, options: Mapping[str, object]) -> None:
-    """Raises if an option contradicts what an int8 file has fixed. Options are spelled as the user writes them."""
+    """Raises if an option contradicts the form of an int8 file. Options are spelled as the user writes them."""
     useless = [option for option, value in options.items() if value is not None]
     if useless:
         raise PillionError(

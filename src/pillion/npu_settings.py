@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the NPU's compiler: what a chip does not take is refused, and of several settings the fastest that fits is chosen."""
+"""Options of the NPU's compiler: options that a chip lacks are refused, and of several settings the fastest that fits
+is chosen."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def known_ram(chip: Target, options: CompileOptions) -> int:
 def fastest_that_fits(
     compilations: Iterable[Callable[[], Program]], chip: Target, options: CompileOptions
 ) -> Program:
-    """Returns the program with the fewest estimated cycles among those that fit into the RAM of the chip, or into
-    `--max-ram`; the smallest one if none fits."""
+    """Returns the program with the fewest estimated cycles among the programs that fit into the RAM of the chip, or
+    into `--max-ram`; the smallest program if none fits."""
     most = known_ram(chip, options)
     programs, errors = [], []
     for compilation in compilations:

@@ -101,7 +101,7 @@ def parse_size(given: Any) -> tuple[int, int] | None:
 
 
 def parse_pairs(given: Mapping[str, int] | Iterable[str] | None) -> Mapping[str, int]:
-    """Parses `h:1`, or several of these, as input names with output numbers."""
+    """Parses `h:1`, or several such texts, as input names with output numbers."""
     if isinstance(given, Mapping):
         return given
     return dict(map(_parse_state_pair, [given] if isinstance(given, str) else given or ()))
@@ -120,7 +120,7 @@ def _parse_state_pair(text: str) -> tuple[str, int]:
 
 
 def parse_streams(given: Any) -> tuple[tuple[str, int], ...]:
-    """Parses `x:2`, or several of these, as input names with time axes."""
+    """Parses `x:2`, or several such texts, as input names with time axes."""
     if isinstance(given, Mapping):
         pairs = tuple(given.items())
     else:

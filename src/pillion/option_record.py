@@ -37,7 +37,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class OptionField:
-    """A field of a record with what its annotation declares."""
+    """A field of a record with the properties that its annotation declares."""
 
     record: str
     """The field of `CompileOptions` that holds the record; empty for its own fields."""
@@ -53,14 +53,14 @@ class OptionField:
         return self.option.keyword or self.field
 
     def check(self, name: str, value: object) -> None:
-        """Raises if the value is none of the choices. `name` is what the user calls the option."""
+        """Raises if the value is not a choice. `name` is the user's name of the option."""
         if self.choices and not (value is None and self.default is None):
             require_one_of(name, value, self.choices)
 
 
 @cache
 def option_fields(record: type[Any], name: str = "") -> tuple[OptionField, ...]:
-    """Returns the option fields of a record, with those of the records in it."""
+    """Returns the option fields of a record, including those of the records in it."""
     return tuple(_option_fields(record, name))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that options accept, apart from the compiler so that a wrong one is refused before large imports."""
+"""The values that options accept, in a module of their own: a wrong value is refused before large imports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VelaOptimise = Literal["Performance", "Size"]
 Runtime = Literal["1.4", "1.5"]
 """ExecuTorch version whose operators a .pte calls."""
 CORTEX_M, PILLION = "cortex_m", "pillion"
-"""The kernels of a .pte: those of ExecuTorch's library, or program images in a delegate."""
+"""The kernels of a .pte: ExecuTorch's library, or program images in a delegate."""
 NEWEST_RUNTIME: Runtime = "1.5"
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Core and NPU at once: orders a program's ops so that the core works while the NPU does, if the memory for that fits,
-and says what it gains and costs."""
+"""Core and NPU in parallel: orders a program's ops so that the core works while the NPU does, if the memory suffices,
+and reports gains and costs."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def save(
 
 
 def _refuse_other_forms(program: CompiledProgram, form: str) -> None:
-    """Raises if runtimes of other programs cannot do what C projects do."""
+    """Raises if a program needs features of C projects that other runtimes lack."""
     if (
         form in (".pte", ".tflite")
         and program.memory_budget != Memory()
@@ -138,7 +138,7 @@ def firmware(
 
 
 def self_test_of(program: CompiledProgram, samples: SelfTestSamples) -> SelfTest:
-    """Computes the expected outputs of every op for sample inputs of several runs, or for a file of them."""
+    """Computes the expected outputs of every op for sample inputs of several runs, or for a file of inputs."""
     return self_test(program.lowered.graph, samples_of(program.graph, samples))
 
 

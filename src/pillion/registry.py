@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry: what the compiler knows by name, filled by this package and by installed plug-ins.
+"""The registry: everything that the compiler finds by name, filled by this package and by installed plug-ins.
 
 A plug-in is an entry point of the group `pillion.plugins`: a function that takes the registry."""
 
@@ -128,7 +128,7 @@ class Registry:
 
     @contextmanager
     def changed(self) -> Iterator[Registry]:
-        """Yields the registry for a block, and undoes at its end what was added by way of it."""
+        """Yields the registry for a block, and removes at its end everything that the block added."""
         self.load()
         view = self._transactional_view()
         try:
@@ -156,7 +156,7 @@ def installed_version(package: str) -> str | None:
 
 
 def installed_plugins() -> list[str]:
-    """Returns the packages of the installed plug-ins, with their versions; none of them is loaded."""
+    """Returns the packages of the installed plug-ins, with their versions, without loading any."""
     return sorted({_plugin_package(point) for point in entry_points(group=GROUP)})
 
 

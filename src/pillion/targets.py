@@ -99,8 +99,8 @@ class Target:
         )
 
     def named_memories(self, memories: Sequence[ChipMemory]) -> list[ChipMemory]:
-        """Returns the memories that a user named, with the chip's own in the place of `chip`, and with the cache of the core
-        before those that are slow, unless they say their own. Raises if the chip's are asked for and not known."""
+        """Returns the memories that a user named. `chip` stands for the chip's own. Slow memories get the core's
+        cache, unless they name their own. Raises if the chip's are requested and not known."""
         own = self.chip_memories
         if OF_THE_CHIP in memories and not own:
             known = ", ".join(target.name for target in TARGETS.values() if target.chip_memories)
@@ -218,7 +218,7 @@ for _target in (*map(_core_target, CORES.values()), *_CHIPS):
 NPUS: Mapping[str, Device] = REGISTRY.npus
 """NPUs by name; a target may be named as core plus NPU."""
 TARGETS: Mapping[str, Target] = REGISTRY.targets
-"""Targets by name, those of plug-ins included."""
+"""Targets by name, including those of plug-ins."""
 
 
 def _targets_by_alias() -> dict[str, str]:

@@ -92,7 +92,7 @@ class CentreDecoder(nn.Module):
 def non_max_suppression(
     boxes: Tensor, scores: Tensor, most: int, iou_threshold: float, score_threshold: float
 ) -> Tensor:
-    """Returns the places [batch, most] of the best boxes of [batch, number, 4], none of which overlaps a better one; -1
+    """Returns the positions [batch, most] of the best boxes of [batch, number, 4]; no box overlaps a better one. -1
     where no score of [batch, number] above `score_threshold` is left."""
     areas = (boxes[..., 2:] - boxes[..., :2]).relu().prod(-1)
     left = torch.where(scores > score_threshold, scores, -torch.inf)
@@ -117,9 +117,8 @@ NON_MAX_SUPPRESSION: Any = torch.ops.pillion.non_max_suppression.default
 
 
 class NonMaxSuppression(nn.Module):
-    """Keeps the best `max_boxes` boxes, none of which overlaps a better one by more than `iou_threshold`.
-
-    Results that stay empty because no score is left above `score_threshold` have score 0."""
+    """Keeps the best `max_boxes` boxes; no box overlaps a better one by more than `iou_threshold`. Results that stay
+    empty because no score is left above `score_threshold` have score 0."""
 
     def __init__(self, max_boxes: int, iou_threshold: float = 0.5, score_threshold: float = 0.25) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gain control and noise reduction of mel spectra. Both follow the energies of bands by a smoothed level and compute with
-logarithms, whose 16 bits hold what energies need 40 for."""
+"""Gain control and noise reduction of mel spectra. Both follow the energies of bands by a smoothed level and compute
+with logarithms, which hold in 16 bits what energies need 40 bits for."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ LEAST_ENERGY = 1e-6
 
 
 class EnergyLevel(nn.Module):
-    """Follows the energies of bands, given as natural logarithms: level = (1 - smoothing) * level + smoothing * energy,
-    all of them energies.
-
-    In evaluation a call goes on where the last one ended, in training each signal begins with its first frame."""
+    """Follows the energies of bands by levels: level = (1 - smoothing) * level + smoothing * energy. Energies and
+    levels are natural logarithms. In evaluation a call continues after the last one, in training each signal begins
+    with its first frame."""
 
     past: Tensor
 
@@ -92,6 +91,6 @@ class NoiseReduction(EnergyLevel):
         self.least = least
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the logarithms of what remains, of the same shape."""
+        """Returns the logarithms of the remaining energies, of the same shape."""
         louder = torch.clamp(self.levels(x) - x, max=0.0)
         return x + torch.log(torch.clamp(1 - torch.exp(louder), min=self.least))

@@ -71,8 +71,8 @@ BIQUADS: Any = torch.ops.pillion.biquads.default
 
 
 def _with_equal_gains(rows: Numbers) -> Numbers:
-    """Returns sections whose largest gain is 1, except the last one, which keeps that of the cascade: SciPy's first
-    section has all of it, and numerators that are too small or too large for fixed point."""
+    """Returns sections with a largest gain of 1 each, except the last one, which has the cascade's gain. In SciPy's
+    form the first section has all of it, and its numerators are too small or too large for fixed point."""
     angles = [np.linspace(0, np.pi, 512), *(np.angle(np.roots(row[3:])) for row in rows)]
     delays = np.exp(-1j * np.concatenate(angles))[:, None] ** np.arange(3)
     gains = np.abs(delays @ rows[:, :3].T / (delays @ rows[:, 3:].T)).max(axis=0)

@@ -31,9 +31,8 @@ RUN_LENGTHS: Any = torch.ops.pillion.run_lengths.default
 
 
 class RunLengths(nn.Module):
-    """Finds the first `most` runs of equal labels, line by line over a picture; what has more of them is cut off.
-
-    Behind the last run, labels and lengths are 0. The lengths of a whole picture add up to its pixels."""
+    """Finds the first `most` runs of equal labels, line by line over a picture; drops later runs. Behind the last
+    run, labels and lengths are 0. The lengths of a whole picture add up to its pixels."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -41,8 +40,8 @@ class RunLengths(nn.Module):
         self.most = most
 
     def forward(self, labels: Tensor) -> Tensor:
-        """Returns runs [batch, most, 2], each as label and length, of whole numbers [batch, ...], such as those of
-        `argmax`."""
+        """Returns runs [batch, most, 2], each as label and length, of whole numbers [batch, ...], such as the results
+        of `argmax`."""
         rule = "labels are whole numbers, as those of argmax"
         require(not labels.is_floating_point(), self, rule, str(labels.dtype))
         runs: Tensor = RUN_LENGTHS(labels.flatten(1).long(), self.most)

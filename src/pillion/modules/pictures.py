@@ -41,7 +41,8 @@ class _ByteLayer(nn.Module):
 
 
 def _require_bytes(module: nn.Module, x: Tensor, axes: int, multiples: Sequence[int] = ()) -> None:
-    """Raises if a tensor is not bytes with so many axes, the last of which are multiples of some numbers."""
+    """Raises if a tensor is not bytes with the expected number of axes, or if its last axes are no multiples of some
+    numbers."""
     here = f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
     require(x.dtype == torch.uint8 and x.dim() == axes, module, f"the input is uint8 with {axes} axes", here)
     for size, multiple in zip(x.shape[::-1], multiples[::-1], strict=False):

@@ -55,7 +55,7 @@ WINDOW_STATISTIC: Any = torch.ops.pillion.window_statistic.default
 
 class WindowStatistics(nn.Module):
     """Computes deviation, peak, crest factor and kurtosis of windows [..., samples], all about the mean of the
-    window: what is called RMS where signals have no constant part is the deviation."""
+    window. For signals without a constant part, the deviation is the RMS."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns the root mean square deviation, the largest deviation, their ratio (largest to root mean square) and

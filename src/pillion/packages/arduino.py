@@ -14,7 +14,7 @@ PRAGMA = f"""#ifdef ARDUINO /* which has no flags of libraries, compiles for siz
 
 
 def files(contents: Contents) -> dict[str, Content]:
-    """Returns the files of the form. Arduino has no flags of libraries, so that the sources bring them."""
+    """Returns the files of the form. Arduino libraries have no flags; the sources contain them."""
     identity = contents.identity
     properties = {
         "name": identity.name,

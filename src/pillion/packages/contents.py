@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a package holds in every form: models with their kernels under `src/`, which is the include folder, too."""
+"""The contents of a package in every form: models with their kernels under `src/`, which is the include folder,
+too."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ SOURCES = "src"
 SHARED = ("kernels", "pillion")
 """The folders in it that belong to all models."""
 FLAGS = ("-O2", "-ffp-contract=off")
-"""What the C is compiled with: a fused multiply-add would make floats differ between processors."""
+"""The compile flags of the C: a fused multiply-add would make floats differ between processors."""
 OMITTED = {Isa.DSP: "nodsp", Isa.MVE: "nomve"}
 """The name of cores without the extension that an instruction set needs."""
 MOST_BYTES = 1 << 30
@@ -33,11 +34,12 @@ _FEATURES = {
     Isa.DSP: "defined(__ARM_FEATURE_DSP)",
     Isa.MVE: "defined(__ARM_FEATURE_MVE)",
 }
-"""What a compiler defines for processors that run the kernels of an instruction set; others run on all of them."""
+"""The macro that compilers define for processors with the kernels' instruction set; kernels without one run on
+all."""
 
 
 def _today() -> date:
-    """Returns the date of a release: that of SOURCE_DATE_EPOCH, by which builds can be repeated, or today."""
+    """Returns the date of a release: SOURCE_DATE_EPOCH's, which makes builds repeatable, or today."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
     is_time = given.isdecimal() and FIRST_TIME <= int(given) <= LAST_TIME
     return datetime.fromtimestamp(int(given), timezone.utc).date() if is_time else date.today()
@@ -45,7 +47,7 @@ def _today() -> date:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a package is called."""
+    """The name, version, vendor and release date of a package."""
 
     name: str = ""
     version: str = "1.0.0"
@@ -68,7 +70,7 @@ class PackagedModel:
 
 @dataclass(frozen=True)
 class Contents:
-    """All models of a package; kernels that several of them use are there once."""
+    """All models of a package; a kernel that several models use is there once."""
 
     identity: Identity
     models: tuple[PackagedModel, ...]

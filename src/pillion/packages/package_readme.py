@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README of a package: what lies where, and how each tool takes it."""
+"""The README of a package: its files, and how each tool uses it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes packages: one folder that is a package in each chosen form, for all of them together."""
+"""Writes packages: one folder that is a package in each chosen form, for all forms together."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def peak_facts(
     step_ops: Sequence[int],
     residents: Sequence[ResidentFacts],
 ) -> PeakFacts:
-    """Returns what lives at a step."""
+    """Returns the live blocks at a step."""
     there = sorted((r for r in residents if r.first <= step <= r.last), key=lambda r: -r.bytes)
     return PeakFacts(step, step_ops[step], names[step], in_use[step], tuple(there))
 

@@ -66,7 +66,7 @@ def _npu_weights(subject: CompiledProgram, ops: Sequence[OpFacts]) -> list[PartF
 
 
 def code_parts(subject: CompiledProgram, elf: ElfSizes) -> tuple[PartFacts, ...]:
-    """Returns the functions of a linked firmware, without those that measure it."""
+    """Returns the functions of a linked firmware, except the measuring ones."""
     model, kernels = subject.lowered.graph.name, {r.name for r in subject.lowered.routines}
     has_npu = any(isinstance(op, Segment) for op in subject.graph.ops)
     named = [s for s in elf.symbols.values() if s.is_function and s.section == ".text" and s.bytes]

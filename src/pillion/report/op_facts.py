@@ -21,7 +21,7 @@ from pillion.targets import NPUS
 
 LONGEST_ATTRIBUTE = 120
 OUTSIDE = -1
-"""The op number of the caller, who provides inputs and takes outputs."""
+"""The op number of the caller, which provides inputs and takes outputs."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ MOST_BYTES = 1 << 30
 
 
 def provenance_facts(subject: CompiledProgram, asked: ReportOptions) -> OriginFacts:
-    """Returns what is needed to reproduce the report and to recognize the program."""
+    """Returns the facts that reproduce the report and identify the program."""
     hashes = {
         what: _hash_of_path(path) for what, path in (asked.named_files or {}).items() if _is_small(path)
     }

@@ -395,7 +395,7 @@ class Facts:
     overlap: OverlapFacts | None = None
     """The time line of both units; None if they do not work at once."""
     precision: tuple[str, ...] = ()
-    """The tensors of 16 bits and the layers of 4 that the compiler chose, with what they gain and cost."""
+    """The 16-bit tensors and 4-bit layers that the compiler chose, with their gains and costs."""
     branches: tuple[BranchFacts, ...] = ()
 
     @property

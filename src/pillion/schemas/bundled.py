@@ -28,7 +28,7 @@ class Tensor(Table):
 
 
 TENSOR = 1
-"""The number of a tensor among the kinds of values; the others are numbers and booleans."""
+"""The number of the tensor kind among the kinds of values; others are numbers and booleans."""
 
 
 class Value(Table):

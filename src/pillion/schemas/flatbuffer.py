@@ -95,7 +95,7 @@ def union_field(number: int, tag: str, of: Callable[[], Mapping[int, type[Table]
 
 
 def presence_field(number: int) -> Any:
-    """Declares a field of which only the presence is read; it is never written."""
+    """Declares a field that is read only as present or absent, and never written."""
     return _declare_field(number, FieldKind("present"), default=False)
 
 

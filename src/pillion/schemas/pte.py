@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ExecuTorch program format, as version 1.4 writes and reads it. Field numbers are those of the format."""
+"""The ExecuTorch program format, as version 1.4 writes and reads it. Field numbers are the format's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supported subset of the TensorFlow Lite format, version 3. Field numbers are those of the format."""
+"""The supported subset of the TensorFlow Lite format, version 3. Field numbers are the format's."""
 
 from __future__ import annotations
 

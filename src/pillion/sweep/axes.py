@@ -17,7 +17,7 @@ from pillion.sweep.toml_tables import TomlTable, as_short_text
 from pillion.targets import find_target
 
 Value = str | int | float | bool | tuple[Any, ...]
-"""Value of an option or argument. Lists become tuples, so that variants are hashable."""
+"""Value of an option or argument. Lists become tuples, which are hashable."""
 ARGUMENTS = "arguments."
 """Prefix of argument names among options."""
 MOST_VALUES = 100_000
@@ -169,7 +169,7 @@ def convert_argument(table: TomlTable, key: str, value: Any, place: SweepFolder)
 
 
 NO_AXES = ("trust_pickle", "name", "state", "stateful", "state_pairs", "stream", "hop", "rows_in", "rows_of")
-"""Compile options that a sweep does not vary: what a program is, or how it is called, differs with them."""
+"""Compile options that a sweep does not vary: they change what a program is, or how it is called."""
 _CONVERT = {"calibrate": _convert_path, "weights": _convert_path}
 _AXES = {
     key: (option.record, _CONVERT.get(key, _convert_option))

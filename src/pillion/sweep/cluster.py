@@ -18,7 +18,7 @@ from pillion.sweep.jobs import Job
 
 CONNECT_SECONDS, WORKER_SECONDS = 10.0, 60.0
 JOBS_PER_WORKER = 4
-"""Queued jobs per worker, so that no worker idles while results are written."""
+"""Queued jobs per worker; no worker idles while results are written."""
 
 CERTIFICATES = "tls:// needs certificates in Dask's configuration (distributed.comm.tls)"
 NO_TLS = (
@@ -182,7 +182,7 @@ def _wait_for_workers(client: Any, scheduler: str) -> None:
 
 
 def _close_quietly(close: Callable[[], Any]) -> None:
-    """Calls `close`, ignoring errors of what is closed already."""
+    """Calls `close`, ignoring errors of objects that are closed already."""
     try:
         close()
     except Exception:

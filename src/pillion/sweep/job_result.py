@@ -13,7 +13,7 @@ _MEASURED = ("flash_bytes", "stack_bytes", "instructions")
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a compiled variant; None for those that were not measured."""
+    """The figures of a compiled variant; None for figures that were not measured."""
 
     ram_bytes: int
     """Arena and NPU weights in RAM, without the stack."""

@@ -314,7 +314,7 @@ def _program_figures(program: Program, costs: ProgramCosts) -> Figures:
 
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""Timestamp of all files in archives, so that equal contents give equal archives."""
+"""Timestamp of all files in archives: equal contents give equal archives."""
 
 
 def _project_archive(program: Program) -> dict[str, bytes]:

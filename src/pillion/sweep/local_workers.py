@@ -30,7 +30,7 @@ _LENGTH = struct.Struct("=Q")
 
 
 def _start_worker() -> Child:
-    """Starts a worker. It has its own session, so that Ctrl-C does not reach it."""
+    """Starts a worker in a session of its own, which Ctrl-C does not reach."""
     program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve_jobs; serve_jobs()"
     return Child([sys.executable, "-c", program], env={**os.environ, **ONE_THREAD})
 

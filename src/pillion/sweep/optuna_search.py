@@ -60,7 +60,7 @@ def run_search(plan: SweepFile, trials: int, runner: Runner) -> list[SweepRow]:
 
 
 def sort_rows(rows: list[SweepRow], wants: SearchPlan) -> list[SweepRow]:
-    """Sorts rows for the reader: those within the limits first, by the first goal; failures last."""
+    """Sorts rows for the reader: rows within the limits first, by the first goal; failures last."""
     name, is_large = next(iter(wants.goals.items()))
 
     def place(row: SweepRow) -> tuple[bool, bool, float]:

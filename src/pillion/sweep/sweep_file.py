@@ -94,8 +94,7 @@ class SweepFile:
     search: SearchPlan | None = None
 
     def axes_of(self, model: ModelPlan) -> dict[str, Axis]:
-        """Returns all axes of a model, those of its factory first, so that variants of one model follow each
-        other."""
+        """Returns all axes of a model, its factory's first: variants of one model follow each other."""
         return {**model.axes, **{key: axis for key, axis in self.options.items() if key not in model.axes}}
 
 

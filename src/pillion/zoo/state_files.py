@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads weights from untrusted files: `.npz`, `.safetensors`, and those of `torch.save`. Only tensors are read; nothing is executed.
+"""Reads weights from untrusted files: `.npz`, `.safetensors`, and the files of `torch.save`. Only tensors are read;
+nothing is executed.
 
-Checkpoints have wrappers: `{"state_dict": …}` of training loops, the prefix `module.` of `DataParallel` and averaged models, `_orig_mod.`
-of `torch.compile`, `model.` of a containing module. The tensors that fit the model are extracted."""
+Checkpoints have wrappers: `{"state_dict": …}` of training loops, the prefix `module.` of `DataParallel` and averaged
+models, `_orig_mod.` of `torch.compile`, `model.` of a containing module. The tensors that fit the model are
+extracted."""
 
 from __future__ import annotations
 
@@ -138,7 +140,7 @@ OF_NUMPY = (
     "ndarray",
     *(f"{core}.multiarray.{name}" for core in ("core", "_core") for name in ("scalar", "_reconstruct")),
 )
-"""The names in pickles of numpy's numbers and arrays. None of them is called."""
+"""The names in pickles of numpy's numbers and arrays; none is ever called."""
 
 
 def _load_checkpoint(path: Path) -> Any:

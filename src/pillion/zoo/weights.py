@@ -65,8 +65,8 @@ def _is_weight(key: str) -> bool:
 
 
 def _shared_tensor_keys(state: Mapping[str, Tensor]) -> dict[str, str]:
-    """Returns the keys of tensors with several names → the first of these names (the first one → the second):
-    a file may have only one."""
+    """Returns the keys of tensors with several names → the first name (the first one → the second): a file may have
+    only one."""
     names: dict[tuple[int, tuple[int, ...], tuple[int, ...]], list[str]] = {}
     for key, value in state.items():
         if value.numel():

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph layout after Sugiyama: layers by longest path, invisible nodes on long edges, few crossings, short edges.
 
-Layers run from top to bottom and continue in further columns, so that a deep network has about the shape of a
-screen."""
+Layers run from top to bottom and continue in further columns, to give a deep network about the shape of a screen."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ class GraphLayout:
 
 @dataclass
 class _Graph:
-    """Nodes in layers; those from `count` on are invisible."""
+    """Nodes in layers; nodes from `count` on are invisible."""
 
     count: int
     layer: list[int]

@@ -13,7 +13,7 @@ WIDTH, HEIGHT = 132.0, 30.0
 
 
 def histogram_picture(values: HistogramFacts, name: str) -> str:
-    """Draws how often values occur, with square-root heights so that rare values show."""
+    """Draws the frequencies of values, with square-root heights that show rare values."""
     label = f"values of {name} from {values.low:.4g} to {values.high:.4g}"
     picture = empty_picture(WIDTH, HEIGHT, label, class_="histogram", role="img", width=WIDTH, height=HEIGHT)
     most = max((*values.integers, *values.floats), default=0) or 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of the time line: a lane for each unit, a box per op, those of the critical path framed."""
+"""The picture of the time line: a lane for each unit, a box per op, with frames around the critical path."""
 
 from __future__ import annotations
 
