@@ -130,6 +130,16 @@ ALLOWED["executorch"] = {
     "targets",
 }
 ALLOWED["budgets"] = set(ALLOWED)
+ALLOWED["read_model"] = FLOOR | {
+    "host_io",
+    "importers.pte",
+    "importers.tflite",
+    "importers.tflite_float",
+    "importers.torch",
+    "model_names",
+    "partition",
+    "targets",
+}
 ALLOWED["compiler"] = set(ALLOWED)
 ALLOWED["evaluation"] = set(ALLOWED)
 ALLOWED["sweep"] = set(ALLOWED)
@@ -145,7 +155,7 @@ SEPARABLE: dict[str, set[str]] = {
         "devices.ethos_u.host_driver",
         "devices.ethos_u.payload",
     },
-    "importers.tflite_float": {"compiler", "cli.named_program"},
+    "importers.tflite_float": {"read_model", "cli.named_program"},
     "importers.torch.rewrite.spectra": {
         "importers.torch.rewrite.sample_frames",
         "importers.torch.rewrite.lower_complex",

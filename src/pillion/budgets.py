@@ -16,11 +16,12 @@ from pillion.flash_budget import FlashSample, FlashSearch
 from pillion.ir.flash_choice import FlashChoice, FlashSize
 from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import CostBound, FloatRuns, MetricChange, PlanCost, PrecisionChoice, Pricing
+from pillion.ir.quantized_model import FloatModel
 from pillion.ir.types import Array, Value
 from pillion.ops import Dequantize, Requantize, Segment, flatten_ops
 from pillion.ops.movement import Movement
 from pillion.program import Program
-from pillion.run.float_interface import FloatModel, as_type, graph_inputs, imported_name
+from pillion.run.float_interface import as_type, graph_inputs, imported_name
 
 SAME_STATE = 1e-4
 """Differences of a state, over its size, that come from the order of float sums."""

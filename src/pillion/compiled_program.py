@@ -25,6 +25,7 @@ from pillion.ir.flash_choice import FlashChoice, FlashSize
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.precision_choice import PlanCost, PrecisionChoice
+from pillion.ir.quantized_model import FloatModel
 from pillion.ir.stream_io import Streaming
 from pillion.memory import MemoryPlan
 from pillion.memory.npu_calls import NpuCalls
@@ -33,7 +34,6 @@ from pillion.ops import Segment, op_run_counts
 from pillion.option_values import Optimize
 from pillion.partition import Ledger
 from pillion.run.flash_size import linked_size
-from pillion.run.float_interface import FloatModel
 from pillion.targets import Target, npu_interpreter, npu_memory
 from pillion.tiling.rows_in import find_rows_input, with_rows_last
 from pillion.tiling.search import TilingPlan, find_stripes, plan_stripes, price

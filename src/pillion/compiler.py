@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read this first: `compile` runs the stages from a model to a program for a chip.
 
-    read        a module, exported program or file becomes a Graph, a small typed IR with NHWC images;       importers/
-                PyTorch models are captured and quantized, .tflite and .pte files are int8 already
+    read        a module, exported program or file becomes a Graph, a small typed IR with NHWC images;       read_model.py,
+                PyTorch models are captured and quantized, .tflite and .pte files are int8 already               importers/
     integer     dequantize-op-quantize becomes integer ops; data movement is merged                          passes/
     stream      the graph of a window becomes that of a few new frames, with rows kept between runs          streams/
     place       each op runs on the NPU or the core, with the reason                                         partition/, devices/
@@ -19,7 +19,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Union
 
@@ -50,18 +49,15 @@ from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
 from pillion.flash_budget import FlashSearch
-from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.progress import show_progress, showing_progress, stage
-from pillion.importers import pte, tflite
-from pillion.ir.constraints import QuantizationConstraints
+from pillion.importers import pte
 from pillion.ir.flash_choice import FlashChoice
 from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import why_multipliers_explicit
-from pillion.ir.precision_choice import PrecisionChoice
+from pillion.ir.quantized_model import FloatModel
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
-from pillion.model_names import is_int8_file, refuse_useless_options
 from pillion.npu_settings import fastest_that_fits, refuse_npu_options
 from pillion.ops import Segment
 from pillion.ops.guards import order_branches
@@ -71,7 +67,6 @@ from pillion.overlap import with_overlap
 from pillion.partition import (
     Placement,
     all_on_cpu,
-    inline_segments,
     partition,
     partition_loops,
     restore_original_ops,
@@ -89,15 +84,13 @@ from pillion.pass_pipeline import (
 )
 from pillion.passes.convert_to_integer import float_ops
 from pillion.program import Program
-from pillion.registry import REGISTRY
-from pillion.run.float_interface import FloatModel
-from pillion.targets import NPUS, Target, compiled_operators, find_target, npu_target_example
+from pillion.read_model import read_model
+from pillion.targets import NPUS, Target, find_target, npu_target_example
 
 if TYPE_CHECKING:
     import torch
 
     from pillion.importers.torch.quantize.ptq import Progress
-    from pillion.importers.torch.read import ReadModel
     from pillion.importers.torch.train.qat_module import QatModule
 
 
@@ -106,8 +99,6 @@ Inputs = Input | Sequence[Input]
 """One tensor per argument of `forward`; a single tensor needs no tuple."""
 Model = Union["torch.nn.Module", "torch.export.ExportedProgram", str, "os.PathLike[str]"]
 """A module, an exported program, a zoo name, `net.py:Net`, or the path of a .pt2, .onnx, .tflite or .pte file."""
-AS_IN_LITERT = QuantizationConstraints(fixed=frozenset({"softmax", "lut", "add"}))
-"""The parameters that LiteRT's kernels fix."""
 
 
 @showing_progress
@@ -183,79 +174,25 @@ def compile_with(
     refuse_npu_options(chip, options)
     if metric is not None:
         options = replace(options, quantize=options.quantize.mixed())
-    loading, quantize, arithmetic = options.loading, options.quantize, options.arithmetic
-    source_options = {
-        "weights": loading.weights,
-        "input_size": loading.size,
-        "trust_pickle": loading.trust_pickle or None,
-        "preprocess": loading.preprocess,
-        "io_layout": "nhwc" if options.io.layout == "nhwc" else None,
-    }
-    has_data = quantize.calibrate is not None or example_inputs is not None
-    if is_int8_file(model):
-        refuse_useless_options(str(model), source_options)
-    opened = opened_tflite(model)
-    source = opened.raw if opened is not None else None
-    quantizing: dict[str, Any] = {
-        "constraints": (
-            replace(chip.quantization, int16_inputs=options.has_int16_samples)
-            if arithmetic in (None, "cmsis-nn")
-            else chip.quantization | AS_IN_LITERT
-        ),
-        "calibrate": quantize.calibrate,
-        "progress": progress if callable(progress) else None,
-        "tuning": quantize,
-        "name": options.name,
-        "pricing": pricing(options, partial(compile_plan, chip=chip), metric),
-    }
-    read: ReadModel | None = None
-    floats: FloatModel | None = None
-    precision: PrecisionChoice | None = None
-    samples: Sequence[Sequence[Array]] = ()
-    if opened is not None and opened.computes_in_float:
-        read = read_float_tflite(opened, example_inputs, **quantizing)
-        source = None
-    elif opened is not None and has_data and opened.has_float_parts:
-        graph, source = read_partly_float_tflite(opened, example_inputs, **quantizing), None
-    elif is_int8_file(model):
-        tuning = quantize.tuning or None
-        data = {"example_inputs": example_inputs, "calibrate": quantize.calibrate, "tuning": tuning}
-        refuse_useless_options(str(model), data)
-        graph = read_int8(opened or model, options.name)
-    else:
-        read = read_torch(
-            model,
-            example_inputs,
-            nhwc=options.is_nhwc,
-            input_size=loading.size,
-            weights=loading.weights,
-            trust_pickle=loading.trust_pickle,
-            preprocess=loading.preprocess,
-            **quantizing,
-        )
-    if read is not None:
-        graph, floats, precision, samples = read.graph, read.floats, read.precision, read.samples
-    chosen = in_arithmetic(graph, arithmetic)
-    own = graph.arithmetic if chosen.arithmetic is not graph.arithmetic else None
+    plan_pricing = pricing(options, partial(compile_plan, chip=chip), metric)
+    read = read_model(model, example_inputs, chip, options, progress, plan_pricing)
+    graph = in_arithmetic(read.graph, options.arithmetic)
     program = compile_graph(
-        chosen,
+        graph,
         chip,
         options,
-        floats=floats,
-        samples=samples,
-        source=source,
-        own_arithmetic=own,
+        floats=read.floats,
+        samples=read.samples,
+        source=read.file,
+        own_arithmetic=read.graph.arithmetic if graph.arithmetic is not read.graph.arithmetic else None,
         watch=watch,
     )
     refuse_lost_quality(program.four_bits, options)
-    fitted = read.fitted_layers if read else 0
-    if precision or fitted:  # a replaced program is lowered again
-        program = replace(program, precision=precision, fitted_layers=fitted)
-    return (
-        program
-        if metric is None
-        else replace(program, precision=refuse_lost_metric(program, metric, options))
-    )
+    if read.precision or read.fitted_layers:  # a replaced program is lowered again
+        program = replace(program, precision=read.precision, fitted_layers=read.fitted_layers)
+    if metric is not None:
+        program = replace(program, precision=refuse_lost_metric(program, metric, options))
+    return program
 
 
 def compile_plan(graph: Graph, options: CompileOptions, chip: Target) -> Program:
@@ -365,71 +302,6 @@ def placed_program(graph: Graph, chip: Target, options: CompileOptions) -> Progr
     graph = run_steps(STATE_STEPS, graph, options)
     placed = place_ops(chip, graph, options.placement, None, unrolls=not options.stream.inputs)
     return Program(placed.graph, chip, placed.ledger, options.optimize)
-
-
-def read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:
-    """Captures, quantizes and imports a PyTorch model."""
-    with stage("importing PyTorch"):
-        from pillion.importers.torch.read import read
-
-    return read(model, example_inputs, **options)
-
-
-def opened_tflite(model: Any) -> tflite.OpenedTflite | None:
-    """Opens the model if it is the path of a .tflite file; otherwise returns None."""
-    is_one = is_int8_file(model) and suffix_of(os.fspath(model)) == ".tflite"
-    return tflite.open_file(model, compiled_operators()) if is_one else None
-
-
-def read_float_tflite(opened: tflite.OpenedTflite, example_inputs: Any, **options: Any) -> ReadModel:
-    """Quantizes and imports a .tflite file that computes in float, with ranges from calibration data or example
-    inputs."""
-    if options["calibrate"] is None and example_inputs is None:
-        raise PillionError(
-            f"`{opened.name}` computes in float"
-            + (", with weights of 8 bits (hybrid, dynamic range quantization)" if opened.is_hybrid else ""),
-            rule="programs are int8: a model in float is quantized by the ranges of data like those that it will see",
-            here=f"{opened.place}, without calibration data",
-            help=f"--quantize --calibrate DATA (a folder, an .npz or file.py:function); in Python compile({opened.place!r}, calibrate=samples, …)",
-        )
-    with stage("importing PyTorch"):
-        from pillion.importers.tflite_float import float_program
-
-    exported, examples = float_program(opened)
-    name = options.pop("name") or opened.name
-    return read_torch(exported, examples if example_inputs is None else example_inputs, name=name, **options)
-
-
-def read_partly_float_tflite(
-    opened: tflite.OpenedTflite, example_inputs: Any, *, name: str | None, calibrate: Any, **options: Any
-) -> Graph:
-    """Reads an int8 .tflite file with float operators, which are quantized by calibration data or example
-    inputs."""
-    with stage("importing PyTorch"):
-        from pillion.importers.tflite_float.partly_float import partly_float_graph
-
-    options["constraints"] |= AS_IN_LITERT
-
-    def quantize(part: Any, examples: Any, samples: Any) -> Graph:
-        return read_torch(part, examples, calibrate=samples, name=opened.name, **options).graph
-
-    samples = [example_inputs] if calibrate is None else calibrate
-    graph = partly_float_graph(opened, samples, quantize)
-    return graph.replace(name=name) if name else graph
-
-
-def read_pte(path: Path) -> Graph:
-    """Reads a .pte file. Its NPU segments become ops again, so that they can be placed anew."""
-    return inline_segments(pte.read(path).graph)
-
-
-def read_int8(model: Any, name: str | None) -> Graph:
-    """Reads an int8 file."""
-    if isinstance(model, tflite.OpenedTflite):
-        graph = model.graph()
-    else:
-        graph = REGISTRY.importers.get(suffix_of(os.fspath(model)), read_pte)(Path(model))
-    return graph.replace(name=name) if name else graph
 
 
 def to_integers(graph: Graph, options: CompileOptions, watch: passes.Watch | None) -> Graph:

@@ -12,7 +12,7 @@ import pytest
 
 import pillion
 from call_counts import SLACK, assert_grows, work
-from pillion import compiled_program, compiler
+from pillion import compiled_program, read_model
 from pillion.compile_options import Memory
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.accumulators import channels_of
@@ -107,7 +107,7 @@ def test_a_compilation_lowers_and_searches_once() -> None:
     with (
         mock.patch.object(compiled_program, "lower", wraps=lower) as lowering,
         mock.patch.object(compiled_program, "find_stripes", wraps=find_stripes) as searching_once,
-        mock.patch.object(compiler, "read_int8", return_value=graph),
+        mock.patch.object(read_model, "_read_int8", return_value=graph),
     ):
         program = pillion.compile("chain.pte", target="cortex-m33", extra="5%")
         assert program.memory.arena_bytes

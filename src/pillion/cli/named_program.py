@@ -15,7 +15,7 @@ from pillion.cli.request import (
     silence_loggers,
 )
 from pillion.compile_options import Loading
-from pillion.compiler import load, opened_tflite
+from pillion.compiler import load
 from pillion.data.python_data import open_data
 from pillion.data.reading_options import AS_IT_IS, Reading
 from pillion.errors import PillionError
@@ -23,6 +23,7 @@ from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
 from pillion.model_names import is_int8_file
 from pillion.program import Program
+from pillion.read_model import opened_tflite
 
 if TYPE_CHECKING:
     from pillion.importers.torch.float_model import TorchModel

@@ -1,25 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The float side of a quantized program: the original model, and conversions of its tensors."""
+"""Conversions between the tensors of a program and of its float model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping
 
 from pillion.data.sample import InputSpec
 from pillion.ir.graph import Graph
-from pillion.ir.types import Array, Shape, Value, real_name
-
-
-class FloatModel(Protocol):
-    """The model before quantization."""
-
-    @property
-    def input_shapes(self) -> tuple[Shape, ...]:
-        """The shapes of the model's inputs in its source."""
-
-    def __call__(self, inputs: Sequence[Array]) -> Mapping[str, Array]:
-        """Returns the tensors of the float model by import name, in the graph's memory order."""
+from pillion.ir.types import Array, Value, real_name
 
 
 def imported_name(value: Value) -> str:

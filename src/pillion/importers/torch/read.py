@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +37,9 @@ from pillion.importers.torch.train.qat_module import QatModule
 from pillion.importers.torch.user_inputs import Batches, as_inputs, require_model
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
-from pillion.ir.precision_choice import PrecisionChoice, Pricing
-from pillion.ir.types import Array
+from pillion.ir.precision_choice import Pricing
+from pillion.ir.quantized_model import ReadModel
 from pillion.ir.verify import refuse_float
-
-
-@dataclass(frozen=True)
-class ReadModel:
-    """An imported graph and, if it was quantized after training, its float model, which takes states behind its inputs."""
-
-    graph: Graph
-    floats: FloatNet | None
-    precision: PrecisionChoice | None = None
-    """The tensors with 16 bits, chosen for a quality goal."""
-    samples: Sequence[Sequence[Array]] = ()
-    """The first calibration samples, with the float model's states."""
-    fitted_layers: int = 0
-    """Layers whose weights were rounded for calibration samples."""
 
 
 def read(
@@ -162,7 +147,7 @@ def _import_converted(
 ) -> ReadModel:
     """Imports a program that a pt2e flow has converted, with its own scales."""
     refuse_quantization_options(name, calibrate, tuning)
-    return ReadModel(import_program(read_converted(model, inputs, name), name, nhwc=nhwc), None)
+    return ReadModel(import_program(read_converted(model, inputs, name), name, nhwc=nhwc))
 
 
 def _require_no_inputs(spec: str, example_inputs: Any) -> None:
