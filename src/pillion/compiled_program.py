@@ -95,7 +95,7 @@ class CompiledProgram:
                 {name: value for name, value in self.__dict__.items() if name == "unstriped"}
             )
         if spec != Memory():
-            program.stripes  # noqa: B018  # what cannot be is refused now
+            program.stripes  # noqa: B018  # raises now if the budget is impossible
         return program
 
     @cached_property

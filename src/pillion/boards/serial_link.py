@@ -131,7 +131,9 @@ class BoardLink:
         now = time.monotonic()
         deadline, reminder = now + limit, now + ANSWER_SECONDS
         while (left := deadline - time.monotonic()) > 0:
-            if time.monotonic() > reminder:  # ends a frame whose last flag was lost, and is nothing otherwise
+            if (
+                time.monotonic() > reminder
+            ):  # ends a frame whose last flag was lost; otherwise it has no effect
                 self.transport.write(bytes((FLAG,)))
                 reminder += ANSWER_SECONDS
             for got in self._reader.feed(self.transport.read(min(left, 0.1))):

@@ -89,7 +89,7 @@ class SerialTransport:
             self._port.write_timeout = 0.5 + 2 * len(data) * self.seconds_per_byte
             self._port.write(data)
         except self._serial.SerialTimeoutException:
-            pass  # the line takes nothing: what is heard, or that nothing is, says why
+            pass  # the line takes nothing: the answer, or its absence, shows why
         except (OSError, self._serial.SerialException) as error:
             raise _gone_error(self.place, str(error)) from None
 

@@ -74,7 +74,7 @@ def run_command_line() -> None:
     except typer.Exit as end:
         sys.exit(end.exit_code)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # typer's word for mistakes in what was typed
+        if not hasattr(error, "format_message"):  # typer's class of input errors
             raise
         _print_usage_error(error)
 

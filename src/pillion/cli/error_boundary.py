@@ -44,7 +44,7 @@ def errors_as_messages() -> Iterator[None]:
             _exit_on_interrupt()
         _exit_with_error(_system_error(error))
     except Exception:
-        if was_interrupted:  # an import that is cut off says what it likes
+        if was_interrupted:  # an interrupted import may raise any error
             _exit_on_interrupt()
         raise
 
@@ -98,7 +98,7 @@ def _flushed_output() -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.ENOSPC or error.filename is not None:
             raise
-        _redirect_stdout_to_null(1)  # what is left is not tried again at the end
+        _redirect_stdout_to_null(1)  # the rest is not written again at the end
         raise PillionError(
             "the answer cannot be written",
             rule="standard output takes what a command prints",

@@ -65,7 +65,7 @@ def train(
     check_training(function, request)
     from pillion.cli.train_loop import train_and_compile as run_training
 
-    # No bars around all of it: what the loop prints would be torn by them.
+    # No bars around the whole: they would tear the loop's own output.
     with show_progress(False) if as_json else nullcontext():
         trained = run_training(function, request, output, force=force, prints_to_stderr=as_json)
     facts = {**program_facts.compiled_program_facts(trained.program, output), "batches": trained.batches}

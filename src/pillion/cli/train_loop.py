@@ -58,7 +58,7 @@ def train_and_compile(
         spec, input_size=loading.size, weights=loading.weights, opened=file
     )
     name = name if request.model else type(module).__name__.lower()
-    # A module has its weights; what the user calls the program goes before.
+    # A module has its weights; the user's name of the program takes precedence.
     options = replace(request.options, loading=Loading(), name=request.options.name or name)
     request = replace(request, model=spec, quantize=True, options=options)
     # What is not trained yet is not worth a warning.

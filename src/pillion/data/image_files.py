@@ -68,7 +68,7 @@ def _decode_image(path: Path) -> Any:
             if image.mode not in MODES:
                 raise ValueError(f"its pixels are of mode {image.mode}, not 8 bits a channel")
             image.load()
-    except Exception as error:  # decoders raise what they like: OSError, SyntaxError, struct.error, …
+    except Exception as error:  # decoders raise any error: OSError, SyntaxError, struct.error, …
         raise PillionError(
             f"the image {path} cannot be read",
             rule=f"images are {', '.join(KINDS)} with 8 bits a channel",

@@ -45,7 +45,7 @@ def rate_of(path: Path) -> int:
         with wave.open(str(path), "rb") as sound:
             return sound.getframerate()
     except (wave.Error, EOFError, OSError, RuntimeError):
-        return 0  # read_sound says what is wrong with it
+        return 0  # read_sound reports the error
 
 
 def require_same_rate(path: Path, first: Path) -> None:

@@ -42,7 +42,7 @@ class Display:
             progress.TimeElapsedColumn(),
             console=Console(file=file),  # the one of now: standard error may be redirected later
             transient=True,
-            redirect_stdout=False,  # what others redirect meanwhile would be put back wrongly
+            redirect_stdout=False,  # redirections by others in the meantime would be undone incorrectly
             redirect_stderr=False,
         )
         self._file = file

@@ -123,7 +123,7 @@ def _define_value(defined: dict[str, Value], value: Value) -> None:
             f"two values are called `{value.name}`",
             rule="one name, one value",
             here=repr(value),
-            help="",  # what found it says where
+            help="",  # the caller adds the place
         )
     defined[value.name] = value
 

@@ -101,7 +101,7 @@ def _blocks_overlap(a: LiveBlock, b: LiveBlock, distance: int, works: Iterable[L
 
 def live_bytes(blocks: Sequence[LiveBlock], ticks: int) -> list[int]:
     """Returns the number of live bytes at each tick."""
-    # what comes at a tick, less what goes: what lives long is no more work than what lives shortly
+    # differences from tick to tick: long lives take no more work than short ones
     changes = [0] * (max(ticks, 1) + 1)
     for block in blocks:
         if block.extent is None:

@@ -74,7 +74,7 @@ class Pcen(EnergyLevel):
     def forward(self, x: Tensor) -> Tensor:
         """Returns the normalized energies, of the same shape."""
         level = self.levels(x)
-        # The level's share beside the difference is small, and so are its steps.
+        # The level's share is small against the difference, and so are its steps.
         ratio = (x - level) + level * self.beta - self.log_delta
         return torch.expm1(self.r * F.softplus(ratio)) * torch.exp(self.r * self.log_delta)
 

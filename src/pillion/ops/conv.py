@@ -415,7 +415,7 @@ class DepthwiseConv2d(Convolution):
 
 
 CONV_CASES: tuple[tuple[Shape, int, dict[str, Any]], ...] = (
-    # input shape, output channels, what else
+    # input shape, output channels, other fields
     ((1, 5, 3, 1), 1, {"kernel": (1, 1)}),
     ((1, 7, 5, 7), 9, {"kernel": (1, 1)}),
     ((2, 5, 7, 8), 7, {"kernel": (3, 3), "padding": (1, 1, 1, 1)}),

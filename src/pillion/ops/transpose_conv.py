@@ -136,7 +136,7 @@ class TransposeConv2d(Convolution):
 
 
 TRANSPOSE_CONV_CASES: tuple[tuple[Shape, int, tuple[int, int], dict[str, Any]], ...] = (
-    # input shape, output channels, kernel, what else
+    # input shape, output channels, kernel, other fields
     ((1, 3, 5, 1), 1, (1, 1), {}),
     ((2, 5, 3, 7), 9, (3, 2), {"stride": (2, 1)}),
     ((1, 3, 7, 8), 5, (3, 3), {"stride": (2, 2), "padding": (1, 1, 1, 1), "output_padding": (1, 1)}),

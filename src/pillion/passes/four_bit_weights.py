@@ -134,7 +134,7 @@ def with_4_bits(op: Layer, inputs: LayerInputs, fits: bool = True) -> Layer:
     """Returns the layer with 4-bit weights, rounded for these inputs. If `fits`, they also compensate the errors of
     earlier layers."""
     real, fine, bias = _real_constants(op)
-    # Windows, and what their results lack because layers before have 4 bits.
+    # Windows, and the errors of their results because earlier layers have 4 bits.
     halves = [(read, (wanted - read) @ real.T) for read, wanted in inputs.halves]
     read, missing = map(np.concatenate, zip(*halves, strict=True))
     wanted = read @ real.T + missing

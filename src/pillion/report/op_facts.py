@@ -151,7 +151,7 @@ def tensor_edges(subject: CompiledProgram) -> tuple[EdgeFacts, ...]:
     for number, placed in enumerate(rows):
         for value in dict.fromkeys(placed.op.activations):
             seen = outer.get(value, value)
-            if seen.is_constant:  # what is carried through a loop may begin with one
+            if seen.is_constant:  # a loop's carried value may begin with a constant
                 continue
             made_by = maker.get(value, maker.get(seen, by_outer.get(seen, OUTSIDE)))
             facts.append(_facts_of_edge(rows, made_by, number, seen if made_by == OUTSIDE else value))

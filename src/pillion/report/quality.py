@@ -93,7 +93,7 @@ def _reference_tensors(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[
         for value, array in zip(op.results, map(np.asarray, results), strict=True):
             values[value] = array
             yield value, array
-        for value in dict.fromkeys(op.activations):  # what nobody reads any more need not be kept
+        for value in dict.fromkeys(op.activations):  # values without further readers need not be kept
             left[value] -= 1
             if not left[value]:
                 del values[value]

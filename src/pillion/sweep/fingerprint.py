@@ -60,7 +60,7 @@ def _imported_modules(file: Path) -> Iterator[str]:
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # whoever runs it will say what is wrong with it
+        return  # running it reports the error
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

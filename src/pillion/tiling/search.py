@@ -115,7 +115,7 @@ def find_stripes(graph: Graph, unstriped: CProgram, spec: Memory, outside_bytes:
     if spec.limit is not None:
         return search.within(spec.limit, outside_bytes)
     if spec.by_rows and spec.share is None:
-        least = find_stripes(graph, unstriped, Memory()).bytes  # what rows are to save
+        least = find_stripes(graph, unstriped, Memory()).bytes  # rows must save memory against this
         return search.cheapest_below(least, [DEFAULT_EXTRA, *(x for x in PRICES if x > DEFAULT_EXTRA)])
     share = DEFAULT_EXTRA if spec.share is None else spec.share
     worth = max(WORTH_BYTES, int(WORTH_SHARE * search.unstriped.memory.arena_bytes)) if spec.is_default else 0

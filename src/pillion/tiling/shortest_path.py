@@ -157,7 +157,7 @@ class TilingPathSearch:
     def _cheapest_fit(self, part: Part, bound: int, budget: float) -> Candidate | None:
         """Returns the cheapest candidate of a part that fits."""
         steps = [(rows, 0) for rows in self._rows_per_step]
-        # Where all fit, those with the most rows are the cheapest ones.
+        # If all candidates fit, the most rows per step are the cheapest.
         fits = list(
             self._fitting_candidates(
                 part, steps[::-1] if bound >= IMPOSSIBLE.bytes - 1 else steps, bound, budget

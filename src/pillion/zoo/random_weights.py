@@ -88,7 +88,7 @@ def _set_batch_norm_statistics(model: nn.Module, batch: Tensor) -> None:
     norms = [layer for layer in model.modules() if isinstance(layer, NORMS)]
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
-        norm.momentum = 1.0  # the running statistics become those of this one batch
+        norm.momentum = 1.0  # the running statistics become this batch's
     model(batch)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum

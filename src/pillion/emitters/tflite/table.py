@@ -87,7 +87,7 @@ def _lut_nodes(op: ops.Lut) -> list[Node]:
     if op.x.dtype is DType.INT16:
         return WRITERS[ops.Lut](op)
     int8_only(op)
-    tflite_entries(op)  # refuses what LiteRT would refuse or leave undefined
+    tflite_entries(op)  # raises for tables that LiteRT refuses or leaves undefined
     match op.function:
         case ops.Function.CLAMP:
             return _clamp_nodes(as_clamp(op))

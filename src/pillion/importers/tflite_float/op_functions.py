@@ -172,7 +172,7 @@ IMAGES: dict[type[Any], Callable[..., Tensor]] = {
 """The functions of ops on images, which are handed over and returned with the channels first."""
 
 
-# Functions on tensors as they are
+# Functions on unchanged tensors
 
 
 def _slice(op: Slice, x: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ LOOP_ARGUMENT = {ELEMENT: 1, CARRIED: 2, LAST: 2, STACKED: 1}
 """Position of the loop number in each operator's arguments."""
 
 _numbers = count()
-has_side_effect(LAST)  # the step after needs it, even where nobody reads what the last step leaves
+has_side_effect(LAST)  # the next step needs it, even if nothing reads the last step's value
 
 
 def new_loop() -> int:

@@ -33,7 +33,7 @@ def segment_executor(payloads: Sequence[bytes]) -> Callable[[bytes], bytes]:
     stream contains something unknown."""
     segments = {segment.commands: segment for segment in map(parse_payload, payloads)}
     for segment in segments.values():
-        segment.interpreter.operations  # noqa: B018  # what is not known of a stream is refused before anything runs
+        segment.interpreter.operations  # noqa: B018  # raises for unknown commands before anything runs
     return lambda question: _execute_request(segments, question)
 
 

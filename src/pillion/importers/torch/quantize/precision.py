@@ -199,7 +199,7 @@ def widenable_observers(prepared: GraphModule, computations: Sequence[Computatio
 def names_of(computation: Computation) -> Iterator[str]:
     """Yields the names by which patterns find a tensor: of its modules and ops, or of the input."""
     source = computation.result
-    while source.op == "call_module":  # a read in other steps has the name of what it reads
+    while source.op == "call_module":  # a read in other steps has the name of its source
         source = source.all_input_nodes[0]
     for node in (*computation.calls, source):
         yield module_of(node)

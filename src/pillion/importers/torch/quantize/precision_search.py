@@ -154,7 +154,7 @@ class PrecisionSearch:
     def _chosen(self) -> Plan:
         is_best_wished = self.goal.is_best_wished
         if not self._fits(NARROW) or not self.tensors:
-            return NARROW  # compilation says what is missing
+            return NARROW  # compilation reports the bound that is missed
         if not is_best_wished and self._is_good(NARROW):
             return NARROW
         if not self._is_good(self.wide):

@@ -46,14 +46,14 @@ class WidthCosts:
         ]
         self.made = [column.get(name) for name in self.results]
         is_layer = [computation.layer is not None for computation in computations]
-        # The tensors that make a computation one of 16 bits: for layers, those that they read.
+        # The tensors that give a computation 16 bits: for layers, their operands.
         self.deciding = [
             sorted({column[name] for name in read if name in column}) if layer and around else around
             for layer, around, read in zip(is_layer, self.around, operands, strict=True)
         ]
         self.elements = [elements_of(c.result) for c in computations]
         number = {c.result: i for i, c in enumerate(computations)}
-        self.readers: list[list[int]] = [[] for _ in computations]  # those that read one width
+        self.readers: list[list[int]] = [[] for _ in computations]  # computations that read one width
         for reader, computation in enumerate(computations):
             for operand in () if computation.may_mix else computation.operands:
                 if operand in number:

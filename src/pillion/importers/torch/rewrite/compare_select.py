@@ -61,7 +61,7 @@ def lower_comparisons(module: GraphModule) -> None:
         new = _lower_call(node) if _has_tensor_operands(node) else None
         if new is not None and new is not node:
             if dtype_of(node) in NARROW and dtype_of(new) == torch.int64:
-                new.meta["val"] = fake_result(node)  # what is computed from it wraps as in torch
+                new.meta["val"] = fake_result(node)  # computations on it wrap as in torch
             if dtype_of(new) != dtype_of(node):
                 real.add(new)
             replace(node, new)

@@ -52,7 +52,7 @@ def fold_constants(module: GraphModule, *, training: bool = False) -> None:
                 for user in list(node.users):
                     tensor: Tensor = result[user.args[1]]
                     replace(user, constant(user, tensor.clone(), f"{user.name}_folded"))
-                module.graph.erase_node(node)  # torch keeps what may be random
+                module.graph.erase_node(node)  # torch keeps calls that may be random
 
 
 def _is_foldable(node: Node, training: bool) -> bool:

@@ -180,7 +180,7 @@ class Matcher:
     def match(self, row: Row) -> None:
         """Classifies a row and everything upstream. Raises `StepsDiffer` if a row matches no kind."""
         waiting: deque[tuple[Row, tuple[Row, int] | None]] = deque([(row, None)])
-        while waiting:  # the nearest first: what is no loop is soon seen to be none
+        while waiting:  # the nearest first: chains that are no loop end soon
             current, reader = waiting.popleft()
             if current in self._reached:
                 continue

@@ -64,7 +64,7 @@ class QatModule(nn.Module):
     def __init__(self, rounding: GraphModule, origin: nn.Module, preparation: Preparation) -> None:
         super().__init__()
         self.preparation = preparation
-        self.__dict__["_origin"] = (origin,)  # not a part beside those that are shown
+        self.__dict__["_origin"] = (origin,)  # not shown as a submodule
         _hold_tensors(origin, rounding)
         for name in self._exposed_names():
             _copy_entry(origin, self, name)

@@ -82,7 +82,7 @@ def _decompose_vector_norm(
         return x.abs().amax(axes, keepdim=keepdim)
     if ord == -math.inf:
         return x.abs().amin(axes, keepdim=keepdim)
-    if ord > 2:  # a power in 8 bits would lose all that is small beside the largest
+    if ord > 2:  # a power in 8 bits would lose all values that are small against the largest
         return _decompose_vector_norm(x.abs() ** (ord / 2), 2, dim, keepdim) ** (2 / ord)
     return (x.abs() ** ord).sum(axes, keepdim=keepdim) ** (1 / ord)
 
