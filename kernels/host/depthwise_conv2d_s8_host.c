@@ -9,7 +9,7 @@ typedef pillion_depthwise_conv2d_s8_host_params params;
 
 enum { ZIPPED = PILLION_VECTOR * PILLION_REGISTERS };
 
-/* Rows of the image below each other, at some channels; those outside are the same bytes at each column. */
+/* Rows of the image, one below the other, at some channels; rows outside the image have the same bytes in each column. */
 typedef struct {
     const int8_t *at[4];
     int32_t step[4];
@@ -26,7 +26,7 @@ static four_rows find_rows(const params *p, const int8_t *x, const int8_t *outsi
     return rows;
 }
 
-/* Zips columns of four rows, of which the last may be known to be outside. `step` is the way from column to column in `to`. */
+/* Zips columns of four rows; the last row may be known to be outside. `step` leads from column to column in `to`. */
 PILLION_INLINE void zip_rows(const params *p, const four_rows *rows, const int8_t *outside, int32_t count, uint8_t *to,
                              int32_t real_rows, int32_t registers) {
     const pillion_vector nothing = pillion_flip_signs(pillion_load_vector(outside));

@@ -140,7 +140,7 @@ PILLION_INLINE void pillion_widen(pillion_vector v, pillion_vector *wide) {
     wide[3] = _mm512_cvtepi8_epi32(_mm512_extracti32x4_epi32(v, 3));
 }
 
-/* Float32 to integers: nearest(x * factor), ties to even; far from zero anything that is far from zero, 0 for what is no number. */
+/* Float32 to integers: nearest(x * factor), ties to even; far from zero any number far from zero; 0 for NaN. */
 PILLION_INLINE pillion_vector pillion_nearest_number(pillion_vector v, float factor) {
     const __m512 real = _mm512_mul_ps(_mm512_castsi512_ps(v), _mm512_set1_ps(factor));
     const __m512 near = _mm512_min_ps(_mm512_max_ps(real, _mm512_set1_ps(-512.0F)), _mm512_set1_ps(512.0F));
@@ -292,7 +292,7 @@ PILLION_INLINE void pillion_widen(pillion_vector v, pillion_vector *wide) {
     wide[2] = _mm256_cvtepi8_epi32(second), wide[3] = _mm256_cvtepi8_epi32(_mm_srli_si128(second, 8));
 }
 
-/* Float32 to integers: nearest(x * factor), ties to even; far from zero anything that is far from zero, 0 for what is no number. */
+/* Float32 to integers: nearest(x * factor), ties to even; far from zero any number far from zero; 0 for NaN. */
 PILLION_INLINE pillion_vector pillion_nearest_number(pillion_vector v, float factor) {
     const __m256 real = _mm256_mul_ps(_mm256_castsi256_ps(v), _mm256_set1_ps(factor));
     const __m256 near = _mm256_min_ps(_mm256_max_ps(real, _mm256_set1_ps(-512.0F)), _mm256_set1_ps(512.0F));
@@ -318,7 +318,7 @@ PILLION_INLINE int32_t pillion_left(int32_t at, int32_t whole) {
     return whole - at < PILLION_VECTOR ? whole - at : PILLION_VECTOR;
 }
 
-/* What becomes of the sums of some channels. */
+/* The results from the sums of some channels. */
 typedef struct {
     pillion_vector even[PILLION_REGISTERS], odd[PILLION_REGISTERS], half[PILLION_REGISTERS], right[PILLION_REGISTERS];
     int32_t rectified, zp, low, high, count;

@@ -13,7 +13,7 @@ typedef pillion_batch_matmul_s16_mve_params params;
 
 enum { PIECE = 8, PAIR = 2 };
 
-/* Pieces of a vector, with room for those of another one between them. */
+/* Pieces of a vector, with gaps for another vector's pieces. */
 static void hold(const int16_t *x, int32_t step, int32_t count, int16_t *to) {
     const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)step);
     for (; count > 0; count -= PIECE, x += PIECE * step, to += PAIR * PIECE) {

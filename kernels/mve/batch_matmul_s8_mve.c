@@ -158,7 +158,7 @@ static int32_t sum_of(const int8_t *from, int32_t count) {
     return sum;
 }
 
-/* All held vectors of a batch, in pairs: the bias of each four times, then its pieces in turn with those of the other. */
+/* All held vectors of a batch, in pairs: the bias of each four times, then the pieces of both in turn. */
 static void hold(const pillion_batch_matmul_s8_mve_params *p, const int8_t *held, int32_t pair_bytes, int8_t *pairs) {
     for (int32_t i = 0; i < ((p->held + 1) & ~1); i++) {
         int8_t *const pair = pairs + (i >> 1) * pair_bytes;

@@ -18,10 +18,10 @@ typedef int8_t element;
     "vadd.i32 " #sums ", " #sums ", " #sign "\n" \
     "vrshr.s32 " #sums ", " #sums ", #20\n"
 
-/* Where four pixels stand in the table of columns: their left columns, their right ones, and the parts of these. */
+/* The entries of four pixels in the table of columns: their left columns, their right columns, and the shares of the right ones. */
 static const uint32_t words[] = {0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11};
 
-/* What the assembly below loads, in this order. */
+/* The fields that the assembly below loads, in this order. */
 typedef struct {
     const int32_t *column;
     int8_t *y;
@@ -71,7 +71,7 @@ static __attribute__((noinline)) void plane_row(const plane *p) {
         : CLOBBERS, "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7");
 }
 
-/* What the assembly below loads, in this order: `rest` is (ONE - lower) * ONE, and results of a pixel end `back` bytes behind where the
+/* The fields that the assembly below loads, in this order: `rest` is (ONE - lower) * ONE, and results of a pixel end `back` bytes behind where the
  * last four of them end. */
 typedef struct {
     const int8_t *top, *bottom;

@@ -3,7 +3,7 @@
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)
-/* The shifts of the even channels, then of the odd ones: what is beyond 31. */
+/* The shifts of the even channels, then of the odd ones, beyond 31. */
 #define SHIFT_SUMS                      \
     "mov lr, #31\n"                     \
     "vldrb.u32 q2, [r5, #-40]\n"        \

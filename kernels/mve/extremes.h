@@ -8,7 +8,7 @@
 
 enum { LANES = 16 };
 
-/* Up to sixteen neighbouring results: the extremes of those in `from` and of some rows. */
+/* Up to sixteen neighbouring results: the extremes of the values in `from` and of some rows. */
 static void columns(const int8_t *from, const int8_t *x, int32_t rows, int32_t step, int32_t lanes, int8_t *y) {
     __asm__ volatile(
         "vldrb.u8 q0, [%[from]]\n"
@@ -39,7 +39,7 @@ static int8_t row(int32_t extreme, const int8_t *x, int32_t count) {
     return (int8_t)extreme;
 }
 
-/* A tile goes on from the results of those before it, which are held in scratch. */
+/* A tile continues from the results of earlier tiles, which scratch holds. */
 static void extremes(const pillion_reduce_max_s8_mve_params *p, const int8_t *x, int8_t *y, int8_t *held) {
     const int32_t inner = p->inner;
     int8_t *to = p->is_last ? y : held;

@@ -34,7 +34,7 @@ static inline int16x8_t pillion_mve_places_less(pillion_mve_products x, int32_t 
 #define PILLION_MVE_POWER(bit, power) \
     made = vqrdmulhq_m_n_s16(made, made, power, vcmpltq_n_s16(vshlq_n_s16(quarters, 15 - bit), 0))
 
-/* e to the power of x < 0: of what is beyond quarters by a polynomial, of each bit of the rest from a table. */
+/* e to the power of x < 0: a polynomial for the remainder modulo 1/4, and a table for each bit of the multiple of 1/4. */
 static inline __attribute__((always_inline)) int16x8_t pillion_mve_exp16_of_negative(int16x8_t x, int32_t integer_bits) {
     const int16x8_t quarter = vdupq_n_s16((int16_t)(1 << (13 - integer_bits)));
     const int16x8_t beyond = vsubq_s16(vandq_s16(x, vsubq_n_s16(quarter, 1)), quarter);

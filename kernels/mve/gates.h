@@ -19,7 +19,7 @@ typedef struct {
     PILLION_MVE_GATES_FIELDS
 } pillion_mve_gates;
 
-/* The sums of all gates of one input; those of a gate are as many as whole groups have. */
+/* The sums of all gates of one input; the sums of a gate fill whole groups. */
 static inline void pillion_mve_sums_of_gates(const pillion_mve_gates *p, int32_t gates, const int8_t *x, const int8_t *h,
                                              int16_t *sums) {
     pillion_mve_rows first = {p->constants, p->scalings, p->groups, p->chunks};

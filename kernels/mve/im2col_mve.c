@@ -26,7 +26,7 @@ static void load_row(const params *p, const int8_t *image, int32_t row, int8_t *
     pillion_mve_fill(to + end, p->in_zp, p->ring_row_bytes - end);
 }
 
-/* 16 bytes of each patch, of which there is at least one. */
+/* 16 bytes of each patch; there is at least one patch. */
 static inline void gather(const int8_t *from, int32_t from_step, int8_t *to, int32_t to_step, int32_t count) {
     __asm__ volatile(
         "dls lr, %[count]\n"

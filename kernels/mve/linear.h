@@ -47,7 +47,7 @@ PILLION_FIELDS_AT(pillion_mve_linear, 12, out_zp, one, end, eights);
     "adds r5, #8\n"                                   \
     "cmp r5, r4\n"
 
-/* The sums as they are; multipliers and shifts are skipped. */
+/* The unscaled sums; multipliers and shifts are skipped. */
 #define PILLION_MVE_LINEAR_STORE_SUMS                 \
     "strd r0, r8, [r3], #8\n"                         \
     "strd r2, r10, [r3], #8\n"                        \
@@ -79,7 +79,7 @@ static inline void pillion_mve_linear_rows(const pillion_linear_s8_mve_params *p
             groups(&s, out, p->constants);
             out += 8 * whole;
         }
-        if (rest > 0) { /* eight outputs, the surplus of which is nothing */
+        if (rest > 0) { /* eight outputs; surplus ones are dropped */
             int8_t last[8];
             pillion_mve_linear s = pillion_mve_linear_of(x, p->chunks, p->out_zp, end + group_words, eights);
             groups(&s, last, end);

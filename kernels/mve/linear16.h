@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) void vectors(const pillion_linear_s
             of(&s, out, p->constants);
             out += 8 * whole;
         }
-        if (rest > 0) { /* eight outputs, the surplus of which is nothing */
+        if (rest > 0) { /* eight outputs; surplus ones are dropped */
             int16_t last[8];
             state s = {begin, end + group_words, eights};
             of(&s, last, end);

@@ -337,7 +337,7 @@ static void power(const pillion_complex *z, int32_t row, int32_t more, uint32_t 
     y[row] = PILLION_SQUARES(last, 0);
 }
 
-/* pillion_roots of four numbers; lanes beyond the last number compute with what lies behind it. */
+/* pillion_roots of four numbers; lanes beyond the last number compute with arbitrary bytes behind it. */
 static void roots(uint32_t *x, int32_t count, const int32_t *table) {
     const uint32x4_t one = vdupq_n_u32(1);
     for (; count > 0; count -= 4, x += 4) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Means of what comes a few rows at a time, sixteen of them in turn: 255 elements fit 16 bits; their sums are added to those in the scratch
+ * Means of rows that arrive a few at a time, sixteen rows in turn: 255 elements fit 16 bits; their sums are added to those in the scratch
  * memory, which hold the even ones of eight neighbours, then the odd ones. */
 #include "pillion/mve.h"
 

@@ -16,7 +16,7 @@ static inline int16x8_t rounded(const params *p, int32x4_t sums) {
     return vqmovnbq_s32(vdupq_n_s16(0), vqaddq_n_s32(whole, p->out_zp));
 }
 
-/* Eight neighbouring results, of which up to `lanes` are wanted. */
+/* Eight neighbouring results; up to `lanes` are wanted. */
 static void columns(const params *p, const int16_t *x, int32_t lanes, int16_t *y) {
     int32x4_t first = vdupq_n_s32(-p->reduced * p->in_zp), second = first;
     for (int32_t rows = p->reduced; rows > 0; rows--, x += p->inner) {

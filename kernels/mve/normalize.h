@@ -60,7 +60,7 @@ static void alike(const pillion_normalize_s8_params *p, pillion_standard by, con
         : "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory");
 }
 
-/* A row that has one group, by what its sums have found. */
+/* A row of one group, by the factor and start from its sums. */
 static void one_group(const pillion_normalize_s8_params *p, pillion_standard by, const element *x, result *y) {
     if (!p->each_channel) {
         alike(p, by, x, y);

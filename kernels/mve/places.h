@@ -10,7 +10,7 @@
 
 enum { PLACES = 8 };
 
-/* The elements of a lane are `step` bytes apart. `condition` says what an element is to the best one if it takes its place. */
+/* The elements of a lane are `step` bytes apart. `condition` is the relation of an element to the best one that it replaces. */
 #define EIGHT_PLACES(condition)                                                                                        \
     static void eight(const int8_t *x, int32_t step, int32_t size, const uint16_t *lanes, uint32_t *places) {          \
         int32_t place = 0;                                                                                             \

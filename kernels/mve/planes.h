@@ -16,7 +16,7 @@ void pillion_mve_planes(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t 
 void pillion_mve_planes_16(const pillion_conv2d_3x3_s8_mve_params *p, const void *x, int16_t *y, int8_t *scratch,
                            pillion_mve_plane_rows output_rows);
 
-/* What is behind the planes in scratch. */
+/* The scratch memory behind the planes. */
 static inline int8_t *pillion_mve_behind_planes(const pillion_conv2d_3x3_s8_mve_params *p, int8_t *planes) {
     return planes + p->scratch_rows * p->planes * p->plane_bytes;
 }

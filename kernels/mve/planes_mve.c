@@ -6,7 +6,7 @@
 #include "bytes.h"
 #include "halves.h"
 
-/* A row of the image, channels 16 at a time: two planes side by side, then what is left. */
+/* A row of the image, 16 channels at a time: two planes at once, then the last one. */
 static void split_row(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *to) {
     int32_t plane = 0;
     for (; plane + 1 < p->planes; plane += 2, x += 32, to += 2 * p->plane_bytes) {

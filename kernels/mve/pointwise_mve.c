@@ -7,7 +7,7 @@
 
 typedef pillion_conv2d_1x1_s8_mve_params params;
 
-/* Returns the bytes of all results, of which a pixel has `pixel`. */
+/* Returns the bytes of all results; a pixel has `pixel` bytes. */
 static inline int32_t images(const params *p, const int8_t *x, int8_t *y, int8_t *scratch, pillion_mve_products dot, pillion_mve_loop loop,
                              int32_t pixel) {
     const pillion_mve_dot_task task = {loop,  p->rows,   p->row_bytes, p->pixels, p->pixel_bytes,

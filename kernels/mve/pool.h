@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Windows of pooling, 16 channels at a time; what lies outside the image is not part of a window. */
+ * Windows of pooling, 16 channels at a time; they exclude pixels outside the image. */
 #ifndef PILLION_MVE_POOL_H
 #define PILLION_MVE_POOL_H
 

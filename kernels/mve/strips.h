@@ -22,9 +22,9 @@ typedef struct {
     int32_t next_x, next_strip;          /* and from there on */
     int32_t top[2], bottom[2];           /* predicates of the first and of the last pair: rows inside the image */
     int32_t from, to;                    /* offsets of the first row and of its column in the strips */
-    int32_t zp;                          /* what padding is made of */
+    int32_t zp;                          /* value of padding */
     int32_t single;                      /* one strip: of four rows of the image, of three, or 0 */
-    uint16_t columns[8], next_columns[8]; /* offsets of eight columns, and of those one row below */
+    uint16_t columns[8], next_columns[8]; /* offsets of eight columns, and of the same one row below */
 } pillion_mve_strip_build;
 
 /* A band of halfwords. */
@@ -42,13 +42,13 @@ typedef struct {
     uint16_t outputs[8];                 /* offsets of eight outputs, in the order of the lanes */
 } pillion_mve_strip_pass;
 
-/* A channel: what its sums need, and its kernel: three columns of three weights and a zero, behind another zero. */
+/* A channel: the numbers of its sums, and its kernel: three columns of three weights and a zero, behind another zero. */
 typedef struct {
     const int8_t *strips;
     int8_t *y;
     const int8_t *kernel;
     int32_t level;                       /* of int8 results the zero point, of int16 ones the least */
-    const int32_t *numbers;              /* of this channel and of those after it; the outputs move it on */
+    const int32_t *numbers;              /* of this channel and of the next ones; the outputs advance it */
 } pillion_mve_strip_channel;
 
 #if defined(__ARM_FEATURE_MVE)
@@ -68,7 +68,7 @@ void pillion_mve_strips_of_bytes(const pillion_mve_strip_build *b, const int8_t 
 /* A whole convolution of bytes to elements of `y_bytes` bytes: of each channel the strips, then the outputs. */
 void pillion_mve_strips(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, void *y, void *scratch,
                         pillion_mve_strip_outputs outputs, int32_t y_bytes);
-/* The same of halfwords, band by band. */
+/* A whole convolution of halfwords, band by band. */
 void pillion_mve_strips_of_halfwords(const pillion_depthwise_3x3_s8_mve_params *p, const int16_t *x, int16_t *y, void *scratch,
                                      pillion_mve_strip_outputs outputs);
 

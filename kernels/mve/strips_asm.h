@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The outputs of a channel from its strips: what the kernels of both strides share. A round makes eight outputs: two
+ * The outputs of a channel from its strips, for the kernels of both strides. A round makes eight outputs: two
  * vectors of sums are requantized together and stored with one scattering store.
  * Registers: r1 strip, r3 bias, r5 multiplier, r7 shift, r8 zero point or least result, r9 y, r10 from round to round of y, r11 the
  * pass, r12 end of the strips, lr rounds left in this strip, a positive number, as the sign fix wants; q0-q3 the

@@ -13,7 +13,7 @@
 #include "strips.h"
 
 #if defined(__ARM_FEATURE_MVE)
-/* A pair of rows at r1, of which r0 and r2 say whether they are in the image. */
+/* A pair of rows at r1; r0 and r2 say whether they lie in the image. */
 #define EDGE(q)                        \
     "vmov " q ", q5\n"                 \
     "vmov q2, q5\n"                    \

@@ -11,7 +11,7 @@
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
 
-/* A pair of rows at r1, of which r0 and r2 say whether they are in the image. */
+/* A pair of rows at r1; r0 and r2 say whether they lie in the image. */
 #define EDGE(upper, lower)                \
     "vmov.i32 " upper ", #0\n"            \
     "vmov.i32 " lower ", #0\n"            \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What sums and means share: 32-bit sums become results.
+ * Code that sums and means share: results from 32-bit sums.
  * Requantization as in README.md: the number of the sign fix is 0 where there is no right shift. */
 #ifndef PILLION_MVE_SUMS_H
 #define PILLION_MVE_SUMS_H

@@ -13,7 +13,7 @@ PILLION_BEGINS_WITH(pillion_transpose_conv2d_s8_mve_params, pillion_conv2d_im2co
 
 void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch) {
-    pillion_conv2d_im2col_s8_mve_params row; /* what both structs begin with */
+    pillion_conv2d_im2col_s8_mve_params row; /* the fields at the beginning of both structs */
     memcpy(&row, p, sizeof row);
     row.images = 1;
     y += p->y_offset;

@@ -34,7 +34,7 @@ static inline void pillion_mve_unpack_group(int8_t *to, const int8_t *from, int3
     }
 }
 
-enum { PILLION_MVE_ROOM_BYTES = 1024 }; /* what is unpacked together, if it is not a single group */
+enum { PILLION_MVE_ROOM_BYTES = 1024 }; /* bytes unpacked together, if they are several groups */
 
 /* Dot products with weights of four bits (dot.h). Eight channels have so many bytes of results and of constants before the biases, and so many
  * vectors for each half of the channels. */

@@ -23,9 +23,9 @@ typedef struct {
     int8_t *y;                    /* r6 */
     int32_t pixels, level;        /* r7 r8; of int8 results the zero point, of int16 ones the least */
     int32_t x_step, y_step;       /* r9 r10 */
-    uint32_t lanes;               /* predicate of the channels that there are; of int16 those of even ones, then of odd ones */
+    uint32_t lanes;               /* predicate of the existing channels; for int16, of the even ones, then of the odd ones */
     int32_t x_skip, rows;
-    int32_t relu, row_bytes;      /* not 0 where results below out_zp become out_zp; of a row of the plane */
+    int32_t relu, row_bytes;      /* not 0 if results below out_zp become out_zp; bytes of a row of the plane */
 } pillion_mve_wide_state;
 
 #if defined(__ARM_FEATURE_MVE)
@@ -40,7 +40,7 @@ typedef void (*pillion_mve_wide_outputs)(const pillion_mve_wide_state *s);
 typedef struct {
     pillion_mve_wide_outputs outputs;
     int32_t x_bytes, y_bytes;     /* of an element */
-    int32_t numbers;              /* words of constants of these channels besides weights */
+    int32_t numbers;              /* words of constants of these channels, without weights */
 } pillion_mve_wide_kind;
 void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const void *x, void *y, int8_t *scratch,
                       const pillion_mve_wide_kind *kind);

@@ -28,7 +28,7 @@
     "vmullb.s8 q2, q0, q1\n"                  \
     "vmullt.s8 q3, q0, q1\n" WIDEN_AND_ADD
 
-/* A function that makes all outputs of a state; `results` makes and stores those of a pixel from its sums. */
+/* A function that computes all outputs of a state; `results` computes and stores a pixel's results from its sums. */
 #define WIDE_3X3(name, results)                                                              \
     PILLION_NAKED static void name(PILLION_UNUSED const pillion_mve_wide_state *s) {         \
         __asm__ volatile(                                                                    \

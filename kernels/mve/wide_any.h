@@ -9,7 +9,7 @@
 
 #include "wide.h"
 
-/* A function that makes all outputs of a state; `results` makes and stores those of a pixel from its sums. */
+/* A function that computes all outputs of a state; `results` computes and stores a pixel's results from its sums. */
 #define WIDE_ANY(name, results)                                                              \
     PILLION_NAKED static void name(PILLION_UNUSED const pillion_mve_wide_state *s) {         \
         __asm__ volatile(                                                                    \

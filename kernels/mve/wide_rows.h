@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows of two operands and a result, each of 8 or 16 bits: a loop for each of the widths that there are. Who includes this has `params`, FOUR
- * (a loop over four elements at a time, by how operands are loaded and results stored), RESULT (the vector that is stored) and NUMBERS (what
- * its loops read beside `p`, `a`, `b` and `y`). */
+ * Rows of two operands and a result, each of 8 or 16 bits, with a loop for each combination. The including file defines `params`, FOUR (a
+ * loop over four elements at a time, by the loads of operands and the store of results), RESULT (the vector to store) and NUMBERS (the inputs
+ * of its loops besides `p`, `a`, `b` and `y`). */
 #include "bytes.h"
 #include "halves.h"
 

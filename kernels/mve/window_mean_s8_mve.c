@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Means over a window that moves: what enters is added to the sums of what stays, and what leaves next is subtracted. */
+ * Means over a moving window: entering rows are added to the sums, and the rows that leave next are subtracted. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -13,7 +13,7 @@
     "vmul.f32 " q ", " q ", %[reciprocal]\n"          \
     "vcvta.s32.f32 " q ", " q "\n"
 
-/* The means of sixteen sums, of which the first `count` are written. */
+/* The means of sixteen sums; the first `count` are written. */
 static inline void write_means(const pillion_window_pool_s8_mve_params *p, const int32_t *sums, uint32_t reciprocal, int32_t count,
                                int8_t *y) {
     __asm__ volatile(

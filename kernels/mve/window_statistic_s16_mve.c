@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Statistics of windows of 16-bit elements: eight of them at a time have their sums and extremes, four their fourth powers.
- * Registers: r2 and r3 a sum of 64 bits, q0 the elements, lr those that are left. */
+ * Registers: r2 and r3 a sum of 64 bits, q0 the elements, lr the remaining ones. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The first place of the largest or the smallest element along the middle of three axes, whose type is `element`. */
+ * The first position of the largest or the smallest element along the middle of three axes; `element` is the type. */
 #ifndef PILLION_ARG_EXTREME_H
 #define PILLION_ARG_EXTREME_H
 

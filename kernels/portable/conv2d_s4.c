@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Channel by channel of the output, whose weights become bytes once for all pixels. */
+ * One output channel at a time: its weights are unpacked to bytes once for all pixels. */
 #include "pillion/layers4.h"
 #include "pillion/requantize.h"
 #include "pillion/window.h"

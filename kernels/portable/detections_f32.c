@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From boxes and scores of a detector to what it has found. The definition is pillion/ops/detections.py. */
+ * The detections from a detector's boxes and scores. Definition: pillion/ops/detections.py. */
 #include "pillion/kernels.h"
 
 #include <string.h>
@@ -70,7 +70,7 @@ static int32_t counts(const pillion_detections_f32_params *p, const float *of_cl
     return 0;
 }
 
-/* What two boxes have in common, over what they cover together. */
+/* The intersection over union of two boxes. */
 static float overlap(const float *a, const float *b) {
     const float area = (a[2] - a[0]) * (a[3] - a[1]), other = (b[2] - b[0]) * (b[3] - b[1]);
     if (area <= 0.0f || other <= 0.0f) {
@@ -97,7 +97,7 @@ typedef struct {
     int32_t count;    /* of the found ones */
 } work;
 
-/* Behind those that are as good; the worst goes where there is no room. */
+/* Inserts behind equally good boxes; drops the worst if the list is full. */
 static void put(const pillion_detections_f32_params *p, work *w, found_box one) {
     if (w->count == p->most && !(one.score > w->found[w->count - 1].score)) {
         return;
@@ -120,7 +120,7 @@ static int32_t best_of(const pillion_detections_f32_params *p, const work *w) {
     return best;
 }
 
-/* Puts the boxes with the best scores, none of which overlaps a better one too much. */
+/* Writes the boxes with the best scores; no box overlaps a better one too much. */
 static void keep(const pillion_detections_f32_params *p, work *w, int32_t most) {
     for (int32_t i = 0; i < p->boxes; i++) {
         w->is_left[i] = w->scores[i] >= p->score_threshold;

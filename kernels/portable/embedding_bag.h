@@ -5,7 +5,7 @@
 
 #include "pillion/kernels.h"
 
-enum { PILLION_BAG_BLOCK = 8 }; /* elements whose sums are kept while all rows of a bag are read */
+enum { PILLION_BAG_BLOCK = 8 }; /* elements with sums in registers while all rows of a bag are read */
 
 static inline int32_t pillion_bag_row(int32_t number, int32_t rows) {
     return number < 0 ? 0 : number < rows ? number : rows - 1;

@@ -31,7 +31,7 @@ static int32_t twice(int32_t x) {
     return x >= 1 << 30 ? INT32_MAX : x * 2;
 }
 
-/* The logarithm in Q6.25 of what is near 1. */
+/* The logarithm in Q6.25 of a number near 1. */
 static int32_t log_of_rest(int32_t r) {
     const int64_t total = (int64_t)r + ROOT_OF_SQRT_HALF;
     const int32_t p = (int32_t)((total + 1) / 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Means of what comes a few rows at a time: integer sums are the same in any order. */
+ * Means of rows that arrive a few at a time: integer sums do not depend on the order. */
 #include "pillion/kernels.h"
 #include "pillion/requantize.h"
 #include "sums_of_rows.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows of an image whose pixels are those of a row of another one. */
+ * Rows of an image that repeat the pixels of a row of another image. */
 #ifndef PILLION_NEAREST_H
 #define PILLION_NEAREST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The largest of what comes a few rows at a time: the largest so far wait in the scratch memory. */
+ * The largest elements of rows that arrive a few at a time; the scratch memory holds the largest so far. */
 #include <string.h>
 
 #include "pillion/kernels.h"

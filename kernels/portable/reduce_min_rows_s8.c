@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The smallest of what comes a few rows at a time: the smallest so far wait in the scratch memory. */
+ * The smallest elements of rows that arrive a few at a time; the scratch memory holds the smallest so far. */
 #include <string.h>
 
 #include "pillion/kernels.h"

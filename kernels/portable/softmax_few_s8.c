@@ -3,8 +3,8 @@
 #include "pillion/kernels.h"
 #include "pillion/softmax.h"
 
-/* exp(a) in Q0.31 of a in Q5.26, zero or less: a Taylor polynomial around -1/8 for what is left in [-1/4, 0), and a factor
- * for each power of 2 in the rest. */
+/* exp(a) in Q0.31 of a in Q5.26, zero or less: a Taylor polynomial around -1/8 for the remainder in [-1/4, 0), and a factor
+ * for each power of 2 in the multiple of 1/4. */
 static int32_t exp_of(int32_t a) {
     static const int32_t exp_minus_powers_of_2[7] = {1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242};
     const int32_t exp_minus_eighth = 1895147668, one_third = 715827883, quarter = 1 << 24;

@@ -39,7 +39,7 @@ static void gather(const pillion_conv2d_s8_scalar_params *p, const int8_t *x, in
     fill(to, p->in_zp, (p->kernel_h - rows.last) * row_inputs);
 }
 
-/* The outputs of all images follow one another. Those of the last three that are done already are done again. */
+/* The outputs of all images are consecutive. The last group of three may compute finished outputs again. */
 typedef struct {
     int32_t oy, ox;
     const int8_t *image;

@@ -12,7 +12,7 @@ typedef struct {
     pillion_scalar_scale scale;
 } channel_constants;
 
-/* Rows of the image, which count from the first one of padding. What is padding at the sides of a row stays. */
+/* Rows of the image, counted from the first padding row. Padding at the sides of a row stays. */
 typedef struct {
     int32_t *begin, *end; /* of all slots */
     int32_t width, left, inside; /* numbers to a slot; and how many of them are padding, and image */
@@ -60,7 +60,7 @@ static ring empty_ring(const pillion_depthwise_conv2d_s8_scalar_params *p, int32
 
 static void fill_ring(const pillion_depthwise_conv2d_s8_scalar_params *p, const int8_t *x, ring *r, int32_t end) {
     for (; r->next < end; r->next++) {
-        /* A stride that is longer than the window leaves rows out, whose places nobody looks at. */
+        /* A stride longer than the window skips rows; nothing reads their places. */
         if (r->next >= end - r->slots) {
             const int32_t row = r->next - p->pad_top;
             if (row >= 0 && row < p->in_h) {
@@ -168,7 +168,7 @@ static void begin_3x3(const pillion_depthwise_conv2d_s8_scalar_params *p, const 
     window->bias = (int32_t)(2u * (uint32_t)by->bias);
 }
 
-/* Rows of less than four outputs are made beside, and what belongs to them is copied. */
+/* Rows of fewer than four outputs are computed in scratch, and the valid part is copied. */
 static void short_row_3x3(const pillion_depthwise_conv2d_s8_scalar_params *p, window_3x3 *window, row_of_3x3 *row, int8_t *y) {
     int8_t made[OUTPUTS];
     window->step = 1, window->y = made;
@@ -189,7 +189,7 @@ PILLION_INLINE void next_row_3x3(const pillion_depthwise_conv2d_s8_scalar_params
     }
 }
 #else
-/* There is no assembly for such windows. */
+/* Windows without assembly. */
 typedef char window_3x3;
 typedef void row_of_3x3(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * int8 to float32 by one product of 32 bits: a mantissa has 24, and what it is multiplied by 8. The product is rounded to 24 bits,
- * halves to even, as that of two floats is. */
+ * int8 to float32 by one product of 32 bits: a mantissa has 24 bits, its factor 8. The product is rounded to 24 bits, halves to
+ * even, like a product of two floats. */
 #include "pillion/requantize.h"
 #include "pillion/scalar.h"
 #include "rescale.h"
@@ -10,7 +10,7 @@ typedef union {
     uint32_t bits;
 } number;
 
-/* What is neither zero nor tiny nor infinite. */
+/* Numbers that are neither zero nor tiny nor infinite. */
 PILLION_INLINE float product(uint32_t mantissa, uint32_t exponent, int32_t level) {
     const uint32_t whole = mantissa * (uint32_t)(level < 0 ? -level : level);
     const int32_t over = 8 - __builtin_clz(whole);

@@ -15,10 +15,10 @@ typedef struct {
     int32_t inputs, count;
 } pillion_scalar_channels;
 
-/* All channels of three pixels, whose answers begin where `y` says. */
+/* All channels of three pixels; `y` has the addresses of their results. */
 void pillion_scalar_dot(const pillion_scalar_channels *c, const int32_t *block, int8_t *const *y);
 
-/* All channels of one pixel, whose inputs are as they lie in memory. */
+/* All channels of one pixel, with its inputs in memory order. */
 void pillion_scalar_dot_1(const pillion_scalar_channels *c, const int8_t *x, int8_t *y);
 
 #endif

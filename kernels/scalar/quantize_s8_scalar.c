@@ -62,7 +62,7 @@ PILLION_INLINE int32_t level_of(float x, const quantizing *by) {
     if (left < 0 || left > MOST_PLACES) {
         return exact(x, by);
     }
-    /* What lies behind the point, counted from the middle between two integers. */
+    /* The fraction, counted from the middle between two integers. */
     const uint32_t behind = ((product + BELOW) << left) + 0x80000000u;
     if (behind < (uint32_t)(BELOW + ABOVE) << left) {
         return exact(x, by);
@@ -76,7 +76,7 @@ void pillion_quantize_s8_scalar(const pillion_quantize_s8_scalar_params *p, cons
     const uint32_t reciprocal = bits_of(p->reciprocal);
     const quantizing by = {p->reciprocal, mantissa_of(reciprocal), 252 - exponent_of(reciprocal), p->out_zp};
     const float *const end = x + p->count;
-    if (by.places < 2 || by.places > 255 - (MOST_PLACES + 1)) { /* tiny numbers, or what is not a number, would be among the others */
+    if (by.places < 2 || by.places > 255 - (MOST_PLACES + 1)) { /* tiny numbers, or NaN, would be among the others */
         for (; x < end; x++) {
             *y++ = (int8_t)pillion_clamp(exact(*x, &by) + by.out_zp, -128, 127);
         }

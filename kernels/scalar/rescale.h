@@ -12,15 +12,15 @@
 #define PILLION_SCALAR_THUMB 0
 #endif
 
-/* Whose assembly is taken. It needs more registers than a compiler has to give that does not optimize; and with Thumb-1, one
- * that optimizes for size gives only the lower eight. What such compilations get is C. */
+/* The assembly to use. It needs more registers than a compiler without optimization leaves free; with Thumb-1, one that optimizes
+ * for size offers only the lower eight. Such compilations get C. */
 #if !defined(__OPTIMIZE__) || (PILLION_SCALAR_THUMB == 1 && defined(__OPTIMIZE_SIZE__))
 #define PILLION_SCALAR_ASSEMBLY 0
 #else
 #define PILLION_SCALAR_ASSEMBLY PILLION_SCALAR_THUMB
 #endif
 
-/* round = (2 * zero point + 1) << (right - 1): half of what is shifted away, and the zero point; of no right shift as kernels/README.md says. */
+/* round = (2 * zero point + 1) << (right - 1): half of the lowest result bit, and the zero point; without a right shift as kernels/README.md says. */
 typedef struct {
     int32_t round, multiplier, right;
 } pillion_scalar_scale;
@@ -28,7 +28,7 @@ typedef struct {
 /* The upper half of value * multiplier + 2^31, for multipliers that are not negative. */
 PILLION_INLINE int32_t pillion_scalar_upper(int32_t value, int32_t multiplier) {
 #if PILLION_SCALAR_THUMB == 1
-    /* No instruction has a product of 64 bits: from halves, of which the lower ones are signed, so that the sum of the middle fits. */
+    /* No instruction has a product of 64 bits: it is computed from halves. The lower halves are signed, and the middle sum fits. */
     const int32_t low = (int16_t)value, high = ((value >> 15) + 1) >> 1;
     const int32_t m_low = (int16_t)multiplier, m_high = ((multiplier >> 15) + 1) >> 1;
     return high * m_high + ((high * m_low + low * m_high + (low * m_low >> 16) + 0x8000) >> 16);
@@ -57,7 +57,7 @@ PILLION_INLINE int8_t pillion_scalar_rescale(int32_t sum, const pillion_scalar_s
 #endif
 }
 
-/* For bounds other than those of int8. */
+/* For bounds other than int8's. */
 static inline void pillion_scalar_clamp(int8_t *y, int32_t count, int32_t low, int32_t high) {
     if (low == -128 && high == 127) {
         return;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions written in assembly, and checks of what their text takes for granted: where the fields of a struct lie, and how
- * long a step of code is. A wrong number does not compile. */
+ * Functions written in assembly, and checks of the numbers in their text: offsets of struct fields, and lengths of code. A wrong
+ * number does not compile. */
 #ifndef PILLION_ASSEMBLY_H
 #define PILLION_ASSEMBLY_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* C99 lets a compiler refuse strings of more than 4095 characters; those that take assembly take longer ones. */
+/* C99 lets a compiler refuse strings of more than 4095 characters; compilers with assembly accept longer ones. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
 /* A function whose whole body is assembly, because it needs every register. It finds its parameters where the calling
@@ -26,7 +26,7 @@
 #define PILLION_AT(type, field, bytes) \
     PILLION_ASSERT(offsetof(type, field) == (bytes), type##_##field##_is_where_the_assembly_loads_it_from)
 
-/* The text loads these fields of four bytes, at most 16, which lie one behind the other from `bytes` on. */
+/* The text loads these consecutive fields of four bytes, at most 16, from `bytes` on. */
 #define PILLION_AT_1(type, bytes, field) PILLION_AT(type, field, bytes)
 #define PILLION_AT_2(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_1(type, (bytes) + 4, __VA_ARGS__)
 #define PILLION_AT_3(type, bytes, field, ...) PILLION_AT(type, field, bytes); PILLION_AT_2(type, (bytes) + 4, __VA_ARGS__)

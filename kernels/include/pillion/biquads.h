@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Cascades of biquads: what the kernels share. Definition: ops/biquads.py. Before including this, a kernel says how many
+ * Cascades of biquads: code that the kernels share. Definition: ops/biquads.py. Before including this, a kernel says how many
  * MOST_SAMPLES it takes at a time, and by how many places MOVED its `section` leaves results in front of samples. */
 #ifndef PILLION_BIQUADS_H
 #define PILLION_BIQUADS_H
@@ -16,7 +16,7 @@ typedef struct {
     int32_t last, before;
 } pair;
 
-/* A section of some samples behind `xs`, whose results come behind `ys`. Returns the last two of these. */
+/* Filters samples at `xs` with a section; writes results to `ys`, and returns the last two. */
 static pair section(const int32_t *c, int32_t *samples, int32_t count, pair *xs, pair ys, pair *remainders);
 
 /* Samples with `fraction` bits behind the point, and back. */

@@ -14,7 +14,7 @@ typedef struct {
 #define PILLION_BROADCAST(p) \
     (&(pillion_broadcast){(p)->rows, (p)->count, (p)->a_step, (p)->b_step, (p)->axes, (p)->extent, (p)->a_row_step, (p)->b_row_step})
 
-/* Overwrites a with the answers for a and b. `params` are those of the kernel. */
+/* Overwrites a with the results for a and b. `params` is the kernel's. */
 typedef void pillion_block_function(const void *params, int8_t *a, const int8_t *b, int32_t count);
 
 static inline void pillion_broadcast_row(const pillion_broadcast *p, const void *params, pillion_block_function *apply,

@@ -7,7 +7,7 @@
 #include "pillion/layers16.h"
 #include "pillion/requantize.h"
 
-/* The result for one pair of elements; `params` are those of the kernel. */
+/* The result for one pair of elements; `params` is the kernel's. */
 typedef int32_t pillion_pair_function(const void *params, int32_t a, int32_t b);
 
 PILLION_INLINE void pillion_broadcast_16(const pillion_broadcast *p, const void *params, pillion_pair_function *apply,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a cell of an LSTM becomes, and shows, by the sums of its gates. */
+ * The new value of an LSTM cell, and its output, from the sums of its gates. */
 #ifndef PILLION_CELLS_H
 #define PILLION_CELLS_H
 

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Two operands, broadcast by steps of 0: `rows` of `count` elements, of which an operand has as many (step 1) or one (step 0); from
- * row to row one walks along `axes` (see walk.h). */
+/* Two operands, broadcast by steps of 0: `rows` of `count` elements. Within a row an operand has as many elements (step 1) or one
+ * (step 0); `axes` lead from row to row (see walk.h). */
 #define PILLION_BROADCAST_FIELDS                    \
     int32_t rows, count, a_step, b_step, axes;      \
     const int32_t *extent, *a_row_step, *b_row_step; /* [axes] */
@@ -23,16 +23,16 @@ typedef struct {
 } pillion_compare_s8_params;
 void pillion_compare_s8(const pillion_compare_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
-/* The same for whole numbers of 32 bits, as they are. */
+/* The same for plain integers of 32 bits. */
 typedef struct {
     PILLION_BROADCAST_FIELDS
     int32_t relation;
 } pillion_compare_s32_params;
 void pillion_compare_s32(const pillion_compare_s32_params *p, const int32_t *a, const int32_t *b, int8_t *y, void *scratch);
 
-/* y = what is computed from whole numbers of 32 bits: a + b (0), a - b (1), a * b (2), the smaller (3) or
+/* y = an operation on integers of 32 bits: a + b (0), a - b (1), a * b (2), the smaller (3) or
  * larger one (4), quotient and remainder rounded down (5, 6) or towards zero (7, 8), and (9), or (10), exclusive or (11), a shifted
- * to the left (12) or right (13). What does not fit keeps its lowest 32 bits; divided by 0 gives 0, and a remains. */
+ * to the left (12) or right (13). Results keep their lowest 32 bits; a division by 0 gives 0, with remainder a. */
 typedef struct {
     PILLION_BROADCAST_FIELDS
     int32_t calculation;
@@ -63,7 +63,7 @@ typedef struct {
 } pillion_top_values_s8_params;
 void pillion_top_values_s8(const pillion_top_values_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The places of these. */
+/* The positions of the k most extreme values. */
 typedef pillion_top_values_s8_params pillion_top_places_s8_params;
 void pillion_top_places_s8(const pillion_top_places_s8_params *p, const int8_t *x, int32_t *y, void *scratch);
 
@@ -73,16 +73,16 @@ typedef struct {
 } pillion_run_lengths_s32_params;
 void pillion_run_lengths_s32(const pillion_run_lengths_s32_params *p, const int32_t *x, int32_t *y, void *scratch);
 
-/* The places of the boxes with the best scores above a threshold, none of which overlaps a better one too much: has more in
- * common with it than `share`, in 2^-31, of both areas; -1 where there is none. Scratch: a byte for each box of an image. */
+/* The positions of the boxes with the best scores above a threshold; -1 behind them. No box overlaps a better one too much: has more in
+ * common with it than `share`, in 2^-31, of both areas. Scratch: a byte for each box of an image. */
 typedef struct {
     int32_t images, boxes, most, threshold, share;
 } pillion_non_max_suppression_s8_params;
 void pillion_non_max_suppression_s8(const pillion_non_max_suppression_s8_params *p, const int8_t *boxes, const int8_t *scores,
                                     int32_t *y, void *scratch);
 
-/* Boxes around anchors with the best scores, none of which overlaps a better one too much: corners of each, classes, scores,
- * and how many there are. Scratch: 25 bytes for each box, 12 for each that may be found. */
+/* Boxes around anchors with the best scores: their corners, classes, scores and number. No box overlaps a better one too much.
+ * Scratch: 25 bytes for each box, 12 for each possible result. */
 typedef struct {
     int32_t boxes, boxes_step, scores_step, first_class, classes;
     int32_t most, by_class;

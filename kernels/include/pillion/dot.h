@@ -5,8 +5,7 @@
  * having weight 0. Inputs are counted from -128, so that they are unsigned; in return the compiler takes
  * (in_zp + 128) * sum(w) off the bias. Sums wrap in 32 bits, which is harmless because the last one fits.
  *
- * Where the channels are no multiple of the lanes, the last block reaches back over channels that are done already and
- * gives the same answers again. */
+ * If the channels are no multiple of the lanes, the last block starts earlier and computes some channels again. */
 #ifndef PILLION_DOT_H
 #define PILLION_DOT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The largest or the smallest of the elements of a reduction, whose type is `element`. */
+ * The largest or the smallest element of a reduction; `element` is the type. */
 #ifndef PILLION_EXTREME_H
 #define PILLION_EXTREME_H
 

@@ -35,7 +35,7 @@ static inline int32_t pillion_places_less(int32_t x, int32_t places) {
     return (x + (1 << (places - 1)) - (x < 0)) >> places;
 }
 
-/* e to the power of x <= 0: of what is beyond quarters by a polynomial, of each bit of the rest from a table. */
+/* e to the power of x <= 0: a polynomial for the remainder modulo 1/4, and a table for each bit of the multiple of 1/4. */
 static inline int32_t pillion_exp16_of_negative(int32_t x, int32_t integer_bits) {
     static const int16_t powers[7] = {25520, 19875, 12055, 4435, 600, 11, 0}; /* of -1/4, -1/2, -1, ... -16 */
     const int32_t quarter = 1 << (13 - integer_bits);

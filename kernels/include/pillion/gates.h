@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the halves of a step of an LSTM share: the sums of its gates. */
+ * The sums of the gates of an LSTM, which both halves of a step share. */
 #ifndef PILLION_GATES_H
 #define PILLION_GATES_H
 
@@ -17,7 +17,7 @@ typedef struct {
      .multiplier = (p)->multiplier, .shift = (p)->shift, .recurrent_multiplier = (p)->recurrent_multiplier,        \
      .recurrent_shift = (p)->recurrent_shift}
 
-/* What gate `gate` of cell `cell` adds up, in 16 bits with three integer bits. */
+/* The sum of gate `gate` of cell `cell`, in 16 bits with three integer bits. */
 static inline int32_t pillion_gate(const pillion_gates *p, int32_t gate, int32_t cell, const int8_t *x, const int8_t *h) {
     const int32_t row = gate * p->cells + cell;
     const int32_t from_input = p->bias[row] + pillion_products(x, p->weights + row * p->inputs, p->inputs);

@@ -16,7 +16,7 @@
     const int32_t *right;      /* the shift; if rectified, 1 less */                 \
     const int32_t *half;       /* 2 to the power of right - 1 */
 
-/* Channels whose weights lie together; a last block of fewer has a multiple of 16. */
+/* The channels of a block of weights; the last block may have fewer, in multiples of 16. */
 enum { PILLION_BLOCK_CHANNELS = 64 };
 
 /* Convolution in one group, as conv2d_s8: y = clamp(requantize(bias + sum(x * w)) + out_zp, low, high), x being counted

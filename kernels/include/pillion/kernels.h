@@ -145,7 +145,7 @@ typedef pillion_resize_bilinear_float_s8_params pillion_resize_bilinear_float_ro
 void pillion_resize_bilinear_float_rows_s8(const pillion_resize_bilinear_float_rows_s8_params *p, const int8_t *x, uint32_t first, int8_t *y,
                                            void *scratch);
 
-/* x as [outer][slopes][inner]: what is negative is multiplied by its slope. */
+/* x as [outer][slopes][inner]: negative elements are multiplied by their slope. */
 typedef struct {
     int32_t outer, slopes, inner;
     int32_t in_zp, slope_zp, out_zp, multiplier, shift, slope_multiplier, slope_shift;
@@ -166,7 +166,7 @@ void pillion_div_s8(const pillion_div_s8_params *p, const int8_t *a, const int8_
 typedef pillion_div_s8_params pillion_div_s16_params;
 void pillion_div_s16(const pillion_div_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y, void *scratch);
 
-/* The same in fixed point; the reciprocal of a number is that of its binary digits taken as 1 to 2. */
+/* The same in fixed point: a number is normalized to 1 to 2 for its reciprocal. */
 typedef struct {
     int32_t elements, axes;
     const int32_t *extent;      /* [axes] of the result */
@@ -201,8 +201,8 @@ void pillion_reduce_min_s8(const pillion_reduce_min_s8_params *p, const int8_t *
 typedef pillion_reduce_max_s8_params pillion_reduce_min_s16_params;
 void pillion_reduce_min_s16(const pillion_reduce_min_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are compared with those in the scratch memory,
- * which the first call begins and the last one copies to y. */
+/* The same for x[][inner] that arrives a few rows at a time: each call compares `reduced` rows of `inner` elements with the scratch memory.
+ * The first call initializes it, the last one copies it to y. */
 typedef struct {
     int32_t reduced, inner, is_first, is_last;
 } pillion_reduce_max_rows_s8_params;
@@ -235,8 +235,8 @@ typedef struct {
 } pillion_reduce_sum_once_s8_params;
 void pillion_reduce_sum_once_s8(const pillion_reduce_sum_once_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Both of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are added to the sums in the scratch memory, which the
- * first call begins and the last one scales, less `offset`. */
+/* Both for x[][inner] that arrives a few rows at a time: each call adds `reduced` rows of `inner` elements to the sums in the scratch memory.
+ * The first call initializes them, the last one subtracts `offset` and scales them. */
 typedef struct {
     int32_t reduced, inner, is_first, is_last, offset, out_zp;
     const double *ratio; /* [1] */
@@ -370,7 +370,7 @@ typedef pillion_clamp_s8_params pillion_clamp_s16_params;
 void pillion_clamp_s16(const pillion_clamp_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 void pillion_clamp_s8(const pillion_clamp_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* Pooling; what lies outside the image is no part of a window. */
+/* Pooling; windows exclude pixels outside the image. */
 typedef struct {
     int32_t batch, in_h, in_w, out_h, out_w, channels;
     int32_t kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, low, high;
@@ -400,15 +400,15 @@ typedef pillion_mean_s8_params pillion_mean_s16_params; /* -32768, 32767 */
 void pillion_mean_s16(const pillion_mean_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 void pillion_mean_s8(const pillion_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same, or pillion_reduce_sum_s8, of x[][inner] that comes a few rows at a time: `reduced` rows of `inner` elements are added to the sums
- * in the scratch memory, which the first call begins and the last one makes means of. */
+/* The same, or pillion_reduce_sum_s8, for x[][inner] that arrives a few rows at a time: each call adds `reduced` rows of `inner` elements to
+ * the sums in the scratch memory. The first call initializes them, the last one scales them to results. */
 typedef struct {
     int32_t reduced, inner, is_first, is_last, offset, multiplier, shift, out_zp;
 } pillion_mean_rows_s8_params;
 void pillion_mean_rows_s8(const pillion_mean_rows_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The mean of x[window][inner] that moves by `entering` rows from run to run: the scratch memory, which lives on, holds the sums of all but
- * the newest `entering` rows, and behind the run those of all but the oldest. */
+/* The mean of x[window][inner] that moves by `entering` rows from run to run. The scratch memory persists: before a run it holds the sums of all
+ * but the newest `entering` rows, after it the sums of all but the oldest. */
 typedef struct {
     int32_t inner, entering, window, offset, multiplier, shift, out_zp;
 } pillion_window_mean_s8_params;
@@ -448,8 +448,8 @@ void pillion_dequantize_s8(const pillion_dequantize_s8_params *p, const int8_t *
 typedef pillion_dequantize_s8_params pillion_dequantize_s16_params;
 void pillion_dequantize_s16(const pillion_dequantize_s16_params *p, const int16_t *x, float *y, void *scratch);
 
-/* Copies rows of `count` elements of 1, 2 or 4 bytes; from row to row one walks along axes (see walk.h). Steps and offsets
- * are in bytes. What is one run on both sides comes as elements of 1 byte. */
+/* Copies rows of `count` elements of 1, 2 or 4 bytes; axes lead from row to row (see walk.h). Steps and offsets
+ * are in bytes. Data that are contiguous on both sides are elements of 1 byte. */
 typedef struct {
     int32_t rows, count, element_bytes, x_step, y_step, x_offset, y_offset, axes;
     const int32_t *extent, *x_row_step, *y_row_step; /* [axes] */

@@ -13,7 +13,7 @@ typedef struct {
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups, low, high;
     const int8_t *weights;     /* [out_c][kernel_h][kernel_w][in_c / groups] */
     const int32_t *bias;       /* [out_c] */
-    const int32_t *multiplier; /* [out_c]: 15 bits, above them what the bias has beyond 32 bits */
+    const int32_t *multiplier; /* [out_c]: 15 bits of multiplier, above them the part of the bias beyond 32 bits */
     const int32_t *right;      /* [out_c]: 1 to 46 */
 } pillion_conv2d_s16_params;
 void pillion_conv2d_s16(const pillion_conv2d_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
@@ -47,7 +47,7 @@ typedef struct {
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
     const int8_t *weights;     /* [out_c][kernel_h][kernel_w][in_c] */
     const int32_t *bias;       /* [out_c] */
-    const int32_t *multiplier; /* [out_c]: 15 bits, above them what the bias has beyond 32 bits */
+    const int32_t *multiplier; /* [out_c]: 15 bits of multiplier, above them the part of the bias beyond 32 bits */
     const int32_t *right;      /* [out_c]: 1 to 46 */
 } pillion_transpose_conv2d_s16_params;
 void pillion_transpose_conv2d_s16(const pillion_transpose_conv2d_s16_params *p, const int16_t *x, int16_t *y,
@@ -104,7 +104,7 @@ typedef struct {
 } pillion_leaky_relu_s16_params;
 void pillion_leaky_relu_s16(const pillion_leaky_relu_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* sigmoid(x) or tanh(x) in steps of 2^-15, by a table of sigmoid between whose entries lie 2^9 or 2^8 steps. */
+/* sigmoid(x) or tanh(x) in steps of 2^-15, by a table of sigmoid with an entry for every 2^9 or 2^8 steps. */
 typedef struct {
     int32_t count, factor, right, is_tanh;
     const uint16_t *sigmoids; /* [256] */
@@ -144,7 +144,7 @@ typedef struct {
 void pillion_batch_matmul_s16(const pillion_batch_matmul_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y,
                               void *scratch);
 
-/* The same of the vectors of two operands, as kernels with vectors take them. */
+/* The same for rows of two operands, the form of kernels with vectors. */
 typedef struct {
     int32_t batch, depth;
     int32_t held, held_step, held_element_step, moving, moving_step;

@@ -7,7 +7,7 @@
 
 #include "pillion/layers16.h"
 
-/* As conv2d_s8. The weights of each output channel begin with a byte of their own. Scratch: those of one channel as bytes. */
+/* As conv2d_s8. The weights of each output channel begin with a byte of their own. Scratch: the weights of one channel as bytes. */
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;

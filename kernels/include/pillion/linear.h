@@ -5,10 +5,10 @@
 
 #include "pillion/dot.h"
 
-/* Rows whose inputs are together in the first-level cache while the weights pass by. */
+/* The number of rows whose inputs share the first-level cache while the weights stream past. */
 enum { PILLION_NEAR_ROWS = 16 };
 
-/* Rows that are no whole number of fours are copied to where what lies behind them may be read. */
+/* Rows with a length that is no multiple of four are copied to memory with readable bytes behind it. */
 static inline void pillion_linear(const pillion_channels *c, const int8_t *x, int32_t rows, int32_t in_features,
                                   int8_t *y, int8_t *window, pillion_finisher *finish) {
     const int32_t is_whole = in_features % 4 == 0;

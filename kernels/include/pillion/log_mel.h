@@ -22,7 +22,7 @@ PILLION_INLINE uint32_t pillion_see(uint32_t seen, int32_t x) {
     return seen | ((uint32_t)x ^ (uint32_t)x << 1);
 }
 
-/* How far numbers of 32 bits may move left, from what was seen of them. */
+/* The largest left shift of 32-bit numbers, from their combined magnitudes. */
 PILLION_INLINE int32_t pillion_headroom(uint32_t seen) {
     return pillion_leading_zeros(seen | 1);
 }
@@ -245,7 +245,7 @@ PILLION_INLINE pillion_log_line pillion_log_line_of(const pillion_log_mel_params
     return line;
 }
 
-/* The results of a frame from its powers, whose unit has an exponent. */
+/* The results of a frame from its powers, which share an exponent. */
 PILLION_APART void pillion_log_bands(const pillion_log_mel_params *p, const uint32_t *power, int32_t exponent, void *y) {
     const pillion_log_line line = pillion_log_line_of(p, exponent);
     const int32_t *const table = p->logarithms, low = p->low, high = p->high, is_bytes = p->y_bytes == 1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every compiled model offers its caller, whatever the network: `model.h` of a firmware declares one of
- * these. */
+ * The interface of every compiled model: `model.h` of a firmware declares one `pillion_model`. */
 #ifndef PILLION_MODEL_DESCRIPTOR_H
 #define PILLION_MODEL_DESCRIPTOR_H
 
@@ -28,8 +27,8 @@ typedef struct {
     uint32_t bytes;
 } pillion_memory;
 
-/* What a model has in the place of `run`, or of `step`, of which an input is handed over row by row: see its model.h. Other inputs are written to
- * their places before. A model with a state has `begin_step` in the place of `begin`. */
+/* The functions that replace `run` or `step` in a model that receives an input row by row: see its model.h. All other inputs are written to
+ * the arena first. A model with a state has `begin_step` instead of `begin`. */
 typedef struct {
     uint32_t rows, row_bytes;
     void (*begin)(void *arena, void (*after_op)(uint32_t op));
@@ -46,11 +45,11 @@ typedef struct {
     const char *const *op_names;
     /* Reads the inputs from the arena and leaves the outputs there. The arena is working memory: the inputs
      * may be overwritten, so copy them in before every run. `after_op` may be NULL; otherwise it is called
-     * after each op. NULL in a model with a state, and where there are row functions. */
+     * after each op. NULL in a model with a state or with row functions. */
     void (*run)(void *arena, void (*after_op)(uint32_t op));
-    /* What lives between runs, apart from the arena and aligned to 16 bytes too: 0 bytes and NULL in a model without a state.
-     * `step` runs like `run`, from what the state is to what it is next, and is NULL where there are row functions; `reset` comes before the
-     * first step. */
+    /* The state, which persists between runs apart from the arena, also aligned to 16 bytes: 0 bytes and NULL in a model without a state.
+     * `step` runs like `run`, and updates the state; it is NULL if the model has row functions. Call `reset` before the first
+     * step. */
     uint32_t state_bytes;
     void (*reset)(void *state);
     void (*step)(void *arena, void *state, void (*after_op)(uint32_t op));
@@ -70,14 +69,14 @@ static inline uint8_t *pillion_address(const pillion_model *model, void *arena, 
     return pillion_memory_at(model, arena, buffer->memory) + buffer->offset;
 }
 
-/* Makes the state what it is before the first run, of a model that has one. */
+/* Sets the state to its value before the first run, if the model has one. */
 static inline void pillion_reset_state(const pillion_model *model, void *state) {
     if (model->reset != NULL) {
         model->reset(state);
     }
 }
 
-/* Runs a model with a state or without one; then `state` may be NULL. */
+/* Runs a model. `state` may be NULL for a model without a state. */
 static inline void pillion_run(const pillion_model *model, void *arena, void *state, void (*after_op)(uint32_t op)) {
     if (model->step != NULL) {
         model->step(arena, state, after_op);
@@ -86,7 +85,7 @@ static inline void pillion_run(const pillion_model *model, void *arena, void *st
     }
 }
 
-/* Begins a run of a model of which an input is handed over row by row, with a state or without one; then `state` may be NULL. */
+/* Begins a run of a model that receives an input row by row. `state` may be NULL for a model without a state. */
 static inline void pillion_begin_rows(const pillion_model *model, void *arena, void *state, void (*after_op)(uint32_t op)) {
     if (model->row_functions->begin_step != NULL) {
         model->row_functions->begin_step(arena, state, after_op);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the kernels of norms share: from the sums of a row's elements and of their squares to the two numbers with which each
- * element is normalized, element * factor + start, modulo 2^32. */
+ * Code that the kernels of norms share: it computes, from the sums of a row's elements and of their squares, the two numbers that
+ * normalize each element: element * factor + start, modulo 2^32. */
 #ifndef PILLION_NORMALIZE_H
 #define PILLION_NORMALIZE_H
 
@@ -12,7 +12,7 @@ enum {
     PILLION_ROOT_SLOPE = 654299166
 };
 
-/* The largest number of elements whose squares fit 32 bits together. */
+/* The most elements with squares that sum to 32 bits. */
 enum { PILLION_MOST_SQUARES = 1 << 16 };
 
 typedef struct {
@@ -42,7 +42,7 @@ static inline int32_t pillion_reciprocal_root(uint64_t fixed, int32_t *halves) {
     return (int32_t)root;
 }
 
-/* The sum and the sum of squares are those of the elements as they are, zero point included. */
+/* The sums of elements and of squares include the zero point. */
 static inline pillion_standard pillion_standard_of(const pillion_normalize_s8_params *p, int32_t sum, int64_t squares) {
     const int64_t count = p->elements;
     int64_t variance;

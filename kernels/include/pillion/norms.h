@@ -30,7 +30,7 @@ typedef struct {
     int32_t rows, positions, groups, inner, elements; /* elements = positions * inner */
     int32_t in_zp, centred;                           /* centred: the mean is subtracted, else in_zp */
     int32_t mean_multiplier, mean_shift;              /* from a sum to a mean with mean_bits fraction bits */
-    int32_t variance_bits, added_high, added_low;     /* the shift of a variance (to the left), and what is added to it */
+    int32_t variance_bits, added_high, added_low;     /* the left shift of a variance, and the number added to it */
     int32_t factor_bits, places, low, high;
     int32_t each_channel;   /* 1: there are factors and offsets for each channel; 0: one for all */
     const int32_t *factors; /* [groups * inner] or [1] */

@@ -8,7 +8,7 @@
 
 typedef struct {
     int32_t multiplier;
-    uint32_t offset_low; /* half of what is shifted away, and the zero point */
+    uint32_t offset_low; /* half of the lowest result bit, and the zero point */
     int32_t offset_high;
     int32_t right; /* from the upper half of the product on */
 } pillion_once;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pooling walks over its windows; what lies outside the image is no part of them. */
+ * Pooling walks over its windows, which exclude pixels outside the image. */
 #ifndef PILLION_POOL_H
 #define PILLION_POOL_H
 

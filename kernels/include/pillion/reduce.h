@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reductions walk over the elements of the result and, for each, over those behind it. */
+ * Reductions walk over the elements of the result and, for each, over its operand elements. */
 #ifndef PILLION_REDUCE_H
 #define PILLION_REDUCE_H
 

@@ -9,7 +9,7 @@
 /* Larger than any quantized value and zero point together: from here on only the sign matters. */
 enum { PILLION_FAR = 512 };
 
-/* The nearest integer, ties to even or away from zero; at most 2^bits; 0 for what is not a number. */
+/* The nearest integer, ties to even or away from zero; at most 2^bits; 0 for NaN. */
 PILLION_INLINE int32_t pillion_nearest_within(float real, int32_t ties_to_even, int32_t bits) {
     const union {
         float real;

@@ -12,8 +12,8 @@ typedef uint32_t __attribute__((may_alias)) pillion_word;
 typedef uint32_t pillion_word;
 #endif
 
-/* Copies bytes towards lower addresses, or to where nothing of them lies. The places may overlap and need no alignment: all
- * of what is stored was loaded before it is overwritten, because `to` lies before `from`. */
+/* Copies bytes towards lower addresses, or to memory that does not overlap them. The areas may overlap and need no alignment: every byte is
+ * loaded before it is overwritten, because `to` lies before `from`. */
 static inline void pillion_move_rows(void *to, const void *from, uint32_t bytes) {
     uint8_t *put = to;
     const uint8_t *take = from;

@@ -76,7 +76,7 @@ void pillion_signal_pcan(const pillion_signal_pcan_params *p, const int32_t *x, 
 /* y = output_scale * ln(x << input_correction_bits), at most 32767. */
 typedef struct {
     int32_t count, input_correction_bits, output_scale;
-    const int16_t *table; /* [129]: what a logarithm to base 2 has more than a line between powers of two */
+    const int16_t *table; /* [129]: the difference between log2 and its linear interpolation between powers of two */
 } pillion_signal_log_params;
 void pillion_signal_log(const pillion_signal_log_params *p, const int32_t *x, int16_t *y, void *scratch);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the kernels of softmax share: the arithmetic of fractions, and the division by the sum of exponentials. */
+ * Code that the kernels of softmax share: the arithmetic of fractions, and the division by the sum of exponentials. */
 #ifndef PILLION_SOFTMAX_H
 #define PILLION_SOFTMAX_H
 

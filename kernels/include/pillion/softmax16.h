@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the 16-bit softmax kernels share: tables with an entry for every 128th level, and the inverse of a row's sum. */
+ * Code that the 16-bit softmax kernels share: tables with an entry for every 128th level, and the inverse of a row's sum. */
 #ifndef PILLION_SOFTMAX16_H
 #define PILLION_SOFTMAX16_H
 

@@ -13,7 +13,7 @@ static inline uint32_t pillion_box_area(const element *box) {
     return pillion_area(box[2] - box[0], box[3] - box[1]);
 }
 
-/* Whether what two boxes have in common is more than `share`, in 2^-31, of the sum of their areas. */
+/* Whether the intersection of two boxes exceeds `share`, in 2^-31, of the sum of their areas. */
 static inline int32_t pillion_overlaps(const element *a, const element *b, uint32_t area, int32_t share) {
     const int32_t width = (a[2] < b[2] ? a[2] : b[2]) - (a[0] > b[0] ? a[0] : b[0]);
     const int32_t height = (a[3] < b[3] ? a[3] : b[3]) - (a[1] > b[1] ? a[1] : b[1]);

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Of the elements that come behind the one at `before` (all of them, if that is -1), the place of the first. What is more
- * extreme comes first; of equal elements, the one that lies before. */
+/* The position of the element that follows the one at `before` in order; of the first one if `before` is -1. More extreme elements come
+ * first; of equal elements, the one at the lower position. */
 static inline int32_t pillion_next_of_top(const element *x, int32_t size, int32_t largest, int32_t before) {
     const int32_t sign = largest ? 1 : -1;
     const int32_t bound = before < 0 ? 100000 : sign * x[before];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Nested loops whose number is known to the compiler only: a tensor in any order, or some axes of it. */
+ * Nested loops, as many as the compiler says: over a tensor in any order, or over some of its axes. */
 #ifndef PILLION_WALK_H
 #define PILLION_WALK_H
 

@@ -21,7 +21,7 @@ static inline pillion_range pillion_taps_inside(int32_t start, int32_t dilation,
     return r;
 }
 
-/* What of a window lies inside the image, in steps from one element of x or of the weights to the next. */
+/* The part of a window inside the image, in steps from one element of x or of the weights to the next. */
 typedef struct {
     int32_t rows, columns;
     int32_t x_row_step, w_row_step, x_step, w_step;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the 16-bit layers and pools share: rounding of sums, and the walk of pools over their windows. */
+ * Code that the 16-bit layers and pools share: rounding of sums, and the walk of pools over their windows. */
 #ifndef PILLION_WINDOW16_H
 #define PILLION_WINDOW16_H
 
