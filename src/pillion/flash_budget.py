@@ -136,7 +136,7 @@ class FlashSearch:
         enough, but none that it does not need."""
         size, count = before, 0
         while size.bytes > limit and count < len(ranked):
-            count += self._as_many_as_save(ranked[count:], size.bytes - limit)
+            count += self._count_to_save(ranked[count:], size.bytes - limit)
             size = flash_of(self._as_large(ranked[:count]))
         chosen = tuple(ranked[:count])
         for op in sorted(chosen, key=lambda one: -self.damages[one]):
@@ -147,7 +147,7 @@ class FlashSearch:
         return chosen
 
     @staticmethod
-    def _as_many_as_save(layers: Sequence[Candidate], wanted: int) -> int:
+    def _count_to_save(layers: Sequence[Candidate], wanted: int) -> int:
         """Returns the number of layers, from the first, that save the required bytes; all if they save fewer."""
         saved = np.cumsum([bytes_saved(op) for op in layers])
         return min(int(np.searchsorted(saved, wanted)) + 1, len(layers))

@@ -63,7 +63,7 @@ class Target:
         foreign = next((name for name in options.flags if name not in npu.options), None)
         if foreign is not None:
             flag = options.flags[foreign].split()[0]
-            having = [target.name for target in with_npu() if target.npu and foreign in target.npu.options]
+            having = [target.name for target in npu_targets() if target.npu and foreign in target.npu.options]
             raise PillionError(
                 f"the compiler of `{npu.name}` has no option {flag}",
                 rule=f"{flag} goes with {', '.join(having) or 'no target'}",
@@ -271,7 +271,7 @@ def _suggest_target(name: str) -> str:
         )
     if name in ethos_u.ETHOS_U:
         return f"--target cortex-m55+{name}, a core and this NPU; `pillion targets` lists all targets"
-    with_this = [target.name for target in with_npu() if target.npu is NPUS.get(name)]
+    with_this = [target.name for target in npu_targets() if target.npu is NPUS.get(name)]
     if with_this:
         return f"--target {with_this[0]}, which has this NPU; `pillion targets` lists all targets"
     close = difflib.get_close_matches(name, [*TARGETS, *CORES, *_targets_by_alias()], n=1)
@@ -318,14 +318,14 @@ def compiled_operators() -> dict[str, str]:
     return {name: whose for npu in NPUS.values() for name, whose in npu.file_operators}
 
 
-def with_npu() -> tuple[Target, ...]:
+def npu_targets() -> tuple[Target, ...]:
     """Returns the targets with an NPU; messages use the first as their example."""
     return tuple(target for target in TARGETS.values() if target.npu is not None)
 
 
 def npu_target_example() -> str:
     """Returns `--target` with a chip that has an NPU, for messages."""
-    return next((f"--target {target.name}" for target in with_npu()), "a target with an NPU")
+    return next((f"--target {target.name}" for target in npu_targets()), "a target with an NPU")
 
 
 def describe_targets() -> list[dict[str, str | None]]:

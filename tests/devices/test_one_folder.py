@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pillion.targets import with_npu
+from pillion.targets import npu_targets
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "pillion"
@@ -21,8 +21,8 @@ CORES = "cortex_m"
 NPUS = sorted(path.name for path in (PACKAGE / "devices").iterdir() if path.is_dir() and path.name[0] != "_")
 NPUS.remove(CORES)
 
-CHIPS = {name for target in with_npu() for name in (target.name, *target.aliases)}
-NAMES = {*NPUS, *CHIPS, *(t.delegate for t in with_npu()), *(t.npu.name for t in with_npu() if t.npu)}
+CHIPS = {name for target in npu_targets() for name in (target.name, *target.aliases)}
+NAMES = {*NPUS, *CHIPS, *(t.delegate for t in npu_targets()), *(t.npu.name for t in npu_targets() if t.npu)}
 OWNERS = ("targets.py", *(f"devices/{npu}/" for npu in NPUS))
 OTHERS = [
     path

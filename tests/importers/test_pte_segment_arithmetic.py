@@ -17,7 +17,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ops import Add, Segment
 from pillion.ops.example_values import value
 from pillion.schemas.ir_payload import IrPayload, parse_ir
-from pillion.targets import with_npu
+from pillion.targets import npu_targets
 
 TFLITE = b"\0\0\0\0TFL3rest"
 
@@ -36,7 +36,7 @@ def test_an_arithmetic_that_is_none_is_refused() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("target", [one.name for one in with_npu()][::3])
+@pytest.mark.parametrize("target", [one.name for one in npu_targets()][::3])
 def test_segments_of_a_program_are_computed_as_they_are_placed(target: str) -> None:
     """Their payloads give the bytes of their bodies, in layers of many inputs, where roundings differ."""
     import torch

@@ -17,7 +17,7 @@ from pillion.memory.first_fit import place_blocks
 from pillion.memory.live_blocks import LiveBlock
 from pillion.ops import Segment
 from pillion.program import Program
-from pillion.targets import with_npu
+from pillion.targets import npu_targets
 
 
 class Skips(nn.Module):
@@ -40,7 +40,7 @@ class Skips(nn.Module):
 def program() -> Program:
     options = PlacementOptions(prefer_npu=True)
     return pillion.compile(
-        Skips().eval(), (torch.randn(1, 3, 13, 11),), target=with_npu()[0].name, placement=options
+        Skips().eval(), (torch.randn(1, 3, 13, 11),), target=npu_targets()[0].name, placement=options
     )
 
 

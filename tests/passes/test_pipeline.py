@@ -8,7 +8,7 @@ import torch
 
 import pillion
 from pillion.pass_pipeline import all_steps, describe_passes
-from pillion.targets import with_npu
+from pillion.targets import npu_targets
 
 
 class Sums(torch.nn.Module):
@@ -21,7 +21,7 @@ class Sums(torch.nn.Module):
     [
         ("cortex-m3", {"io_dtype": "int8"}, "int8_io"),
         ("cortex-m3", {"stream": "x:1", "hop": 2}, "to_stream_graph"),
-        *((chip.name, {}, "canonicalize_multipliers") for chip in with_npu()[:1]),
+        *((chip.name, {}, "canonicalize_multipliers") for chip in npu_targets()[:1]),
     ],
 )
 def test_passes_run_as_they_are_listed(target: str, options: dict[str, object], among: str) -> None:

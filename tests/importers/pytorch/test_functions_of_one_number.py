@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import pillion
 from pillion.ops import Add, Clamp, Lut, Mul
-from pillion.targets import with_npu
+from pillion.targets import npu_targets
 from plain_int8 import arrays_of, decibels, plain_answers
 
 pytestmark = pytest.mark.torch
@@ -159,7 +159,7 @@ def test_an_expression_is_one_table() -> None:
 NAMED = Call(lambda x: x * torch.sigmoid(1.5 * x))
 
 
-@pytest.mark.parametrize("npu", sorted({t.npu.name: t.name for t in with_npu() if t.npu}.values()))
+@pytest.mark.parametrize("npu", sorted({t.npu.name: t.name for t in npu_targets() if t.npu}.values()))
 def test_what_an_npu_knows_by_name_stays(npu: str) -> None:
     assert tables(NAMED, SIGNED, npu) == ["mul", "lut", "mul"]
 
