@@ -88,7 +88,7 @@ class Candidates:
         self._scratch: dict[tuple[int, int], int] = {}
         self._least_costs: dict[tuple[PartKey, int], float] = {}
         self._least: dict[tuple[int, int], int] = {}
-        self._parts = PartKeys(self.graph, self.choices, self.last, self.fed)
+        self._part_keys = PartKeys(self.graph, self.choices, self.last, self.fed)
         self._alike: dict[tuple[PartKey, int, int], Candidate | None] = {}
 
     def _bytes_between_ops(self) -> list[int]:
@@ -203,11 +203,11 @@ class Candidates:
 
     def key(self, first: int, end: int) -> PartKey:
         """Returns the key of a part; equal parts have equal keys."""
-        return self._parts.of(first, end)
+        return self._part_keys.of(first, end)
 
     def _copy_or_make_candidate(self, first: int, end: int, rows: int, grain: int) -> Candidate | None:
         """Returns the candidate of a part, copied from an equal part elsewhere in the graph if there is one."""
-        alike = (self._parts.of(first, end), rows, grain)
+        alike = (self.key(first, end), rows, grain)
         if alike not in self._alike:
             made = self._make_region_candidate(first, end, rows, grain)
             self._alike[alike] = made and replace(
@@ -317,7 +317,7 @@ class Candidates:
 
     def least_cost(self, first: int, end: int, rows: int) -> float:
         """Returns a lower bound for the added instructions, as if each op ran once per step."""
-        key = (self._parts.of(first, end), rows)
+        key = (self.key(first, end), rows)
         if key not in self._least_costs:
             height = rows_made(self.graph.ops[end - 1])
             steps = max(1, min(warm_up_steps(rows), height // rows))  # the last step may have fewer rows

@@ -82,7 +82,7 @@ def equal_shapes(op: Op) -> Found:
 
 @limit("height and width of images")
 def height_and_width(op: ops.Mean) -> Found:
-    """The mean is that of each channel of an image."""
+    """The mean is taken over each channel of an image."""
     return f"axes {op.axes} of {op.x.type.rank}", sorted(op.axes) == [1, 2] and op.x.type.rank == 4
 
 

@@ -54,7 +54,7 @@ _KEEP = 1
 _SPARE_TAPS = {128: 0, 256: 0, 512: 2, 1024: 6, 2048: 6}
 """The taps left out behind every ten of a depthwise kernel, if operands have 8 bits."""
 _SPARE_TAPS_16 = {128: 2, 256: 2, 512: 2, 1024: 6, 2048: 6}
-"""The same if they have 16."""
+"""The taps left out behind every ten of a depthwise kernel, if operands have 16 bits."""
 _PART_TAPS = 5
 """The taps of a part of a kernel; twice as many if weights are sparse, or operands have 16 bits."""
 

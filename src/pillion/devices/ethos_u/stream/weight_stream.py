@@ -34,7 +34,7 @@ _U85_SCALE_PLACES = {
     DType.INT16: ((0, 6), (6, 2), (8, 1), (9, 1)),
     **dict.fromkeys(BYTES, ((0, 4), (4, 4), (8, 1), (9, 1))),
 }
-"""The same on a U85, by the operand's type."""
+"""The first byte and the number of bytes of bias, scale, shift and padding on a U85, by the operand's type."""
 _FAST_HEADER = 256
 """The bits before the weights of the fast decoder."""
 _GROUP = 8

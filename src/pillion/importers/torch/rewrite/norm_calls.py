@@ -188,7 +188,7 @@ def _keepdim_axes(node: Node) -> list[int] | None:
 
 
 def _all_dims(node: Node) -> list[int] | None:
-    """Axes of a reduction to one number, but for those of size 1; None for other reductions."""
+    """Returns the axes of a reduction to one number, except axes of size 1; None for other reductions."""
     shape = shape_of(node.args[0])  # type: ignore[arg-type]  # a node
     if not shape or any(size > 1 for size in shape_of(node)):
         return None

@@ -24,7 +24,7 @@ from pillion.importers.torch.loop_nodes import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.functionalize import is_write
 
 SMALL = 2**12
-"""Constants of at most so many elements are compared by content."""
+"""Constants with at most this many elements are compared by content."""
 BASE, MODULUS = 1_000_003, 2**61 - 1
 """Parameters of the rolling hash over runs of calls."""
 
