@@ -45,6 +45,24 @@ typedef struct {
 void pillion_mve_wide(const pillion_depthwise_any_s8_mve_params *p, const void *x, void *y, int8_t *scratch,
                       const pillion_mve_wide_kind *kind);
 
+/* The beginning of a function over a state: saves registers; r11 is the state, and p0 has its lanes. */
+#define WIDE_BEGIN                                       \
+    "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n" \
+    "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"     \
+    "mov r11, r0\n"                                      \
+    "ldr r0, [r11, #36]\n"                               \
+    "vmsr p0, r0\n"
+#define WIDE_RETURN                                  \
+    "vpop {d8, d9, d10, d11, d12, d13, d14, d15}\n" \
+    "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n"
+/* The end of a row: goes on at 1 with the windows of the next row at r3, or returns. */
+#define WIDE_NEXT_ROW           \
+    "ldrd r0, r1, [r11, #40]\n" \
+    "adds r3, r0\n"             \
+    "subs r1, #1\n"             \
+    "str r1, [r11, #44]\n"      \
+    "bne.w 1b\n" WIDE_RETURN
+
 /* The products of a tap: bottom halves of q0 times q1 to q2, top halves to q3. */
 #define WIDEN_AND_ADD                \
     "vmovlb.s16 q0, q2\n"            \

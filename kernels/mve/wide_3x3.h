@@ -32,11 +32,7 @@
 #define WIDE_3X3(name, results)                                                              \
     PILLION_NAKED static void name(PILLION_UNUSED const pillion_mve_wide_state *s) {         \
         __asm__ volatile(                                                                    \
-            "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"                             \
-            "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"                                 \
-            "mov r11, r0\n"                                                                  \
-            "ldr r0, [r11, #36]\n"                                                           \
-            "vmsr p0, r0\n"                                                                  \
+            WIDE_BEGIN                                                                       \
             "ldrd r5, r3, [r11, #4]\n"                                                       \
             "adds r5, #160\n"                                                                \
             "add r0, r11, #16\n"                                                             \
@@ -59,13 +55,7 @@
             TAP("r1, #32", "32")                                                             \
             results                                                                          \
             "le lr, 2b\n"                                                                    \
-            "ldrd r0, r1, [r11, #40]\n"                                                      \
-            "adds r3, r0\n"                                                                  \
-            "subs r1, #1\n"                                                                  \
-            "str r1, [r11, #44]\n"                                                           \
-            "bne.w 1b\n"                                                                     \
-            "vpop {d8, d9, d10, d11, d12, d13, d14, d15}\n"                                  \
-            "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");                            \
+            WIDE_NEXT_ROW);                                                                  \
     }
 
 #endif

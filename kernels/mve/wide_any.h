@@ -13,11 +13,7 @@
 #define WIDE_ANY(name, results)                                                              \
     PILLION_NAKED static void name(PILLION_UNUSED const pillion_mve_wide_state *s) {         \
         __asm__ volatile(                                                                    \
-            "push {r4, r5, r6, r7, r8, r9, r10, r11, r12, lr}\n"                             \
-            "vpush {d8, d9, d10, d11, d12, d13, d14, d15}\n"                                 \
-            "mov r11, r0\n"                                                                  \
-            "ldr r0, [r11, #36]\n"                                                           \
-            "vmsr p0, r0\n"                                                                  \
+            WIDE_BEGIN                                                                       \
             "add r0, r11, #8\n"                                                              \
             "ldm r0!, {r3, r4}\n"                                                            \
             "ldm r0, {r6, r7, r8, r9, r10}\n"                                                \
@@ -61,8 +57,7 @@
             "subs r1, #1\n"                                                                  \
             "str r1, [r11, #44]\n"                                                           \
             "bne 1b\n"                                                                       \
-            "vpop {d8, d9, d10, d11, d12, d13, d14, d15}\n"                                  \
-            "pop {r4, r5, r6, r7, r8, r9, r10, r11, r12, pc}\n");                            \
+            WIDE_RETURN);                                                                    \
     }
 
 #endif
