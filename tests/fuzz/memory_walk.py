@@ -27,7 +27,7 @@ class Arena:
         self.number: dict[Value, int] = {}
 
     def place(self, value: Value) -> slice:
-        spot, size = self.plan.spot(value), value.type.size_bytes
+        spot, size = self.plan.location(value), value.type.size_bytes
         assert spot.offset % 16 == 0, value
         assert spot.offset + size <= (
             self.plan.arena_bytes if spot.area == "arena" else self.plan.state_bytes
@@ -73,7 +73,7 @@ def check_plan(program: CProgram) -> None:
             _run(arena, op, kernel.in_place(op), kernel.scratch_bytes(op))
     for value in program.graph.outputs:
         assert arena.holds(value), f"output {value} was overwritten"
-        assert program.memory.spot(value).area == "arena", f"output {value} lies among the states"
+        assert program.memory.location(value).area == "arena", f"output {value} lies among the states"
     for state in program.graph.states:
         assert arena.holds(state.after), f"state {state.name} was overwritten"
         assert arena.place(state.after) == arena.place(state.before), (

@@ -52,7 +52,7 @@ def sound(blocks: list[LiveBlock]) -> bool:
 def test_a_result_takes_the_place_of_what_is_used_up(step: int, lag: int) -> None:
     """The first rows of the result need room before there is anything that is used up."""
     x, y = used_up(1600, 0, 9, 160), made(800, 0, 9, step)
-    x.room = lag
+    x.space_before = lag
     assert y.reach(x) == lag
     assert place_blocks([x, y], 0) == 1600 + lag
     assert sound([x, y])
@@ -109,7 +109,7 @@ def test_random_ones_share_no_byte_at_any_tick(seed: int) -> None:
         kind = dice.choice([used_up, made, None])
         blocks.append(kind(size, first, last, dice.randint(1, 200)) if kind else LiveBlock(size, first, last))
         if number and dice.random() < 0.3:
-            blocks[-1].room = 16 * dice.randint(0, 20)
+            blocks[-1].space_before = 16 * dice.randint(0, 20)
     size = place_blocks(blocks, least_bytes(blocks, 20))
     assert sound(blocks)
     assert size == max(block.offset + block.size for block in blocks)

@@ -125,7 +125,7 @@ def test_what_lies_before_the_signal_is_summed_up_too(end: str) -> None:
     """Rows that are made of padding alone: each channel has another one."""
     graph = net(end, causal=True, zero_point=90)
     program = lower(hop_of(graph, 2)[0])
-    assert len(program.sums) == len(program.sums_begin) == 1
+    assert len(program.sums) == len(program.initial_sums) == 1
     require_equal(graph, 2, "host", "cortex-m33", 40)
 
 

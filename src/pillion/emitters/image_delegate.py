@@ -135,14 +135,14 @@ def _crossing_values(
 
 
 def _in_arena(program: CProgram, values: Iterable[Value]) -> Iterator[Value]:
-    return (v for v in values if program.memory.spot(v).area == ARENA)
+    return (v for v in values if program.memory.location(v).area == ARENA)
 
 
 def _program_of(program: CProgram, parts: Sequence[_Part], number: int) -> CProgram:
     """Returns a part as a program in the arena of the whole, with the constants that it reads. The first one initializes states."""
     part, (inputs, outputs) = parts[number], _crossing_values(program, parts, number)
     is_first = all(one.segment is not None for one in parts[:number])
-    initial = (*program.begins.values(), *program.sums_begin.values()) if is_first else ()
+    initial = (*program.initial_states.values(), *program.initial_sums.values()) if is_first else ()
     states = program.graph.states if is_first else ()
     names = {*_constant_names(program, part.items), *initial}
     return replace(
@@ -151,7 +151,7 @@ def _program_of(program: CProgram, parts: Sequence[_Part], number: int) -> CProg
         items=part.items,
         constants=tuple(c for c in program.constants if c.name in names),
         sums=program.sums if is_first else (),
-        hop=program.hop if is_first else None,
+        stream=program.stream if is_first else None,
     )
 
 

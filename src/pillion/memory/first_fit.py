@@ -51,7 +51,7 @@ def place_blocks(
     fixed = [[n for n, _ in sorted(numbered, key=lambda pair: key(pair[1]))] for key in orders]
     for order in fixed:
         search.take(order)
-    most = MOST_MEETINGS // (sum(len(block.rivals) for block in blocks) + 1)
+    most = MOST_MEETINGS // (sum(len(block.interfering) for block in blocks) + 1)
     if any(block.extent is not None for block in blocks):
         search.climb(fixed, min(SHUFFLES * effort.value, most * PlanningEffort.USUAL.value))
     elif effort is not PlanningEffort.ORDERS:
@@ -68,7 +68,7 @@ class _PlacedOrder:
     size: int
     order: list[int]
     offsets: list[int]
-    has_room: bool = True
+    has_space: bool = True
 
 
 class _FirstFitSearch:
@@ -80,9 +80,12 @@ class _FirstFitSearch:
         self.blocks = [
             _NumberedBlock(
                 block.size,
-                block.room,
-                [(numbers[r], *block.apart.get(r, (block.size, r.size))) for r in block.rivals],
-                {numbers[r] for r in block.rivals if r is block.over or r.over is block},
+                block.space_before,
+                [
+                    (numbers[r], *block.least_distances.get(r, (block.size, r.size)))
+                    for r in block.interfering
+                ],
+                {numbers[r] for r in block.interfering if r is block.over or r.over is block},
                 {numbers[partner]: at for partner, at in block.bound.items()},
             )
             for block in blocks
@@ -111,8 +114,12 @@ class _FirstFitSearch:
             return
         easy = self._always_fitting_blocks()
         hard = [[number for number in order if number not in easy] for order in orders]
-        rooms = [True, False] if any(block.room for block in self.blocks) else [True]
-        placed = [self._first_fit([*order, *easy], None, has_room) for has_room in rooms for order in hard]
+        choices_of_space = [True, False] if any(block.space_before for block in self.blocks) else [True]
+        placed = [
+            self._first_fit([*order, *easy], None, has_space)
+            for has_space in choices_of_space
+            for order in hard
+        ]
         starts = sorted(
             (candidate for candidate in placed if candidate), key=lambda candidate: candidate.size
         )[:STARTS]
@@ -129,7 +136,7 @@ class _FirstFitSearch:
             _move_block_in_order(order, chain, dice)
             is_bold = 2 * number > tries and dice.random() < HOW_OFTEN
             bound = int(WORSE * self.best.size) if is_bold else now.size + 1
-            placed = self._first_fit(order + rest, bound, now.has_room)
+            placed = self._first_fit(order + rest, bound, now.has_space)
             if placed:
                 now, chain = placed, self._critical_chain(placed)
                 self.best = placed if placed.size < self.best.size else self.best
@@ -137,14 +144,14 @@ class _FirstFitSearch:
     def _always_fitting_blocks(self) -> list[int]:
         """Returns the blocks that fit below the floor wherever the other blocks lie. Removing one may make another
         fit."""
-        left = {n: block for n, block in enumerate(self.blocks) if not block.bound and not block.room}
+        left = {n: block for n, block in enumerate(self.blocks) if not block.bound and not block.space_before}
         removed: list[int] = []
         away: set[int] = set()
         while True:
             more = [
                 n
                 for n, block in left.items()
-                if sum(before + behind for rival, before, behind in block.rivals if rival not in away)
+                if sum(before + behind for rival, before, behind in block.interfering if rival not in away)
                 <= self.floor - block.size
             ]
             if not more:
@@ -161,7 +168,7 @@ class _FirstFitSearch:
         while offsets[number]:
             below = (
                 rival
-                for rival, _, behind in self.blocks[number].rivals
+                for rival, _, behind in self.blocks[number].interfering
                 if offsets[rival] + behind == offsets[number] and rival not in chain
             )
             number = next(below, -1)
@@ -170,7 +177,7 @@ class _FirstFitSearch:
             chain.append(number)
         return chain
 
-    def _first_fit(self, order: list[int], bound: int | None, has_room: bool = True) -> _PlacedOrder | None:
+    def _first_fit(self, order: list[int], bound: int | None, has_space: bool = True) -> _PlacedOrder | None:
         """Places blocks in an order; returns None as soon as the plan is not smaller than a bound."""
         offsets = [-1] * len(self.blocks)
         size = 0
@@ -181,19 +188,19 @@ class _FirstFitSearch:
             if block.bound:
                 end = self._place_bound_blocks(block.bound, offsets)
             else:
-                offsets[number] = at = _find_offset(block, offsets, has_room)
+                offsets[number] = at = _find_offset(block, offsets, has_space)
                 end = at + block.size
             if bound is not None and end >= bound:
                 return None
             size = max(size, end)
-        return _PlacedOrder(size, order, offsets, has_room)
+        return _PlacedOrder(size, order, offsets, has_space)
 
     def _place_bound_blocks(self, bound: Mapping[int, int], offsets: list[int]) -> int:
         """Places blocks with fixed distances at the lowest free offset; returns where the last one ends."""
         taken = sorted(
             (placed - before - at, placed + behind - at)
             for number, at in bound.items()
-            for rival, before, behind in self.blocks[number].rivals
+            for rival, before, behind in self.blocks[number].interfering
             if (placed := offsets[rival]) >= 0
         )
         first = 0
@@ -210,8 +217,8 @@ class _NumberedBlock:
     """A block, with references to other blocks by number."""
 
     size: int
-    room: int
-    rivals: list[tuple[int, int, int]]
+    space_before: int
+    interfering: list[tuple[int, int, int]]
     """For each interfering block: its number, the least distance to it if it lies above, and if it lies below."""
     partners: set[int]
     """The numbers of blocks that may share its offset."""
@@ -219,17 +226,17 @@ class _NumberedBlock:
     """The numbers of blocks at fixed distances, itself included, with each distance from the first."""
 
 
-def _find_offset(block: _NumberedBlock, offsets: Sequence[int], has_room: bool) -> int:
+def _find_offset(block: _NumberedBlock, offsets: Sequence[int], has_space: bool) -> int:
     """Returns the offset of a block among blocks that have one."""
     taken = sorted(
         [
             (at - before + block.size, at + behind, rival)
-            for rival, before, behind in block.rivals
+            for rival, before, behind in block.interfering
             if (at := offsets[rival]) >= 0
         ]
     )
     at = _overlay_offset(block, taken, offsets) if block.partners else -1
-    return at if at >= 0 else _lowest_free_offset(block, taken, block.room if has_room else 0)
+    return at if at >= 0 else _lowest_free_offset(block, taken, block.space_before if has_space else 0)
 
 
 def _move_block_in_order(order: list[int], chain: Sequence[int], dice: random.Random) -> None:

@@ -25,25 +25,25 @@ class LiveBlock:
     tail: int = 0
     offset: int = -1
     extent: LiveExtent | None = None
-    rivals: Sequence[LiveBlock] = ()
+    interfering: Sequence[LiveBlock] = ()
     """Interfering blocks: their live ranges overlap."""
-    is_home: bool = False
+    is_state: bool = False
     """Whether the block belongs to a state, outside the arena."""
-    apart: dict[LiveBlock, tuple[int, int]] = field(default_factory=dict)
+    least_distances: dict[LiveBlock, tuple[int, int]] = field(default_factory=dict)
     """For interfering blocks that may overlap partly: the least distance if the other one begins later, and if
     this one does."""
-    room: int = 0
+    space_before: int = 0
     """Free bytes required in front of the block, for a result that begins before its operand."""
     bound: dict[LiveBlock, int] = field(default_factory=dict)
     """Blocks at fixed distances, itself included, with each distance from the first."""
-    held: list[LiveBlock] = field(default_factory=list)
+    nested: list[LiveBlock] = field(default_factory=list)
     """Blocks that lie inside this one, an NPU's workspace."""
 
     def try_to_nest(self, other: LiveBlock, distance: int) -> bool:
         """Places another block inside this one; returns False if that is impossible."""
-        self.held.append(other)
+        self.nested.append(other)
         if not self.bind(other, distance):
-            self.held.pop()
+            self.nested.pop()
             return False
         return True
 
@@ -55,7 +55,7 @@ class LiveBlock:
         if ours is theirs:
             return shift == 0
         moved = {block: at + shift for block, at in theirs.items()}
-        works = [block for block in (*ours, *moved) if block.held]
+        works = [block for block in (*ours, *moved) if block.nested]
         if any(_blocks_overlap(a, b, moved[b] - ours[a], works) for a in ours for b in moved):
             return False
         first = min((*ours.values(), *moved.values()))
@@ -95,7 +95,7 @@ def _blocks_overlap(a: LiveBlock, b: LiveBlock, distance: int, works: Iterable[L
     if not -b.size < distance < a.size or not a.overlaps(b):
         return False
     begin, end = max(a.first, b.first), min(a.last, b.last)
-    inside = (work for work in works if {a, b} <= {work, *work.held})
+    inside = (work for work in works if {a, b} <= {work, *work.nested})
     return not any(work.first <= begin and end <= work.last for work in inside)
 
 
@@ -123,7 +123,7 @@ def least_bytes(blocks: Sequence[LiveBlock], ticks: int) -> int:
         if block.over is not None:
             _subtract_shared_bytes(live, block, block.over)
     for block in blocks:
-        for overlaid in block.held:
+        for overlaid in block.nested:
             saved = min(overlaid.size, block.size - block.bound[overlaid] + block.bound[block])
             for tick in range(
                 max(block.first, overlaid.first), min(block.last, overlaid.last, len(live) - 1) + 1
@@ -141,7 +141,7 @@ def _subtract_shared_bytes(live: list[int], block: LiveBlock, under: LiveBlock) 
 
 def find_interference(blocks: Sequence[LiveBlock]) -> None:
     """Fills in the interfering blocks of each block with a sweep over the live ranges."""
-    rivals: list[list[int]] = [[] for _ in blocks]
+    interfering: list[list[int]] = [[] for _ in blocks]
     live: list[int] = []
     for number in sorted(range(len(blocks)), key=lambda n: blocks[n].first):
         live = [neighbour for neighbour in live if blocks[neighbour].last >= blocks[number].first]
@@ -152,12 +152,12 @@ def find_interference(blocks: Sequence[LiveBlock]) -> None:
             if blocks[neighbour] not in block.bound and blocks[neighbour].overlaps(block)
         ]
         for neighbour in meeting:
-            rivals[neighbour].append(number)
+            interfering[neighbour].append(number)
             _record_least_distances(blocks[number], blocks[neighbour])
-        rivals[number] += meeting
+        interfering[number] += meeting
         live.append(number)
-    for block, numbers in zip(blocks, rivals, strict=True):
-        block.rivals = [blocks[n] for n in sorted(numbers)]
+    for block, numbers in zip(blocks, interfering, strict=True):
+        block.interfering = [blocks[n] for n in sorted(numbers)]
 
 
 def _record_least_distances(a: LiveBlock, b: LiveBlock) -> None:
@@ -167,4 +167,4 @@ def _record_least_distances(a: LiveBlock, b: LiveBlock) -> None:
     behind, before = a.reach(b), b.reach(a)
     assert behind is not None
     assert before is not None
-    a.apart[b], b.apart[a] = (behind, before), (before, behind)
+    a.least_distances[b], b.least_distances[a] = (behind, before), (before, behind)

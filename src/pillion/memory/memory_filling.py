@@ -56,7 +56,7 @@ class MemoryFilling:
 
     def _live_bounds(self, units: Sequence[MemoryUnit], blocks: Sequence[LiveBlock]) -> tuple[int, int]:
         """Returns the most bytes live at once, if every result that may overwrite an operand does, and if none does."""
-        if any(block.held for block in blocks):
+        if any(block.nested for block in blocks):
             return least_bytes(blocks, self.ticks), 1 << 60
         live = sum((self.alive[unit] for unit in units if unit.blocks), np.zeros(self.ticks, np.int64))
         most = int(live.max(initial=0))

@@ -59,4 +59,4 @@ def guard_bytes(needs: Needs, op: Op) -> int:
 
 def _is_unbound_in_arena(block: LiveBlock, value: Value) -> bool:
     """Whether a block lies in the arena, belongs to a value or its reshapes, and is bound to no other."""
-    return not block.is_home and block.extent is None and block.size == align_up(value.type.size_bytes)
+    return not block.is_state and block.extent is None and block.size == align_up(value.type.size_bytes)

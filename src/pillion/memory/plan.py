@@ -101,7 +101,7 @@ class MemoryPlan:
         return frozenset(
             n
             for n, (value, at) in enumerate(values)
-            if self.spot(value) != replace(base, offset=base.offset + at)
+            if self.location(value) != replace(base, offset=base.offset + at)
         )
 
     def scratch_location(self, op: Op) -> MemoryLocation | None:
@@ -111,7 +111,7 @@ class MemoryPlan:
         area = self.areas.get(op, ARENA)
         return MemoryLocation(self.scratch_offsets[op], area) if op in self.scratch_offsets else None
 
-    def spot(self, value: Value, behind: int = 0) -> MemoryLocation:
+    def location(self, value: Value, behind: int = 0) -> MemoryLocation:
         """Returns the location of a value, or of the byte `behind` its beginning."""
         if value in self.state_offsets:
             return MemoryLocation(self.state_offsets[value] + behind, STATE)
@@ -129,7 +129,7 @@ def plan_memory(
     clock = _OpTicks(graph, needs)
     blocks, shifts, scratch = _activation_blocks(graph, needs, clock)
     state_offsets, state_bytes = layout_states(blocks, shifts)
-    blocks = {value: block for value, block in blocks.items() if not block.is_home}
+    blocks = {value: block for value, block in blocks.items() if not block.is_state}
     unique = list(dict.fromkeys(blocks.values()))
     live = live_bytes(unique, clock.ticks)
     floor = least_bytes(unique, clock.ticks)
@@ -159,7 +159,9 @@ def plan_memory(
         activation_bytes=min(activation_bytes, arena_bytes),
         floor_bytes=min(floor, activation_bytes, arena_bytes),
         scratch_bytes=max((b.size for b in scratch.values()), default=0),
-        live_bytes=tuple(max((live[t] for t in ticks), default=0) for ticks in clock.of_ops(graph, needs)),
+        live_bytes=tuple(
+            max((live[t] for t in ticks), default=0) for ticks in clock.ticks_of_ops(graph, needs)
+        ),
         residents=tuple(_arena_residents(blocks, scratch, copied, clock, areas)),
         state_offsets=state_offsets,
         state_bytes=state_bytes,
@@ -184,13 +186,13 @@ def _arena_residents(
         by_block.setdefault(block, []).append(value)
     for b, values in by_block.items():
         area = areas.get(b, ARENA)
-        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), values=tuple(values), area=area)
+        yield ArenaResident(b.offset, b.size, *clock.op_range(b), values=tuple(values), area=area)
     for op, b in scratch.items():
         area = areas.get(b, ARENA)
-        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), scratch_of=op, area=area)
+        yield ArenaResident(b.offset, b.size, *clock.op_range(b), scratch_of=op, area=area)
     for op, b in copied.items():
         area = areas.get(b, ARENA)
-        yield ArenaResident(b.offset, b.size, *clock.ops_of(b), constants_of=op, area=area)
+        yield ArenaResident(b.offset, b.size, *clock.op_range(b), constants_of=op, area=area)
 
 
 class _OpTicks:
@@ -230,14 +232,14 @@ class _OpTicks:
         """Returns the first and the last tick of each op."""
         return dict(zip(graph.ops, zip(self.begin, self.end, strict=True), strict=True))
 
-    def ops_of(self, block: LiveBlock) -> tuple[int, int]:
+    def op_range(self, block: LiveBlock) -> tuple[int, int]:
         """Returns the first and the last op, inner ones counted, between which a block is live."""
         if not self.numbers:
             return 0, 0
         last = min(block.last, self.ticks - 1)
         return self.numbers[min(block.first, last)][0], self.numbers[last][1]
 
-    def of_ops(self, graph: Graph, needs: Needs) -> Iterator[Iterable[int]]:
+    def ticks_of_ops(self, graph: Graph, needs: Needs) -> Iterator[Iterable[int]]:
         """Yields the ticks of every op, inner ones included."""
         for i, op in enumerate(graph.ops):
             need = needs[op]
@@ -269,8 +271,8 @@ def _activation_blocks(
     blocks: dict[Value, LiveBlock] = {
         v: LiveBlock(align_up(v.type.size_bytes), 0, 0) for v in graph.inputs if v not in fed
     }
-    homes = (state.before for state in graph.states)
-    blocks |= {v: LiveBlock(align_up(v.type.size_bytes), 0, -1, is_home=True) for v in homes}
+    states = (state.before for state in graph.states)
+    blocks |= {v: LiveBlock(align_up(v.type.size_bytes), 0, -1, is_state=True) for v in states}
     shifts: Shifts = {}
     inside = LoopBlocks(blocks, shifts)
     for i, op in enumerate(graph.ops):
@@ -314,7 +316,7 @@ def _record_region_extents(
         for value, extent in seen.items():
             block = blocks[value]
             is_its_own = values[block] == 1 and block.size == align_up(value.type.size_bytes)
-            if is_its_own and not block.is_home and not shifts.get(value):
+            if is_its_own and not block.is_state and not shifts.get(value):
                 parts.setdefault(block, []).append((begin, extent))
         _reserve_before_operand(op, blocks, seen)
     for block, known in parts.items():
@@ -329,7 +331,7 @@ def _reserve_before_operand(
         for y in op.results:
             far = least_distance(y.type.size_bytes, seen[y], seen[x]) if x in seen and y in seen else None
             if far is not None and 0 < far < y.type.size_bytes:
-                blocks[x].room = max(blocks[x].room, align_up(far))
+                blocks[x].space_before = max(blocks[x].space_before, align_up(far))
 
 
 def _whole_block_extent(block: LiveBlock, parts: Sequence[tuple[int, LiveExtent]]) -> LiveExtent:

@@ -34,11 +34,11 @@ def add_loop_blocks(need: RepeatMemory, begin: int, found: LoopBlocks) -> None:
     end = begin + need.ticks - 1
     for carried, left in zip(op.carried, op.last, strict=True):
         found.blocks[carried] = found.blocks[left] = LiveBlock(align_up(carried.type.size_bytes), begin, end)
-    homes = _overwritten_carried_values(need)
+    overwritten = _overwritten_carried_values(need)
     for inner_op, inner_need, (first, last) in zip(op.body.ops, need.ops, need.spans(begin), strict=True):
         for value in inner_op.activations:
             found.blocks[value].last = max(found.blocks[value].last, last)
-        add_result_blocks(inner_op, first, last, homes, found)
+        add_result_blocks(inner_op, first, last, overwritten, found)
         if isinstance(inner_need, RepeatMemory):
             add_loop_blocks(inner_need, first, found)
         elif inner_need.scratch_bytes:
@@ -49,14 +49,16 @@ def add_loop_blocks(need: RepeatMemory, begin: int, found: LoopBlocks) -> None:
         overlay_result(inner_op, inner_need, first, last, found)
 
 
-def add_result_blocks(op: Op, first: int, last: int, homes: dict[Value, Value], found: LoopBlocks) -> None:
-    """Adds the blocks of an op's results: the operand's block for a reshape, the blocks of their `homes`, or new
+def add_result_blocks(
+    op: Op, first: int, last: int, overwritten: dict[Value, Value], found: LoopBlocks
+) -> None:
+    """Adds the blocks of an op's results: the operand's block for a reshape, the blocks of their `overwritten`, or new
     blocks."""
     for value in op.results:
         if isinstance(op, Reshape) and not op.x.is_constant:
             found.blocks[value], found.shifts[value] = found.blocks[op.x], found.shifts.get(op.x, 0)
-        elif value in homes:
-            found.blocks[value] = found.blocks[homes[value]]
+        elif value in overwritten:
+            found.blocks[value] = found.blocks[overwritten[value]]
         else:
             found.blocks[value] = LiveBlock(align_up(value.type.size_bytes), first, last)
 
@@ -68,7 +70,7 @@ def overlay_result(op: Op, need: AnyMemory, first: int, last: int, found: LoopBl
         block, under = found.blocks[op.results[0]], found.blocks[value]
         is_free = under.last == last and block.first == first and block is not under
         is_fixed = (
-            found.shifts.get(value) or found.shifts.get(op.results[0]) or block.is_home or under.is_home
+            found.shifts.get(value) or found.shifts.get(op.results[0]) or block.is_state or under.is_state
         )
         if is_free and not is_fixed and block.over is None and block.size <= under.size:
             block.over = under
@@ -86,18 +88,18 @@ def _overwritten_carried_values(need: RepeatMemory) -> dict[Value, Value]:
     for number, inner in enumerate(op.body.ops):
         reads.update((root[v], number) for v in inner.activations)
         makers.update((v, number) for v in inner.results)
-    homes = {}
+    overwritten = {}
     for carried, value in zip(op.carried, op.next, strict=True):
         read, maker = reads.get(carried, -1), makers[value]
         op_need = need.ops[maker]
         if isinstance(op_need, OpMemory) and (
             read < maker or (read == maker and carried in op_need.in_place)
         ):
-            homes[value] = carried
-    return homes
+            overwritten[value] = carried
+    return overwritten
 
 
 def carried_values_to_copy(need: RepeatMemory) -> list[tuple[Value, Value]]:
     """Returns carried values whose new value lies elsewhere, with that value: they are copied after each step."""
-    homes = _overwritten_carried_values(need)
-    return [(c, n) for c, n in zip(need.op.carried, need.op.next, strict=True) if n not in homes]
+    overwritten = _overwritten_carried_values(need)
+    return [(c, n) for c, n in zip(need.op.carried, need.op.next, strict=True) if n not in overwritten]

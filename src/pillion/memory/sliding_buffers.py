@@ -98,20 +98,24 @@ def merge_sliding_blocks(
 ) -> None:
     """Places old and new rows in the state's block."""
     for buffer in sliding_buffers_of(graph):
-        home = blocks[buffer.state.before]
-        home.size = align_up(buffer.join.y.type.size_bytes)
+        state_block = blocks[buffer.state.before]
+        state_block.size = align_up(buffer.join.y.type.size_bytes)
         for value in (buffer.join.y, buffer.state.after):
-            _move_to_block(blocks, value, home)
+            _move_to_block(blocks, value, state_block)
         if _may_compute_behind_state(graph, blocks, shifts, buffer.new):
-            shifts.update((value, buffer.state_bytes) for value in _move_to_block(blocks, buffer.new, home))
+            shifts.update(
+                (value, buffer.state_bytes) for value in _move_to_block(blocks, buffer.new, state_block)
+            )
 
 
-def _move_to_block(blocks: MutableMapping[Value, LiveBlock], value: Value, home: LiveBlock) -> list[Value]:
+def _move_to_block(
+    blocks: MutableMapping[Value, LiveBlock], value: Value, state_block: LiveBlock
+) -> list[Value]:
     """Moves all values of a value's block to another block."""
     block = blocks[value]
     moved = [member for member, its in blocks.items() if its is block]
-    blocks.update((member, home) for member in moved)
-    home.last, home.tail = max(home.last, block.last), max(home.tail, block.tail)
+    blocks.update((member, state_block) for member in moved)
+    state_block.last, state_block.tail = max(state_block.last, block.last), max(state_block.tail, block.tail)
     return moved
 
 
@@ -123,5 +127,5 @@ def _may_compute_behind_state(
     members = [value for value, its in blocks.items() if its is block]
     computed = [v for v in members if (op := graph.producers.get(v)) is None or not is_alias(op)]
     is_made = len(computed) == 1 and computed[0] in graph.producers
-    is_free = not block.is_home and block.over is None and not any(shifts.get(v) for v in members)
+    is_free = not block.is_state and block.over is None and not any(shifts.get(v) for v in members)
     return is_made and is_free and not any(v in graph.outputs for v in members)

@@ -31,12 +31,12 @@ class MemoryLocation:
 def place_new_states(graph: Graph, needs: Needs, blocks: MutableMapping[Value, LiveBlock]) -> None:
     """Places new values of states in the states' own blocks where possible."""
     for state in graph.states:
-        home, block = blocks[state.before], blocks.get(state.after)
-        if block is None or block.is_home:
+        state_block, block = blocks[state.before], blocks.get(state.after)
+        if block is None or block.is_state:
             continue
         members = [value for value, own_block in blocks.items() if own_block is block]
-        if _may_share_state_block(graph, needs, blocks, members, home, block):
-            blocks.update((value, home) for value in members)
+        if _may_share_state_block(graph, needs, blocks, members, state_block, block):
+            blocks.update((value, state_block) for value in members)
 
 
 def _may_share_state_block(
@@ -44,7 +44,7 @@ def _may_share_state_block(
     needs: Needs,
     blocks: Mapping[Value, LiveBlock],
     members: list[Value],
-    home: LiveBlock,
+    state_block: LiveBlock,
     block: LiveBlock,
 ) -> bool:
     """Whether all values of a block may lie in a state's block: one is computed after the last read of the state, or
@@ -53,8 +53,8 @@ def _may_share_state_block(
     if len(computed) != 1 or computed[0] not in graph.producers or any(v in graph.outputs for v in members):
         return False
     maker = graph.producers[computed[0]]
-    over = any(blocks[v] is home for v in needs[maker].in_place)
-    return block.first > home.last or (over and block.first == home.last)
+    over = any(blocks[v] is state_block for v in needs[maker].in_place)
+    return block.first > state_block.last or (over and block.first == state_block.last)
 
 
 def layout_states(
@@ -62,9 +62,9 @@ def layout_states(
 ) -> tuple[dict[Value, int], int]:
     """Lays states one after another; returns the offset of each value, and the total size."""
     at = end = 0
-    for block in dict.fromkeys(block for block in blocks.values() if block.is_home):
+    for block in dict.fromkeys(block for block in blocks.values() if block.is_state):
         block.offset = at
         at += block.size
         end = max(end, at + block.tail)
-    offsets = {v: block.offset + shifts.get(v, 0) for v, block in blocks.items() if block.is_home}
+    offsets = {v: block.offset + shifts.get(v, 0) for v, block in blocks.items() if block.is_state}
     return offsets, align_up(end)

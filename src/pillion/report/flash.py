@@ -37,7 +37,7 @@ def constant_parts(subject: CompiledProgram, ops: Sequence[OpFacts]) -> tuple[Pa
             if name in bytes_of:  # the first that has it
                 number = number_of.get(step.index, OUTSIDE)  # copies of states are ops of the C alone
                 parts.append(PartFacts(field.replace("_", " "), op.name, bytes_of.pop(name), number))
-    for state, name in lowered.begins.items():
+    for state, name in lowered.initial_states.items():
         if name in bytes_of:
             parts.append(PartFacts("state at first", state, bytes_of.pop(name)))
     if lowered.params_bytes:

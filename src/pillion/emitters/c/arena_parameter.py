@@ -50,7 +50,7 @@ def address_in(program: CProgram, location: MemoryLocation) -> str:
 
 def public_address(program: CProgram, value: Value) -> str:
     """Returns the address of a value as an expression of the parameter `arena` of a macro."""
-    spot = program.memory.spot(value)
+    spot = program.memory.location(value)
     name = next((one.memory.name for one in program.memory.arenas if one.area == spot.area), "")
     return f"(char *)(arena)->{name} + {spot.offset}" if name else f"(char *)(arena) + {spot.offset}"
 

@@ -41,7 +41,7 @@ def _nested(plan: KernelPlan, items: Sequence[tuple[tuple[Guard, ...], Items]]) 
             continue
         inside = [(rest[1:], of_op) for rest, of_op in group]
         body = tuple(item for of_op in _nested(plan, inside) for item in of_op)
-        flag = plan.memory.spot(guard[0].flag)
+        flag = plan.memory.location(guard[0].flag)
         yield [ProgramItem.at(RunBranch(guard[0].flag.name, guard[0].value, body), flag)] if body else []
         yield from ([] for _ in inside[1:])
 

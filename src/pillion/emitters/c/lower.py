@@ -133,12 +133,12 @@ class CProgram(KernelPlan):
     constants: tuple[Constant, ...] = ()
     operands: Mapping[Value, str] = field(default_factory=dict)
     """Constant operands that are passed as arguments → name of their array."""
-    begins: Mapping[str, str] = field(default_factory=dict)
+    initial_states: Mapping[str, str] = field(default_factory=dict)
     """State → name of the array with its initial value; other states are filled with one byte."""
-    sums_begin: Mapping[Op, str] = field(default_factory=dict)
+    initial_sums: Mapping[Op, str] = field(default_factory=dict)
     """Op → name of the array with its initial running sums; others are filled with one number."""
     feed: RowFeed | None = None
-    hop: StreamEntry | None = None
+    stream: StreamEntry | None = None
     """How a stream receives new frames."""
 
     @property
@@ -247,12 +247,12 @@ def pack_constants(plan: KernelPlan) -> CProgram:
         value: constants.name(f"value_{value.name}", _as_stored_in_flash(value.constant))
         for value in (*arguments, *loaded)
     }
-    begins = {
+    initial_states = {
         s.name: constants.name(f"state_{s.name}", s.initial)
         for s in graph.states
         if not is_filled_on_reset(s)
     }
-    sums_begin = {
+    initial_sums = {
         sums.op: constants.name(f"sums_{sums.op.name}", sums.stored)
         for sums in plan.sums
         if not sums.is_uniform
@@ -272,18 +272,18 @@ def pack_constants(plan: KernelPlan) -> CProgram:
         )
     for segment, behind in resume_points(graph, plan.npu_calls) if plan.in_steps else ():
         items[behind - 1].append(writer.awaiting(segment, firsts[segment]))
-    hop = stream_entry(graph, memory)
+    stream = stream_entry(graph, memory)
     of_plan = {f.name: getattr(plan, f.name) for f in fields(KernelPlan)}
     return CProgram(
-        **{**of_plan, "memory": replace(memory, state_bytes=hop.end) if hop else memory},
+        **{**of_plan, "memory": replace(memory, state_bytes=stream.end) if stream else memory},
         steps=tuple(steps),
         items=tuple(item for items_of_op in items for item in items_of_op),
         constants=tuple(constants.by_content.values()),
         operands=operands,
-        begins=begins,
-        sums_begin=sums_begin,
+        initial_states=initial_states,
+        initial_sums=initial_sums,
         feed=_find_row_feed(graph, [len(some) for some in items], memory),
-        hop=hop,
+        stream=stream,
     )
 
 
@@ -324,11 +324,11 @@ class _ItemWriter:
             yield from repeat_items(op, need, first, self.memory)
         else:
             yield from [self.moves[op]] if op in self.moves else []
-            yield ProgramItem.at(RunStep(first), *map(self.memory.spot, (*op.activations, *op.results)))
+            yield ProgramItem.at(RunStep(first), *map(self.memory.location, (*op.activations, *op.results)))
 
     def awaiting(self, op: Op, step: int) -> ProgramItem:
         """Returns the item that waits for a segment."""
-        return ProgramItem.at(AwaitSegment(step), *map(self.memory.spot, (*op.activations, *op.results)))
+        return ProgramItem.at(AwaitSegment(step), *map(self.memory.location, (*op.activations, *op.results)))
 
 
 def _find_row_feed(graph: Graph, counts: Sequence[int], memory: MemoryPlan) -> RowFeed | None:

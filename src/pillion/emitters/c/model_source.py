@@ -35,14 +35,14 @@ from pillion.ops import Segment
 def model_h(program: CProgram, has_host: bool = False) -> str:
     """Returns the text of `model.h`: the arena's size, the entry points, the inputs and outputs. With `has_host`, it
     defers to the header of the host variant if `PILLION_HOST` is defined."""
-    graph, feed, hop = program.graph, program.feed, program.hop
+    graph, feed, stream = program.graph, program.feed, program.stream
     values = {
         **_template_values(program),
         "states": "\n".join(f" *   {describe_value(state.before)}" for state in graph.states),
         "rows": row_input.row_input_declarations(program, feed).rstrip("\n") if feed is not None else "",
         **{"alignment": program.memory.alignment, "run": run_signature(program)},
         **_memory_values(program),
-        "hop": stream_source.entry_declaration(program, hop).rstrip("\n") if hop is not None else "",
+        "hop": stream_source.entry_declaration(program, stream).rstrip("\n") if stream is not None else "",
         "state_parameter": "void *state, " * bool(graph.states),
         "arena_parameter": arena_parameter(program),
         "accessors": _accessor_macros(program),
@@ -91,7 +91,7 @@ def _descriptor_function(program: CProgram) -> str:
 def _template_parts(program: CProgram) -> set[str]:
     """Returns the optional parts of header and source."""
     has_npu = any(isinstance(step.choice.op, Segment) for step in program.steps)
-    kinds = {"state": program.graph.states, "hop": program.hop, "npu": has_npu}
+    kinds = {"state": program.graph.states, "hop": program.stream, "npu": has_npu}
     kinds |= {"steps": program.in_steps}
     entry = "run" if program.feed is None else "rows"
     form = "several" if program.memory.arenas else "one"
@@ -194,7 +194,7 @@ def _function_definitions(program: CProgram) -> str:
     if program.feed is not None:
         return row_input.row_input_definitions(program, program.feed)
     run = step_functions(program) if program.in_steps else run_function(program, run_signature(program))
-    return run + (stream_source.entry_definition(program, program.hop) if program.hop else "")
+    return run + (stream_source.entry_definition(program, program.stream) if program.stream else "")
 
 
 def kernel_headers(program: CProgram) -> list[str]:
@@ -281,22 +281,22 @@ def _reset_function(program: CProgram) -> str:
         return ""
     lines = [_reset_state_code(program, state) for state in program.graph.states]
     lines += [_reset_sums_code(program, op_sums) for op_sums in program.sums]
-    lines += [stream_source.reset_line(program.hop)] if program.hop is not None else []
+    lines += [stream_source.reset_line(program.stream)] if program.stream is not None else []
     body = "".join(f"    {line}\n" for line in lines)
     return f"\nvoid {program.graph.name}_reset(void *state) {{\n    uint8_t *const kept = state;\n{body}}}\n"
 
 
 def _reset_state_code(program: CProgram, state: State) -> str:
     at = f"kept + {program.memory.state_offsets[state.before]}"
-    if state.name in program.begins:
-        return f"memcpy({at}, {program.begins[state.name]}, {state.bytes});"
+    if state.name in program.initial_states:
+        return f"memcpy({at}, {program.initial_states[state.name]}, {state.bytes});"
     return f"memset({at}, {np.ascontiguousarray(state.initial).tobytes()[0]}, {state.bytes});"
 
 
 def _reset_sums_code(program: CProgram, sums: RunningSums) -> str:
     at = f"kept + {program.memory.kept_scratch[sums.op]}"
-    if sums.op in program.sums_begin:
-        return f"memcpy({at}, {program.sums_begin[sums.op]}, {sums.stored.nbytes});"
+    if sums.op in program.initial_sums:
+        return f"memcpy({at}, {program.initial_sums[sums.op]}, {sums.stored.nbytes});"
     filled = f"((int32_t *)({at}))[i] = {c_literal(int(sums.stored[0]))};"
     return f"for (uint32_t i = 0; i < {sums.stored.size}; i++) {{ {filled} }}"
 

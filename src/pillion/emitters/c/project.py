@@ -245,7 +245,7 @@ def _manifest_buffer(program: CProgram, value: Value) -> ManifestBuffer:
         name=replace_surrogates(value.name),
         dtype=value.dtype,
         shape=value.shape,
-        offset=None if is_fed else program.memory.spot(value).offset,
+        offset=None if is_fed else program.memory.location(value).offset,
         bytes=value.type.size_bytes,
         scale=quant.scale if quant else None,
         zero_point=quant.zero_point if quant else None,

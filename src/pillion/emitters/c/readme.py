@@ -27,7 +27,7 @@ def project_readme(
         ),
         "board": boards[0],
     }
-    kinds: dict[str, object] = {"rows": program.feed, "stream": program.hop, "state": program.graph.states}
+    kinds: dict[str, object] = {"rows": program.feed, "stream": program.stream, "state": program.graph.states}
     kinds |= {"copied": values["copy_inputs"], "results": values["copy_outputs"], "notes": values["notes"]}
     kinds |= {
         "segments": values["segments"],
@@ -36,7 +36,7 @@ def project_readme(
     kinds |= {
         "steps": program.in_steps,
         "npu_header": "model/npu.h" in paths,
-        "run": program.feed is None and program.hop is None,
+        "run": program.feed is None and program.stream is None,
     }
     return fill_template("README.md", values, {*folders, *(name for name, there in kinds.items() if there)})
 
@@ -59,9 +59,9 @@ def _file_facts(paths: Collection[str], folders: Collection[str]) -> dict[str, s
 
 def _program_facts(program: CProgram, memory: ManifestMemory) -> dict[str, str]:
     """Returns the values that depend on the program: its interface and its memory."""
-    graph, fed, hop, npu = program.graph, program.feed, program.hop, memory.npu
+    graph, fed, stream, npu = program.graph, program.feed, program.stream, memory.npu
     numbered = [(i, v) for i, v in enumerate(graph.inputs) if fed is None or v is not fed.value]
-    kinds = [f"{C_TYPES[v.dtype.value]} " if hop is not None else "void " for _, v in numbered]
+    kinds = [f"{C_TYPES[v.dtype.value]} " if stream is not None else "void " for _, v in numbered]
     parameters = [f"const {kind}*input_{i}" for kind, (i, _) in zip(kinds, numbered, strict=True)]
     parameters += [f"void *output_{i}" for i in range(len(graph.outputs))]
     arena = "&memories" if program.memory.arenas else "arena"
@@ -72,9 +72,13 @@ def _program_facts(program: CProgram, memory: ManifestMemory) -> dict[str, str]:
         "the_arena": "The arenas have" if program.memory.arenas else "The arena has",
         **{"parameters": ", ".join(parameters), "state": "state, " if graph.states else ""},
         "inputs": ", ".join(f"input_{i}" for i, _ in numbered),
-        "stream": "\n".join(f"/* {comment_text(line)} */" for line in hop.streaming.lines) if hop else "",
+        "stream": "\n".join(f"/* {comment_text(line)} */" for line in stream.streaming.lines)
+        if stream
+        else "",
         "copy_inputs": "\n".join(
-            _memcpy_example(v, f"{macro}_INPUT_{i}({arena}), input_{i}") for i, v in numbered if hop is None
+            _memcpy_example(v, f"{macro}_INPUT_{i}({arena}), input_{i}")
+            for i, v in numbered
+            if stream is None
         ),
         "copy_outputs": "\n".join(
             _memcpy_example(v, f"output_{i}, {macro}_OUTPUT_{i}({arena})")

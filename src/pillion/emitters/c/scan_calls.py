@@ -53,7 +53,7 @@ class _Writer:
         loops."""
 
         def spot(value: Value) -> MovingLocation:
-            return around.get(value) or MovingLocation(self.memory.spot(value), (0,) * depth)
+            return around.get(value) or MovingLocation(self.memory.location(value), (0,) * depth)
 
         for initial, carried in zip(op.initial, op.carried, strict=True):
             yield from _initialize_carried(initial, spot, self.plain(carried, depth))
@@ -67,7 +67,7 @@ class _Writer:
 
     def plain(self, value: Value, depth: int) -> MovingLocation:
         """Returns a location that does not advance."""
-        return MovingLocation(self.memory.spot(value), (0,) * depth)
+        return MovingLocation(self.memory.location(value), (0,) * depth)
 
     def body_locations(self, op: Scan, spot: LocationOf, depth: int) -> dict[Value, MovingLocation]:
         """Returns the locations of the values inside the body that are parts of values outside."""

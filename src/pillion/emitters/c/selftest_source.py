@@ -215,7 +215,7 @@ def _expectation_table(program: CProgram, test: SelfTest) -> str:
 
 
 def _result_address_table(program: CProgram, test: SelfTest) -> str:
-    spots = [program.memory.spot(result.value) for result in test.results]
+    spots = [program.memory.location(result.value) for result in test.results]
     offsets = ", ".join(str(spot.offset) for spot in spots)
     areas = ", ".join("KEPT" if s.area == STATE else str(memory_number(program, s.area)) for s in spots)
     return f"static const uint32_t places[RESULTS] = {{{offsets}}};\nstatic const uint8_t areas[RESULTS] = {{{areas}}};"

@@ -36,8 +36,8 @@ def sliding_buffer_moves(
     """Yields the moves of sliding buffers, each with its op."""
     for buffer in sliding:
         state = buffer.state.before
-        to, now = memory.spot(state, buffer.state_bytes), memory.spot(buffer.new)
+        to, now = memory.location(state, buffer.state_bytes), memory.location(buffer.new)
         if to != now:
             yield buffer.join, ProgramItem.at(MoveRows(buffer.new.type.size_bytes), to, now)
-        front, last = memory.spot(state), memory.spot(state, buffer.moved)
+        front, last = memory.location(state), memory.location(state, buffer.moved)
         yield buffer.keep, ProgramItem.at(MoveRows(buffer.state_bytes), front, last)

@@ -79,7 +79,7 @@ def _stream_function_lines(program: CProgram, feed: StreamEntry) -> Iterator[str
         yield "}"
         yield "counts[1] = 0;"
     for number, value in enumerate(feed.inputs):
-        to, size = address_in(program, program.memory.spot(value)), value.type.size_bytes
+        to, size = address_in(program, program.memory.location(value)), value.type.size_bytes
         source = f"kept + {feed.waiting[value]}" if value in feed.waiting else f"input_{number}"
         yield f"memcpy({to}, {source}, {size});"
     arena, name = arena_argument(program), program.graph.name

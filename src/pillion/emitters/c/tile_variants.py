@@ -142,10 +142,10 @@ class RegionVariants:
         for event in self.schedule.events:
             if isinstance(event, RowMove):
                 value = event.value
-                to, source = memory.spot(value), memory.spot(value, event.source)
+                to, source = memory.location(value), memory.location(value, event.source)
                 yield ProgramItem.at(MoveRows(event.bytes), to, source)
             elif isinstance(event, RowFeed):
-                locations = () if event.start is None else (memory.spot(event.value, event.start),)
+                locations = () if event.start is None else (memory.location(event.value, event.start),)
                 yield ProgramItem.at(TakeRows(event.rows, event.start is not None), *locations)
             else:
                 yield self._firing_item(event, first, memory)
@@ -154,6 +154,6 @@ class RegionVariants:
     def _firing_item(self, event: InnerOpRun, first: int, memory: MemoryPlan) -> ProgramItem:
         op, storage = self.body.ops[event.op], self.schedule.storage
         values = (*op.activations, *op.results)
-        locations: tuple[Location, ...] = tuple(memory.spot(storage[v], event.starts[v]) for v in values)
+        locations: tuple[Location, ...] = tuple(memory.location(storage[v], event.starts[v]) for v in values)
         locations += (RowIndex(event.span.first),) if op.counts_rows else ()
         return ProgramItem.at(RunStep(first + event.op, self._form[event.op, event.span]), *locations)

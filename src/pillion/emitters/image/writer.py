@@ -82,8 +82,8 @@ def _refuse_unsupported(program: CProgram) -> None:
         )
     if program.in_steps:
         _refuse(program, "core and NPU overlap in it", "leave --overlap out")
-    if program.hop is not None and program.hop.streaming.calls > 1:
-        calls = program.hop.streaming.calls
+    if program.stream is not None and program.stream.streaming.calls > 1:
+        calls = program.stream.streaming.calls
         _refuse(
             program,
             f"its stream collects the frames of {calls} calls for a run",
@@ -177,7 +177,7 @@ class _ImageWriter:
             *((feed.rows, feed.row_bytes) if feed is not None else (0, 0)),
             *(
                 name,
-                program.hop.streaming.first if program.hop is not None else 0,
+                program.stream.streaming.first if program.stream is not None else 0,
                 name + name_bytes,
                 name + name_bytes + core_bytes,
             ),
@@ -210,7 +210,11 @@ class _ImageWriter:
 
     def _buffer_offset(self, value: Value) -> int:
         feed = self.program.feed
-        return BY_ROWS if feed is not None and value is feed.value else self.program.memory.spot(value).offset
+        return (
+            BY_ROWS
+            if feed is not None and value is feed.value
+            else self.program.memory.location(value).offset
+        )
 
     def _placed_buffers(self, facts: bytes, names_at: int) -> bytes:
         words = np.frombuffer(facts, "<u4").copy()
@@ -356,15 +360,15 @@ class _ImageWriter:
                     at, state.bytes, np.ascontiguousarray(state.initial).tobytes()[0] * 0x01010101
                 )
             else:
-                words += self._copy(at, program.begins[state.name], state.bytes)
+                words += self._copy(at, program.initial_states[state.name], state.bytes)
         for sums in program.sums:
             at = program.memory.kept_scratch[sums.op]
-            if sums.op in program.sums_begin:
-                words += self._copy(at, program.sums_begin[sums.op], sums.stored.nbytes)
+            if sums.op in program.initial_sums:
+                words += self._copy(at, program.initial_sums[sums.op], sums.stored.nbytes)
             else:
                 words += self._fill(at, sums.stored.nbytes, int(sums.stored[0]))
-        if program.hop is not None:
-            words += self._fill(program.hop.counters, COUNTERS, 0)
+        if program.stream is not None:
+            words += self._fill(program.stream.counters, COUNTERS, 0)
         return [*words, STOP]
 
     def _fill(self, at: int, size: int, value: int) -> list[int | tuple[str, int]]:

@@ -32,7 +32,7 @@ class LoweredProgram:
 
     def spot(self, of: Value | Temp) -> MemoryLocation:
         """Returns the place of a value or a temp, in the arena or among the states."""
-        return MemoryLocation(self.temps[of]) if isinstance(of, Temp) else self.memory.spot(of)
+        return MemoryLocation(self.temps[of]) if isinstance(of, Temp) else self.memory.location(of)
 
 
 def refuse_16_bit_layers(graph: Graph) -> None:
