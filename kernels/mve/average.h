@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The mean of each window, counted up from FROM below zero, which BACK takes away again; see pool.h.
  *
- * Rows are added up in 16 bits as long as they have at most 256 pixels together, and these sums in 32 bits. They are
- * multiplied by the reciprocal of the number of pixels in float32, which is made a little larger: that moves a mean that
- * lies between two numbers to the outer one and is too little to move any other; then VCVTA rounds to nearest, ties away
- * from zero. For windows of up to 4096 pixels all sums have been tried. */
+ * Rows of at most 256 pixels together are added in 16 bits, their sums in 32 bits. Sums are multiplied in float32 by the reciprocal of
+ * the number of pixels, slightly increased: that moves ties away from zero and no other mean past a tie. Then VCVTA rounds to nearest.
+ * For windows of up to 4096 pixels all sums were tried. */
 #include "pool.h"
 
-#define MOST_PIXELS 256 /* whose sum has 16 bits */
+#define MOST_PIXELS 256 /* their sum has 16 bits */
 #define FACTOR 1.0000002384185791015625f /* 1 + 2^-22 */
 
 /* Adds up `rows` rows of 16 channels: q0 has the first eight of them in 16 bits, q1 the others, q4 to q7 all in 32. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products of matrices of 16 bits, for each batch, in sums of 64 bits: two vectors of one operand are held in scratch, with zeros up
- * to a multiple of 8, those of the other move along them, two at a time, from where they lie. */
+ * Products of matrices of 16 bits, for each batch, in sums of 64 bits: scratch holds two vectors of one operand, with zeros up
+ * to a multiple of 8; vectors of the other operand are read in place, two at a time. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -35,7 +35,7 @@ static inline int16_t rounded(const params *p, int64_t sum) {
     return (int16_t)high;
 }
 
-/* Both held vectors with two others, each with both of these; apart from its caller, so that the loop has registers. */
+/* Both held vectors with two moving ones; not inlined, which leaves registers for the loop. */
 static __attribute__((noinline)) void sums_of(const int16_t *held, const int16_t *first, const int16_t *second, int32_t pieces,
                                               int64_t sums[PAIR * PAIR]) {
     int64_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
@@ -67,7 +67,7 @@ PILLION_INLINE void products_of_few(const params *p, const int16_t *held, const 
     }
 }
 
-/* All moving vectors with two held ones; the last one of an odd number is made twice, to the same place. */
+/* All moving vectors with two held ones; the last one of an odd number is computed twice, to the same place. */
 static void products(const params *p, const int16_t *held, const int16_t *moving, int16_t *y, int32_t y_second) {
     const int32_t pieces = (p->depth + PIECE - 1) / PIECE, step = p->moving_step, y_step = p->y_moving_step;
     if (pieces <= 2) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bilinear resizing in float32, four channels at a time: of each pixel of a run the same four numbers are taken, in shares of its
- * own. Products and sums are those of the reference, in its order, and none are fused. A store takes the lowest byte of a lane, where
- * it does not matter which way the 128 between int8 and uint8 is counted. */
+ * Bilinear resizing in float32, four channels at a time: the pixels of a run mix the same four numbers, each in shares of
+ * its own. Products and sums are the reference's, in its order, without fusing. A store takes the lowest byte of a lane, where the
+ * direction of the offset of 128 between int8 and uint8 does not matter. */
 #ifndef PILLION_BILINEAR_FLOAT_MVE_H
 #define PILLION_BILINEAR_FLOAT_MVE_H
 

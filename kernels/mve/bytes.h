@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs of bytes of any length, with tail-predicated loops. In assembly because GCC 12 makes none of these from intrinsics
- * and moves every predicate through a core register. */
+ * Runs of bytes of any length, with tail-predicated loops. In assembly, because GCC 12 makes no such loops from
+ * intrinsics, and moves every predicate through a core register. */
 #ifndef PILLION_MVE_BYTES_H
 #define PILLION_MVE_BYTES_H
 

@@ -24,9 +24,9 @@
     WINDOW(last, next, second, "r0", "r2") WINDOW(next, last, third, "r4", "r6")    \
     "vmov " q "[2], " q "[0], r0, r4\n"                                             \
     "vmov " q "[3], " q "[1], r2, r6\n"
-/* Four outputs of a row, whose first columns are in q4, and become the next ones. */
+/* Four outputs of a row; q4 has their first columns, then the next ones. */
 #define ROW_WINDOWS(q) WINDOWS(q, "q4", "q5", "[r1], #16", "[r1], #16")
-/* Of two rows, four outputs each, whose first columns are in q4 and q5. */
+/* Four outputs of each of two rows; q4 and q5 have their first columns. */
 #define TWO_ROWS WINDOWS("q6", "q4", "q6", "[r1, #2]", "[r1, #18]") WINDOWS("q7", "q5", "q7", "[r1], #16", "[r1], #16")
 #define BEGIN_ROWS "vldrh.u16 q4, [r1, #2]\n" "vldrh.u16 q5, [r1], #16\n"
 

@@ -19,7 +19,7 @@
 #include "bytes.h"
 #include "pillion/assembly.h"
 
-/* What lies where. Steps are in bytes of x and of the plane. */
+/* The layout of the plane. Steps are in bytes of x and of the plane. */
 typedef struct {
     int32_t x_row, plane_row, rows;       /* from row to row; rows of the image that the windows see */
     int32_t blocks;                       /* of 16 columns */
@@ -28,7 +28,7 @@ typedef struct {
     int32_t from, lanes;                  /* offset of the image in the plane; predicate of its columns in a block */
     uint16_t even[8], odd[8];             /* offsets of the columns of a block */
     int32_t gather[4];                    /* offsets of the words of a vector */
-    int32_t columns, block;               /* of outputs; of them for which the same vectors do */
+    int32_t columns, block;               /* of outputs; of those that share vectors */
     int32_t step, y_column;               /* from column to column: in a row of the kernel, and in y */
     uint8_t taps[48];                     /* which of the kernel's bytes become {5 rows of 5 weights and 3 zeros; 8 zeros} */
     int32_t groups;                       /* of rows of outputs; of each {offsets of four rows, last one first; offset of the
@@ -46,7 +46,7 @@ typedef struct {
     const int8_t *x;
     int8_t *plane, *y;
     const int8_t *kernel;
-    const int32_t *numbers;               /* of this channel and of those after it */
+    const int32_t *numbers;               /* of this channel and of the next ones */
     int32_t level;
 } channel_5x5;
 PILLION_FIELDS_AT(channel_5x5, 0, x, plane, y, kernel, numbers, level);

@@ -17,7 +17,7 @@
 
 #define TILE_ROW "64" /* bytes */
 
-/* What lies where. Steps are in bytes of x and of y. */
+/* The layout of the plane. Steps are in bytes of x and of y. */
 typedef struct {
     int32_t x_row, x_column;
     int32_t rows, tiles;                  /* of the image that the windows see; of a channel */

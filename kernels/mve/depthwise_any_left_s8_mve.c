@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Depthwise convolution with any kernel, stride, dilation and padding, 16 channels at a time (wide_any.h), whose sums are shifted left before
- * they are multiplied; shifts to the right are products (README.md). */
+ * Depthwise convolution with any kernel, stride, dilation and padding, 16 channels at a time (wide_any.h); sums are shifted left before
+ * multiplication, and right shifts are products (README.md). */
 #include "wide_any.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
 
-/* Sums to results with the zero point; left shifts, multipliers and factors at these offsets of r5. */
+/* Turns sums into results with the zero point; left shifts, multipliers and factors at these offsets of r5. */
 #define REQUANTIZE(q, shifts, multipliers, factors)      \
     "vldrb.u32 q1, [r5, #" shifts "]\n"                  \
     "vshl.s32 " q ", " q ", q1\n"                        \

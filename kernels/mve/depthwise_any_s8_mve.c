@@ -5,7 +5,7 @@
 #if defined(__ARM_FEATURE_MVE)
 #include "bytes.h"
 
-/* Sums to 32-bit results; multipliers and shifts at these offsets of r5. */
+/* Turns sums into 32-bit results; multipliers and shifts at these offsets of r5. */
 #define REQUANTIZE(q, multipliers, shifts)               \
     MULTIPLY(q, multipliers)                             \
     "vldrb.s32 q1, [r5, #" shifts "]\n"                  \

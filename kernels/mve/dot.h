@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* What a loop is told, and keeps: pairs of pixels for groups of eight channels. Words 0 to 11 are loaded into these
+/* The inputs and the state of a loop: pairs of pixels for groups of eight channels. Words 0 to 11 are loaded into these
  * registers by LOAD_STATE (dot_asm.h), the others are known by their offsets. */
 typedef struct {
     int8_t *y;                             /* r0 */
@@ -34,7 +34,7 @@ typedef struct {
     int32_t kept_x_step, kept_y_step, kept_one;
 } pillion_mve_pairs;
 
-/* What is done for h below zero, so that half is rounded away from zero (README.md). */
+/* The treatment of h below zero, where halves are rounded away from zero (README.md). */
 enum pillion_mve_signs {
     PILLION_MVE_SIGN_FIX,    /* one is subtracted */
     PILLION_MVE_FACTORS_FIX, /* nothing: factors are larger by one, which moves only halves. Right shifts are at most 11 */
@@ -74,10 +74,10 @@ void pillion_mve_dot(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 typedef void (*pillion_mve_some_products)(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count);
 void pillion_mve_dot_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count);
 
-/* The same with weights of four bits: of every two channels A, B a byte 16 * B + A, of which VRSHR by 4 leaves B. The products of the byte sum to
- * 16 * S_B + S_A, where sums may wrap around. Constants, for each group of eight channels:
+/* The same with weights of four bits: two channels A, B share a byte 16 * B + A, from which VRSHR by 4 extracts B. The products of the byte sum to
+ * 16 * S_B + S_A; sums may wrap around. Constants, for each group of eight channels:
  *     int8 31 - right shift, int32 multiplier as above
- *     int32 sums that begin, 16 * B + A and B of every two even channels;  int8 weights[chunks][2][16]
+ *     int32 initial sums, 16 * B + A and B of every two even channels;  int8 weights[chunks][2][16]
  *     the same of odd channels
  */
 void pillion_mve_dot_4bit(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);

@@ -52,7 +52,7 @@ typedef struct {
     int32_t pixel_bytes;
     int32_t one, blocks, words, out_zp; /* r8 r9 r10 r12 */
     int32_t next_block;
-    uint32_t y[4]; /* addresses, 4 less than those of the next word */
+    uint32_t y[4]; /* addresses, each 4 below its next word */
 } state;
 PILLION_FIELDS_AT(state, 0, x, constants, pixel_bytes, one, blocks, words, out_zp, next_block, y);
 

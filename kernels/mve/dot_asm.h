@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two pixels by eight channels at a time: what the loops of dot_*_mve.c and conv2d_3x3_s8_mve.c share.
+ * Two pixels by eight channels at a time: code that the loops of dot_*_mve.c and conv2d_3x3_s8_mve.c share.
  *
  * A round takes 16 inputs of both pixels with the weights of four channels: 6 loads and 8 VMLADAVA. The even channels
  * of the group are summed first, then the odd ones; then 16 results are requantized together.
@@ -66,8 +66,8 @@ PILLION_AT(pillion_mve_pairs, kept_one, 156);
     MULTIPLY_BY(load, step, multiply, "q0", "q1")
 #define PIECE PIECE_OF("vldrw.u32", "#16", "vmladava.s8")
 
-/* Sums of even channels in q4 and q5, of odd ones in q0 and q1; results in q4 and q5. VQRDMLASH is the shift by a product, and
- * adds the zero point. Who shifts sums to the left before may use q2, q3 and lr. */
+/* Sums of even channels in q4 and q5, of odd ones in q0 and q1; results in q4 and q5. VQRDMLASH shifts by a product, and
+ * adds the zero point. Code that shifts sums left first may use q2, q3 and lr. */
 #ifndef SHIFT_SUMS
 #define SHIFT_SUMS ""
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Dot products of 2 pixels x 8 channels at a time; see dot.h for what is computed, dot_asm.h for how. This is what is
- * around the loops: pixels and channels whose number is odd. Who includes this defines EIGHT (the bytes of eight
- * results), GROUP_WORDS (the constants of a group, by its chunks) and HEAD_WORDS (those before its sums). Channels are counted in bytes of y. */
+ * Dot products of 2 pixels x 8 channels at a time; see dot.h for the computation, dot_asm.h for the method. This is the
+ * code around the loops: the last pixel or channels of odd numbers. The including file defines EIGHT (the bytes of eight results), GROUP_WORDS
+ * (the constants of a group, by its chunks) and HEAD_WORDS (the constants before its sums). Channels are counted in bytes of y. */
 #include "bytes.h"
 #include "dot_asm.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops of the dot products for 2, 3 and 4 pieces of 16 inputs, without a loop over pieces; see dot_asm.h. Who includes this defines
- * PRODUCTS(first, second), of a piece of both pixels with the weights of four channels, NUMBERS, which loads those of a group of channels,
- * and RESULTS(y), which makes results of sums and stores them.
+ * The loops of the dot products for 2, 3 and 4 pieces of 16 inputs, without a loop over pieces; see dot_asm.h. The including file defines
+ * PRODUCTS(first, second), of a piece of both pixels with the weights of four channels, NUMBERS, which loads the numbers of a group of channels,
+ * and RESULTS(y), which turns sums into results and stores them.
  * Registers: as dot_asm.h says, but r1 and r3 stay at their pixels, r7 is y, and r9 points to the part of the state that
  * comes back after the sums. Of 2 pieces, those of the inputs stay in q0 q1 q6 q7 for all eight channels. */
 
@@ -11,7 +11,7 @@
     PRODUCTS("q0", "q1")
 #define LOAD_RESULTS "ldm r9, {r2, r4, r5, r6, r8, r10, r12}\n"
 
-/* The sums of four channels twice: `first` and `again` leave what they need, `constants` brings q6 and q7 back. */
+/* The sums of four channels, twice: `first` and `again` set up their registers, `constants` restores q6 and q7. */
 #define PAIRS(name, first, again, constants)                                    \
     static __attribute__((noinline)) void name(pillion_mve_pairs *s) {          \
         register pillion_mve_pairs *r0 __asm__("r0") = s;                       \

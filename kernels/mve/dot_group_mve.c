@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a loop of dot products does once for a group of channels; see dot_asm.h. */
+ * The work of a loop of dot products per group of channels; see dot_asm.h. */
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loop of the dot products for any number of inputs, whose sums are shifted left before they are multiplied; see dot.h and dot_asm.h. */
+ * The loop of the dot products for any number of inputs, with sums shifted left before multiplication; see dot.h and dot_asm.h. */
 #include "dot.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One vector of inputs by eight rows of weights at a time: what layers without images share.
+ * One vector of inputs by eight rows of weights at a time, for layers without images.
  *
  * A piece of 16 inputs is one load of x, eight of weights and eight VMLADAVA to r0 r2 r4 r6 (even rows of the group) and
  * r8 r10 r12 lr (odd ones). The loop over pieces is entered in its middle (r9) where their number is no multiple of
@@ -24,7 +24,7 @@
     PILLION_MVE_TWO("q1", "r0", "r2") PILLION_MVE_TWO("q1", "r4", "r6") \
     PILLION_MVE_TWO("q1", "r8", "r10") PILLION_MVE_TWO("q1", "r12", "lr")
 
-/* What a state begins with. */
+/* The beginning of a state. */
 typedef struct {
     const int8_t *x;      /* r1 */
     int32_t loops, entry; /* r7 r9 */

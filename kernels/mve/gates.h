@@ -6,7 +6,7 @@
 #include "pillion/assembly.h"
 #include "pillion/mve.h"
 
-/* What a row of weights adds to the sums of a gate, in 16 bits: sums[i] = saturate(sums[i] + requantize(weights[i] * x)). */
+/* Adds a row of weights to the sums of a gate, in 16 bits: sums[i] = saturate(sums[i] + requantize(weights[i] * x)). */
 typedef struct {
     const int32_t *constants; /* of eight rows, even ones first: bias, int8 weights[chunks][8][16] */
     const int32_t *scaling;   /* multiplier, shift to the right as a negative number, 1 where there is one, else 0, shift to the left */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sums of rows of weights with a vector, in 16 bits: what eights.h adds up is requantized, and added to what was there.
+ * Sums of rows of weights with a vector, in 16 bits: requantizes the sums of eights.h, and adds them to the earlier sums.
  * Registers of the results: r0 multiplier, r2 shift, r4 the number of the sign fix, r6 end of the constants; q0 q1 sums, q2 q3
- * what is added to. Where a shift goes to the
- * left (r8), it is done first. */
+ * earlier sums. A left shift (r8) comes first. */
 #include "gates.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -5,7 +5,7 @@
  * The input rows under the window are kept, with their padding, in a ring of row buffers; each is copied once. A window
  * is a few runs of bytes that lie together in these rows: kernel_h runs of kernel_w pixels, or kernel_h * kernel_w runs
  * of one pixel where columns are dilated. Runs are copied 16 bytes at a time, for all patches one run after the other:
- * the surplus is overwritten by the next run, and what is left of it meets zero weights. */
+ * the next run overwrites the surplus, and the last surplus meets zero weights. */
 #include "im2col.h"
 
 #if defined(__ARM_FEATURE_MVE)

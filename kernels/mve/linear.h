@@ -65,7 +65,7 @@ static inline pillion_mve_linear pillion_mve_linear_of(const int8_t *x, int32_t 
     return s;
 }
 
-/* All rows; `groups` are those between constants and their end, and read the sum of x if there is a function for it. */
+/* All rows. `groups` computes the groups between constants and their end; it reads the sum of x if a function for it is given. */
 static inline void pillion_mve_linear_rows(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, int32_t group_words,
                                            void (*groups)(pillion_mve_linear *s, int8_t *y, const int32_t *constants),
                                            pillion_mve_vector_sum *sum) {

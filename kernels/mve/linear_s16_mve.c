@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fully connected in 16 bits: 17 instructions for 8 inputs, with weights of four bits (dot.h), too; those of the full range as in linear_s4_mve.c. */
+ * Fully connected in 16 bits: 17 instructions for 8 inputs, also with weights of four bits (dot.h); weights of the full range as in linear_s4_mve.c. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -78,7 +78,7 @@ static void window(const int16_t *w, int32_t count, int32_t points, const int16_
     }
 }
 
-/* What the assembly of a stage loads, in this order, then some of the words behind. */
+/* The fields that the assembly of a stage loads, in this order, and some of the words behind them. */
 typedef struct {
     const int32_t *a, *b, *c, *d;
     int32_t *y0, *y1, *y2, *y3;
@@ -140,7 +140,7 @@ typedef struct {
     "add r5, #16\n"                        \
     "vstrw.32 " im ", [r5, q7, uxtw #2]\n"
 
-/* Each number of a vector has twiddles of its own, and its four results come side by side: those of one vector lie eight words apart.
+/* Each number of a vector has twiddles of its own, and its four results are adjacent: the results of one vector lie eight words apart.
  * There are too few registers, so one vector waits in memory: r12 points at the distances, and at its place behind them. */
 static __attribute__((noinline)) void first_stage(const stage_state *s, int32_t *apart_and_waiting) {
     register const stage_state *r0 __asm__("r0") = s;
@@ -203,7 +203,7 @@ static __attribute__((noinline)) void first_stage(const stage_state *s, int32_t 
     "vsub.i32 q1, q1, q4\n"           \
     "vstrw.32 q1, [" y "], #16\n"
 
-/* Groups of rounds that have the same twiddles. */
+/* Groups of rounds with the same twiddles. */
 static __attribute__((noinline)) void middle_stage(const stage_state *s) {
     register const stage_state *r0 __asm__("r0") = s;
     __asm__ volatile(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an LSTM remembers after a step: the sums of three gates, then eight cells at a time. y may be c. */
+ * The new cells of an LSTM step: the sums of three gates, then eight cells at a time. y may be c. */
 #include "gates.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an LSTM answers in a step: the sums of a gate, then eight cells at a time. */
+ * The outputs of an LSTM step: the sums of a gate, then eight cells at a time. */
 #include "gates.h"
 
 #if defined(__ARM_FEATURE_MVE)

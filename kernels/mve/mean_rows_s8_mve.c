@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Means of rows that arrive a few at a time, sixteen rows in turn: 255 elements fit 16 bits; their sums are added to those in the scratch
- * memory, which hold the even ones of eight neighbours, then the odd ones. */
+ * Means of rows that arrive a few at a time, sixteen rows in turn: 255 elements fit 16 bits; their sums are added to the sums in the scratch
+ * memory, which holds the even ones of eight neighbours, then the odd ones. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

@@ -16,7 +16,7 @@ PILLION_FIELDS_AT(pillion_mul_s8_mve_params, offsetof(pillion_mul_s8_mve_params,
     "vqdmlah.s32 " q ", " q ", r10\n" \
     "vrshl.s32 " q ", r8\n"
 
-/* Eight at a time, whose products are of the even and of the odd ones; then four. */
+/* Eight at a time, with products of the even and of the odd elements; then four. */
 static void row(const pillion_mul_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y) {
     __asm__ volatile(
         "ldrd r4, r5, [%3]\n" /* a_zp, b_zp */

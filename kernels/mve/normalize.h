@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Elements side by side, normalized four at a time, for kernels that say before what an `element` and a `result` is, and how LOAD brings
- * four to q0 and STORE takes them from there: a multiplication and an addition modulo 2^32 normalize an element, VRMULH and an addition give it the scale and the bias of its
- * channel. */
+ * Normalizes adjacent elements, four at a time. The including kernel defines the types `element` and `result`, LOAD (four elements to q0)
+ * and STORE (four results from q0). A multiplication and an addition modulo 2^32 normalize an element; VRMULH and an addition give it the
+ * scale and the bias of its channel. */
 #include "pillion/assembly.h"
 #include "pillion/normalize.h"
 

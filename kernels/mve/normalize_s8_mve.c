@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Norms, four elements at a time: a multiplication and an addition modulo 2^32 normalize an element, VRMULH and an addition
- * give it the scale and the bias of its channel. Where a row has one group, its sums are those of elements side by side; where
- * it has several, sums, and then factors and starts, are kept for each channel in scratch, those of few channels several times, so
- * that several positions are done like one. y may be x. */
+ * give it the scale and the bias of its channel. In a row of one group, sums are over adjacent elements. With several groups, scratch holds
+ * sums, and then factors and starts, for each channel; it repeats them if channels are few, and several positions are computed as one. y may
+ * be x. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
@@ -88,8 +88,8 @@ static void standards(const params *p, int32_t *sums, int32_t *squares) {
     }
 }
 
-/* What the elements of some positions are multiplied by and what is added, twice; of the last two there is one number alone
- * where all channels have the same. */
+/* The factors and the numbers to add, twice, for the elements of some positions; the last two are one number each if all
+ * channels share them. */
 typedef struct {
     const int32_t *factors, *starts, *scales, *offsets;
 } numbers;

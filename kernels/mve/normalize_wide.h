@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Norms of elements of 16 bits that have one group, for kernels that say before what a `result` is, and how STORE takes four from q0. */
+ * Norms of 16-bit elements in one group. The including kernel defines the type `result`, and STORE (four results from q0). */
 #define LOAD "vldrh.s32 q0, [%[x]], #8\n"
 typedef int16_t element;
 #include "normalize.h"

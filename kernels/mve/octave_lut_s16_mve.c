@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A function of one number of 16 bits whose table has entries per octave, four elements at a time: VCLZ finds the octave, two gathers
+ * A function of one number of 16 bits by a table with entries per octave, four elements at a time: VCLZ finds the octave, two gathers
  * the ends of a line. y may be x. Registers: q0 elements, then -1 where they are negative, q1 places between entries, q2 shifts,
  * q3 entries, q4 and q5 ends of lines, q6 and q7 masks. */
 #include "pillion/mve.h"

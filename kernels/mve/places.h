@@ -36,7 +36,7 @@ enum { PLACES = 8 };
 
 typedef void eight_places(const int8_t *x, int32_t step, int32_t size, const uint16_t *lanes, uint32_t *places);
 
-/* So many results, whose first elements are `apart` bytes apart. */
+/* The positions of several results; their first elements are `apart` bytes apart. */
 PILLION_INLINE int32_t *pillion_places(const int8_t *x, int32_t results, int32_t apart, int32_t step, int32_t size, int32_t *y,
                                        eight_places *eight) {
     uint16_t lanes[PLACES];
@@ -47,7 +47,7 @@ PILLION_INLINE int32_t *pillion_places(const int8_t *x, int32_t results, int32_t
         eight(x, step, size, lanes, (uint32_t *)y);
     }
     if (results > 0) {
-        /* What would be behind the last one is the first one once more. */
+        /* Lanes behind the last result repeat the first one. */
         uint32_t places[PLACES];
         for (int32_t i = results; i < PLACES; i++) {
             lanes[i] = 0;
@@ -60,7 +60,7 @@ PILLION_INLINE int32_t *pillion_places(const int8_t *x, int32_t results, int32_t
     return y;
 }
 
-/* Rows whose elements lie side by side go together, else neighbours in a row. */
+/* Lanes are rows if their elements are adjacent, otherwise neighbours in a row. */
 PILLION_INLINE void pillion_all_places(int32_t outer, int32_t size, int32_t inner, const int8_t *x, int32_t *y, eight_places *eight) {
     if (inner == 1) {
         pillion_places(x, outer, size, 1, size, y, eight);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The input rows of some output rows of a 3x3 convolution, copied into scratch as planes: [row][16 channels][column][16], padding
- * included, so that any two kernel rows or planes are the same distance apart. */
+ * included. Consecutive kernel rows, and planes, are equally far apart. */
 #ifndef PILLION_MVE_PLANES_H
 #define PILLION_MVE_PLANES_H
 

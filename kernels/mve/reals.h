@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * float32 to integers and back, four at a time. VCVTN rounds ties to even, saturates, and makes nothing of what is not a number.
+ * float32 to integers and back, four at a time. VCVTN rounds ties to even, saturates, and turns NaN into 0.
  * Where x may be y, each four is read before it is written. */
 #ifndef PILLION_MVE_REALS_H
 #define PILLION_MVE_REALS_H

@@ -56,9 +56,9 @@
 #define INT8_NUMBERS "{r3, r5, r7}"
 #define INT16_NUMBERS "{r3, r5}"
 
-/* A function that makes all outputs of a channel, for pillion_mve_strips, which has saved q4 to q7. `load_channel` loads what rounds
- * need of a channel, with its kernel at r4; `load_pass` does so for a pass, of which r0 is the kind; `begin_row` loads what rows begin with;
- * `round` makes eight outputs from the strip at r1, with r0, r2, r4 and r6 to use; `lone_row` is where `load_pass` may go instead. */
+/* A function that computes all outputs of a channel, for pillion_mve_strips, which has saved q4 to q7. `load_channel` loads the registers of a
+ * channel, with its kernel at r4; `load_pass` those of a pass of kind r0; `begin_row` those of a row. `round` computes eight outputs from the
+ * strip at r1, and may use r0, r2, r4 and r6; `load_pass` may jump to `lone_row` instead. */
 #define STRIP_OUTPUTS(name, numbers, load_channel, load_pass, begin_row, round, lone_row)    \
     PILLION_NAKED static void name(PILLION_UNUSED pillion_mve_strip_channel *channel,        \
                            PILLION_UNUSED const pillion_mve_strip_pass *passes) {            \

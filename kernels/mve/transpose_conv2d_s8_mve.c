@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Transposed convolution, row by row of the outputs, by conv2d_im2col_s8_mve.c. Outputs whose places differ by whole strides take
- * the same weights; so the stride_w outputs that belong to one column of inputs are a pixel with stride_w times as many
- * channels, and y is as it should be. The compiler makes the weights (transpose_conv.py). */
+ * Transposed convolution, row by row of the outputs, by conv2d_im2col_s8_mve.c. Outputs at distances of whole strides have
+ * the same weights: the stride_w outputs of one column of inputs form a pixel with stride_w times as many channels, and y has
+ * its usual layout. The compiler makes the weights (transpose_conv.py). */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)

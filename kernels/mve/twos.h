@@ -152,7 +152,7 @@ static void twos(const params *p, const int8_t *planes, int8_t *y, int32_t rows,
     }
 }
 
-/* The same for all channels, two of which have so many words of weights in a plane. */
+/* The sums for all channels; two channels have `words_of_plane` words of weights in a plane. */
 static inline void all_twos(const params *p, const int8_t *planes, int8_t *y, int32_t rows, int32_t words_of_plane) {
     const int32_t *constants = p->constants;
     for (int32_t channel = 0; channel < p->out_c; channel += WORD) {
