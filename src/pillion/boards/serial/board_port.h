@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the serial harness asks of a chip. A port to another chip is one file that defines these functions. */
+ * The chip as the serial harness needs it. A port to another chip is one file that defines these functions. */
 #ifndef PILLION_BOARD_PORT_H
 #define PILLION_BOARD_PORT_H
 

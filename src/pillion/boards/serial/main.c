@@ -2,9 +2,9 @@
  * Runs the model at the request of a computer at the other end of a serial line: `pillion run FOLDER --on serial:PORT`.
  *
  * A frame begins and ends with FLAG. Between them lie type, number, contents, and the CRC-32 of all these, least significant byte
- * first; FLAG and ESCAPE within them are sent as ESCAPE and the byte XOR 0x20, as in RFC 1662. So each FLAG is the end of whatever noise
- * was before it. Each request has one answer: its type with bit 7 set and its number, or ERROR with a code. A request that comes twice
- * with one number is answered twice, and runs the model once. */
+ * first; FLAG and ESCAPE within them are sent as ESCAPE and the byte XOR 0x20, as in RFC 1662. So each FLAG ends any noise
+ * before it. Each request has one answer: its type with bit 7 set and its number, or ERROR with a code. A request that is repeated
+ * with its number is answered again, but runs the model once. */
 #include "board_port.h"
 #include "program.h"
 
@@ -225,7 +225,7 @@ static void after_op(uint32_t op) {
     last_ticks = board_ticks();
 }
 
-/* What an op that does nothing would seem to take. */
+/* The cycles of an empty op. */
 static void measure_no_op(void) {
     void (*volatile call)(uint32_t op) = after_op;
     no_op_ticks = 0;

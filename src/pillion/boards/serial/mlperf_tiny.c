@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* What a byte of the runner's data is: an element of the input, one of it plus 128, or a fourth of a float. */
+/* The meaning of a byte of the runner's data: an element of the input, an element plus 128, or a fourth of a float. */
 enum { INT8, UINT8, FLOAT };
 
 #define MOST_COMMAND 80u

@@ -6,7 +6,7 @@
 #include "model.h"
 
 #define PILLION_MODEL pillion_model_@model@
-/* The memory of the model: one arena, or several. PILLION_ARENA is what its functions receive. */
+/* The memory of the model: one arena, or several. PILLION_ARENA is the argument of its functions. */
 #ifdef @MODEL@_EACH_MEMORY
 #define PILLION_DEFINE_MEMORY(number, name, bytes)                                                                           \
     __attribute__((aligned(32), section(".pillion_memory_" #number))) uint8_t pillion_memory_##name[bytes];

@@ -23,7 +23,7 @@ __attribute__((aligned(16), section(".pillion_state"))) uint8_t pillion_state[PI
 
 static const pillion_model *const model = &PILLION_MODEL;
 
-/* What the arena holds before the first run, and the state before it is reset: who counts on zeros shall be seen. */
+/* The bytes of the arena before the first run, and of the state before its reset: code that relies on zeros fails. */
 #define JUNK 0xa5
 
 /* A model that takes rows gets so many at once; here they lie meanwhile. */
@@ -113,7 +113,7 @@ static void go_to(uint32_t position) {
     }
 }
 
-/* What is handed over row by row is read when its time comes: the file is left where its rows begin. */
+/* An input that is passed row by row is read later: the file stays where its rows begin. */
 static void read_inputs(uint32_t sample) {
     uint32_t at = sample * total_bytes(model->inputs, model->input_count), rows_at = at;
     for (uint32_t i = 0; i < model->input_count; i++) {
@@ -170,7 +170,7 @@ static void begin_profile(bool silent) {
     profile.last = pillion_clock_now();
 }
 
-/* The time between these two is nobody's: rows are read from a file. */
+/* The time between these two does not count: rows are read from a file. */
 static uint64_t held;
 
 static void pause_profile(void) {
@@ -181,7 +181,7 @@ static void resume_profile(void) {
     profile.last = pillion_clock_now() - held;
 }
 
-/* What an op that does nothing would seem to take: leaving after_op and entering it again. */
+/* The ticks of an empty op: leaving after_op and entering it again. */
 static uint64_t ticks_of_no_op(void) {
     void (*volatile call)(uint32_t op) = after_op;
     begin_profile(true);
@@ -237,7 +237,7 @@ static void run_profiled(void) {
     semihost_print("}\n");
 }
 
-/* The stack is measured in a run without the clock, whose interrupt would leave its frame there. */
+/* The stack is measured in a run without the clock: its interrupt would leave a frame there. */
 static void first_sample(bool profiled) {
     const uint32_t stack_bytes = pillion_run_on_painted_stack(run_once);
     if (stack_bytes == PILLION_STACK_OVERFLOWN) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stands where Arm's driver stands on a chip: what it is handed goes to the process that has started this one, which executes the
- * commands, and what that leaves in the scratch memory comes back.
+ * Replaces Arm's driver on this computer: it sends each call to the process that has started this one, which executes the commands and
+ * returns the scratch memory.
  *
  * The channel is a file descriptor, whose number the environment names. A question is its length, then the numbers of bytes of
  * commands, constants, scratch memory and fast memory, then commands, constants and scratch memory. The first question of a run has
- * commands alone; its answer is the number of bytes of constants, which Arm's driver is not told if nothing of them is to be written back.
- * The answer to the second question is the scratch memory. Each answer begins with its length, which is 0 where the question was refused.
- * All numbers have 64 bits. What Arm's driver would refuse by itself becomes an empty question. */
+ * only commands; its answer is the number of bytes of constants, which Arm's driver does not learn if no constants are written back.
+ * The answer to the second question is the scratch memory. Each answer begins with its length, which is 0 if the question was refused.
+ * All numbers have 64 bits. A call that Arm's driver itself would refuse becomes an empty question. */
 #include "ethosu_driver.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum { CONSTANTS, SCRATCH, FAST, REGIONS };
 
 struct ethosu_driver {
     int reserved;
-    /* What was started and not awaited, and how often it still says that it runs. Like Arm's, it keeps the addresses of the arrays. */
+    /* The started call that nobody awaited yet, and how often it still reports that it runs. Like Arm's, it keeps the addresses of the arrays. */
     const void *commands;
     int command_bytes, regions, running;
     uint64_t *bases;
@@ -120,7 +120,7 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, 
     return 0;
 }
 
-/* Runs what was started, as late as can be. */
+/* Runs the started call, as late as possible. */
 int ethosu_wait(struct ethosu_driver *drv, bool block) {
     if (drv->commands == NULL) {
         refused();

@@ -1,4 +1,4 @@
-host| /* With PILLION_HOST, this is the header of the model in host/, whose arena may have another size. */
+host| /* With PILLION_HOST, this is the header of the model in host/; its arena may have another size. */
 host| #ifdef PILLION_HOST
 host| #include "../host/model.h"
 host| #else
@@ -33,7 +33,7 @@ state| void @model@_reset(void *state); /* call it before the first run, and to 
 extern const pillion_model pillion_model_@model@;
 
 fetch| /* Copies constants to a buffer while the core works on, and waits for the copies. A product may define both by its DMA; weak ones in
-fetch|  * model.c copy at once. Copies have ended when @model@_wait returns; there is one wait for each op whose constants are copied. */
+fetch|  * model.c copy at once. Copies have ended when @model@_wait returns; each op with copied constants has one wait. */
 fetch| void @model@_fetch(void *to, const void *from, uint32_t bytes);
 fetch| void @model@_wait(void);
 fetch|

@@ -26,7 +26,7 @@ int @model@_done(const pillion_task *task) {
     }
 }
 
-/* A firmware may define these itself, and several models share them: see pillion/task.h. */
+/* A firmware may define these functions; several models share them: see pillion/task.h. */
 __attribute__((weak)) uint32_t pillion_npu_queue[2];
 
 __attribute__((weak)) void pillion_npu_sleep(void) {

@@ -113,7 +113,7 @@ void log_op(uint32_t op) {
 }
 #endif
 
-/* What logs each op by its number, as the delegate map of the program names it; NULL where nothing is logged. */
+/* The log of each op by its number, as the delegate map of the program names it; NULL without a log. */
 void (*logger([[maybe_unused]] EventTracer *tracer))(uint32_t op) {
 #ifdef ET_EVENT_TRACER_ENABLED
     if (tracer != nullptr) {

@@ -82,7 +82,7 @@ inline bool is_table(const uint32_t *table, size_t size, uint32_t segments) {
     return true;
 }
 
-/* Opens the segments of an image, whose table begins `size` bytes before the end of the delegate's data. */
+/* Opens the segments of an image; their table begins `size` bytes before the end of the delegate's data. */
 inline Error open_segments(BackendInitContext &context, const uint32_t *table, size_t size, Segments *segments) {
     if (!is_table(table, size, segments->count)) {
         ET_LOG(Error, "PillionBackend: the code of the NPU's segments is damaged");

@@ -19,7 +19,7 @@ static pillion_buffer inputs[MOST_BUFFERS], outputs[MOST_BUFFERS];
 static const char *op_names[MOST_OPS];
 pillion_model pillion_model_image;
 
-/* After the first run: its calls are resolved for those that follow. */
+/* After the first run, which resolves the calls for later runs. */
 static void bind(void *arena, void *state) {
     if (!is_bound) {
         pillion_image_bind(&image, bound, sizeof bound, arena, state);
@@ -70,7 +70,7 @@ static void describe(pillion_buffer *to, const pillion_image_buffer *from, uint3
     }
 }
 
-/* What cannot run here; NULL if all of it can. */
+/* A part that cannot run here; NULL if all parts can. */
 static const char *open_image(void) {
     static const char *const statuses[] = {
         "",          "misaligned", "no image", "another format", "truncated",          "damaged", "another core", "another version of the kernels",

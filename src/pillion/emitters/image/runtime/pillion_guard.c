@@ -25,7 +25,7 @@
 
 typedef enum { RESET, RUN, BEGIN, ROWS, END } request;
 
-/* What lies at the beginning of the guard's memory, where kernels can write: after a run nothing in it is trusted. */
+/* The beginning of the guard's memory, which kernels can write: after a run nothing in it is trusted. */
 typedef struct {
     pillion_image model;
     void *arena, *state;
@@ -91,7 +91,7 @@ static void protect(const region *regions, uint32_t count, uint32_t all) {
     settle();
 }
 
-/* Adds a region; what can be read only is rounded to whole units, and may lie in another such region. Returns 0 if that cannot be. */
+/* Adds a region. Read-only regions are rounded to whole units, and may lie in another one. Returns 0 if that is impossible. */
 static int add(region *regions, uint32_t *count, const void *begin, uint32_t bytes, uint32_t access) {
     const uintptr_t from = (uintptr_t)begin / UNIT * UNIT, to = ((uintptr_t)begin + bytes + UNIT - 1) / UNIT * UNIT;
     const int is_read_only = (access & READ_ONLY) == READ_ONLY;
@@ -174,7 +174,7 @@ __attribute__((naked)) void pillion_guard_handler(void) {
                    "bne 1f\n"
                    "cpsid i\n"
                    "mov r1, #0\n"
-                   "str r1, [r3]\n" /* from here on pillion_guard_stop() does nothing; what it has pended is forgotten */
+                   "str r1, [r3]\n" /* from here on pillion_guard_stop() does nothing; a pending stop is dropped */
                    "ldr r3, =0xe000ed24\n"
                    "ldr r0, [r3]\n"
                    "bic r0, r0, #0x8000\n" /* SHCSR.SVCALLPENDED */
@@ -244,7 +244,7 @@ static pillion_image_status guarded(const pillion_guard *guard, const pillion_im
     } else {
         *in = *next;
         in->model = *model;
-        in->model.bound = NULL; /* calls whose addresses stand in memory that kernels do not see */
+        in->model.bound = NULL; /* calls with addresses in memory that kernels do not see */
     }
     in->is_done = 0;
     protect(regions, count, before.count);

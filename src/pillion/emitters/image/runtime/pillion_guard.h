@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs program images that nobody vouches for, on cores of Armv8-M with the main extension and an MPU (Cortex-M33, M35P, M52, M55, M85).
+ * Runs untrusted program images, on cores of Armv8-M with the main extension and an MPU (Cortex-M33, M35P, M52, M55, M85).
  *
  * pillion_image_open() checks the schedule of an image, but not the numbers in the params of kernels. Here the kernels run unprivileged, and the
  * memory protection unit lets them read the image and `code`, and write the arena, the state and the memory of the guard, nothing else.
@@ -30,7 +30,7 @@ typedef struct {
 pillion_image_status pillion_guard_reset(const pillion_guard *guard, const pillion_image *model, void *state);
 pillion_image_status pillion_guard_run(const pillion_guard *guard, const pillion_image *model, void *arena, void *state);
 pillion_image_status pillion_guard_begin(const pillion_guard *guard, const pillion_image *model, void *arena, void *state);
-/* `missing` becomes the rows that are missing. The arena and the state are those of pillion_guard_begin(). */
+/* Sets `missing` to the number of missing rows. Uses the arena and the state of pillion_guard_begin(). */
 pillion_image_status pillion_guard_rows(const pillion_guard *guard, const pillion_image *model, void *arena, void *state, const void *rows, uint32_t count, uint32_t *missing);
 pillion_image_status pillion_guard_end(const pillion_guard *guard, const pillion_image *model, void *arena, void *state, uint32_t *missing);
 

@@ -434,7 +434,7 @@ static pillion_image_status check_schedule(checker *check, uint32_t offset, uint
     return check->wrong;
 }
 
-/* Texts lie before the data, whose predecessor is a zero. */
+/* Texts lie before the data; a zero precedes the data. */
 static int is_text(const header *head, uint32_t offset) {
     return offset >= sizeof(header) && offset < head->data && ((const uint8_t *)head)[head->data - 1] == 0;
 }

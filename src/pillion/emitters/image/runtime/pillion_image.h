@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs program images: compiled models that are data (`pillion compile ... -o net.plm`), not code of the firmware.
  *
- * An image is one read-only block, aligned to 16 bytes; it may lie anywhere in flash or RAM. pillion_image_open() checks all but
- * the numbers in the params of kernels, and the sizes of operands against them: whoever can compute a checksum can choose these. Check the
- * signature of an image from a network, or run it by pillion_guard.h, which stops kernels that leave their memory. The other functions
+ * An image is one read-only block, aligned to 16 bytes; it may lie anywhere in flash or RAM. pillion_image_open() checks everything
+ * except the numbers in the params of kernels, and the sizes of operands against them: anybody who computes a checksum can choose these. Check
+ * the signature of an image from a network, or run it by pillion_guard.h, which stops kernels that leave their memory. The other functions
  * trust what pillion_image_open() accepted: the block must not change while the model is open.
  * No malloc, no stdio, no recursion, no globals: one pillion_image is one model, and several may run side by side. */
 #ifndef PILLION_IMAGE_H
@@ -22,7 +22,7 @@ extern "C" {
 #define PILLION_IMAGE_OPERANDS 8u     /* the most operands of a kernel or a segment */
 #define PILLION_IMAGE_PARAM_WORDS 64u /* the most words of a kernel's params */
 
-/* What is wrong with an image, or with a call. */
+/* The errors of an image, or of a call. */
 typedef enum {
     PILLION_IMAGE_OK = 0,
     PILLION_IMAGE_MISALIGNED, /* the block, the arena or the state is missing, or not aligned to 16 bytes */
@@ -36,7 +36,7 @@ typedef enum {
     PILLION_IMAGE_LAYOUT,     /* an offset or a size in the header leads out of the image */
     PILLION_IMAGE_SCHEDULE,   /* the schedule has an unknown step, or its loops are wrong */
     PILLION_IMAGE_BOUNDS,     /* an operand leaves its memory, is written to flash, or is not aligned */
-    PILLION_IMAGE_CALL,       /* the model runs by other functions: those for rows, or pillion_image_run */
+    PILLION_IMAGE_CALL,       /* the model runs by other functions: the ones for rows, or pillion_image_run */
     PILLION_IMAGE_NPU,        /* the model has NPU segments, and `npu` is NULL, or its run is guarded */
     PILLION_IMAGE_STOPPED     /* pillion_guard.h: a kernel left its memory, or the run was stopped; outputs and state are invalid */
 } pillion_image_status;
@@ -73,14 +73,14 @@ typedef struct {
     int32_t zero_point;
 } pillion_image_buffer;
 
-/* An open model. What stands before `block` is for the caller, the rest is private. */
+/* An open model. The fields before `block` are for the caller, the rest is private. */
 typedef struct pillion_image {
     uint32_t arena_bytes, state_bytes;
     uint32_t input_count, output_count;
     const pillion_image_buffer *inputs, *outputs;
     const char *name, *core;
     uint32_t rows, row_bytes; /* of the input that is handed over row by row; else 0 */
-    uint32_t warm_up; /* of a stream: the first run whose outputs are valid, counted from 1; else 0 */
+    uint32_t warm_up; /* for a stream, the first run with valid outputs, counted from 1; otherwise 0 */
     /* Runs an NPU segment; set it before the first run of a model that has some. `workspace` may be NULL. */
     void (*npu)(const struct pillion_image *model, uint32_t segment, const void *const *inputs, void *const *outputs, void *workspace);
     uint32_t segments;

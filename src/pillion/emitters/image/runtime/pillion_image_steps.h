@@ -23,7 +23,7 @@ typedef struct {
     uint32_t buffers, input_count, output_count, segments, rows, row_bytes, name, warm_up, core, checksums;
 } header;
 
-/* A call whose addresses are known: it follows the word BOUND, which has the number of words of both; a copy of the params may be last. */
+/* A call with known addresses: it follows the word BOUND, which has the number of words of both; a copy of the params may be last. */
 typedef struct {
     void (*call)(const void *params, void *const *operands);
     const void *params;

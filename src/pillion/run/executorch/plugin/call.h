@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a kernel sees of its call: arguments in the order of the schema, each of the type that is asked for, and the
- * reason of a refusal, which the runtime itself has no words for. */
+ * A kernel's view of its call: arguments in the order of the schema, each of the requested type, and the reason of a refusal,
+ * which the runtime itself cannot express. */
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using executorch::runtime::KernelRuntimeContext;
 using executorch::runtime::Span;
 using Integers = executorch::aten::ArrayRef<int64_t>;
 
-/* Why a kernel does not compute what it was asked for. */
+/* The reason why a kernel refuses a call. */
 struct Refusal {
   std::string reason;
 };
@@ -33,7 +33,7 @@ class Call {
  public:
   Call(Span<EValue*> stack, bool nhwc) : nhwc(nhwc), stack_(stack) {}
 
-  /* Whether the sizes of images are those in memory: [n, h, w, c], contiguous. */
+  /* Whether the sizes of images are in memory order: [n, h, w, c], contiguous. */
   const bool nhwc;
 
   size_t arguments() const {

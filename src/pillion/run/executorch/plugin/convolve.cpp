@@ -10,7 +10,7 @@
 namespace pillion {
 namespace {
 
-/* What both convolutions are told, in the order in which they are told it. */
+/* The arguments of both convolutions, in order. */
 struct Convolution {
   const Tensor& x;
   const Tensor& weights;
@@ -48,7 +48,7 @@ struct Convolution {
   }
 };
 
-/* What a window sees of an image: [groups][taps][in of a group], the zero point subtracted, 0 outside. */
+/* The inputs of a window: [groups][taps][in of a group], minus the zero point, 0 outside the image. */
 void gather(const Convolution& c, const Image& x, const int8_t* from, int32_t oy, int32_t ox, int32_t kernel_h, int32_t kernel_w,
             int32_t groups, std::vector<int16_t>& seen) {
   const int32_t inner = x.c / groups, taps = kernel_h * kernel_w;
@@ -100,7 +100,7 @@ void run(const Convolution& c, const int8_t* weights, int32_t kernel_h, int32_t 
   }
 }
 
-/* Whether the library has a kernel of its own for these windows: of one pixel, next to one another. */
+/* Whether the library has a special kernel for these windows: single adjacent pixels. */
 bool is_pointwise(const Convolution& c, int32_t kernel_h, int32_t kernel_w, int32_t groups) {
   const bool plain = c.padding[0] == 0 && c.padding[1] == 0 && c.dilation[0] == 1 && c.dilation[1] == 1;
   return plain && kernel_h == 1 && kernel_w == 1 && groups == 1;

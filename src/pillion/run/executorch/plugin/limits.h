@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the library on the chip is right. Beyond these limits it answers wrong bytes, or writes where it must not; here
- * they are conditions. Each was found again by programs on both sides of it in the library itself. */
+ * The limits within which the library on the chip is correct. Beyond them it returns wrong bytes, or writes outside its memory; here
+ * they are conditions. Programs on both sides of each limit confirmed it in the library itself. */
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +9,7 @@
 
 namespace pillion {
 
-/* Whether the program is for a core with Helium, whose kernels have limits of their own. */
+/* Whether the program is for a core with Helium; its kernels have limits of their own. */
 extern bool for_helium;
 
 /* The library holds sizes in 16 bits. */
@@ -34,7 +34,7 @@ inline void want_row_padding(int64_t size, int64_t result, int64_t kernel, int64
   want(!for_helium || 2 * padding + excess % 2 == excess, "Helium's kernel for one row splits the padding otherwise");
 }
 
-/* The library makes other rows than those of the result, or has too little scratch, unless it takes its other kernel. */
+/* The library computes other rows than the result's, or has too little scratch, unless it uses its other kernel. */
 inline void want_rows_of_sums(Integers kernel, Integers stride, Integers padding, int64_t in_channels) {
   const bool reverses = in_channels > 16 && stride[0] <= 2 && stride[1] <= 2;
   want(reverses || padding[0] % stride[0] == 0, "the vertical padding is a multiple of the stride");

@@ -70,7 +70,7 @@ inline std::vector<int32_t> bias_of(const Tensor* bias, ssize_t count) {
   return std::vector<int32_t>(first, first + count);
 }
 
-/* Sizes of a tensor of rank 4 whose memory is NHWC. */
+/* Sizes of a tensor of rank 4 in NHWC memory. */
 struct Image {
   int32_t n, h, w, c;
 
