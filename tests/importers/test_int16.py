@@ -352,8 +352,8 @@ def test_bounds_that_contradict_are_named_with_ways_out_that_work() -> None:
     quality, _, time = error.value.help.removeprefix("--min-quality ").partition(", or --max-time ")
     for way in ({"min_quality": quality}, {"max_time": time}):
         choice = chosen("residual", **options | way)
-        assert choice.wish is not None
-        assert choice.after >= choice.wish
+        assert choice.required_quality is not None
+        assert choice.after >= choice.required_quality
         assert all(verdict.ok for verdict in choice.verdicts)
 
 

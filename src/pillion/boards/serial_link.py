@@ -66,12 +66,12 @@ class BoardLink:
         self._greeted = self._saw_damage = False
         self.hello = self._greet()
 
-    def run(self, sample: bytes, wishes: int, timeout: float) -> BoardRun:
+    def run(self, sample: bytes, requested: int, timeout: float) -> BoardRun:
         """Runs the program on the bytes of all inputs."""
         size = self.hello.frame_bytes - 4
         for at in range(0, len(sample), size):
             self.request(FrameType.INPUT, struct.pack("<I", at) + sample[at : at + size], 0)
-        ticks, stack = _RUN.unpack(self.request(FrameType.RUN, bytes((wishes,)), 12, timeout))
+        ticks, stack = _RUN.unpack(self.request(FrameType.RUN, bytes((requested,)), 12, timeout))
         return BoardRun(self.hello.cycles(ticks), None if stack == STACK_UNKNOWN else stack)
 
     def outputs(self) -> bytes:

@@ -133,7 +133,7 @@ class PrecisionChoice:
     """The 16-bit tensors in running order, and three programs to compare: with these tensors, with none, and with all
     that can have 16 bits."""
 
-    wish: float | None
+    required_quality: float | None
     """The least signal-to-noise ratio in dB; None if the best within the bounds was sought."""
     before: float
     after: float

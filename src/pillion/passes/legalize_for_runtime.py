@@ -55,7 +55,7 @@ def legalize_for_runtime(
 
 
 def refuse_16_bit_ops(graph: Graph, is_litert: bool = False) -> None:
-    """Raises if layers and pools have 16 bits, as the user wished: that is not to be made coarser silently. In
+    """Raises if layers and pools have 16 bits because the user asked for them: no pass makes them coarser silently. In
     LiteRT's arithmetic they stay, unless an op between them has none."""
     ops = list(flatten_ops(graph.ops))
     own = [op for op in ops if op.has_own_int16_form(graph.arithmetic)]

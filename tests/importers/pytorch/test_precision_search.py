@@ -107,9 +107,9 @@ def test_a_choice_is_nearly_the_cheapest(part: float) -> None:
     narrow, wide = plans[frozenset()][0], plans[frozenset(one.tensors)][0]
     tried = again(narrow + part * (wide - narrow))
     choice, _ = tried.choose()
-    assert choice.wish is not None
-    assert choice.after >= choice.wish
-    cheapest = min(time for quality, time in plans.values() if quality >= choice.wish)
+    assert choice.required_quality is not None
+    assert choice.after >= choice.required_quality
+    cheapest = min(time for quality, time in plans.values() if quality >= choice.required_quality)
     assert choice.cost.time <= GAP * cheapest
     assert len(tried._qualities) <= 6 < len(plans)
 

@@ -87,7 +87,7 @@ def thin_params(op: Conv2d) -> Params:
 
 
 def scratch_ring(op: Conv2d) -> int:
-    """Returns the scratch bytes of the ring kernel: those of 1x1, then the ring."""
+    """Returns the scratch bytes of the ring kernel: the 1x1 kernel's, then the ring."""
     return scratch_1x1(op) + ring_bytes(op)
 
 
@@ -100,12 +100,12 @@ def scratch_1x1(op: Conv2d | Linear) -> int:
 
 
 def scratch_conv(op: Conv2d) -> int:
-    """Returns the scratch bytes of the kernel of any window: those of 1x1, then a pixel of zero points."""
+    """Returns the scratch bytes of the kernel of any window: the 1x1 kernel's, then a pixel of zero points."""
     return scratch_1x1(op) + op.in_channels
 
 
 def scratch_thin(op: Conv2d) -> int:
-    """Returns the scratch bytes of the thin kernel: those of 1x1, then three windows of bytes."""
+    """Returns the scratch bytes of the thin kernel: the 1x1 kernel's, then three windows of bytes."""
     return scratch_1x1(op) + 3 * op.weights_per_output.shape[1]
 
 
@@ -120,7 +120,7 @@ def one_or_two_pixels(op: Conv2d) -> Iterator[Verdict]:
 
 
 def few_pixels(op: Conv2d) -> Iterator[Verdict]:
-    """Checks whether a convolution computes so few pixels without padding that each pays as a row of a fully
+    """Checks whether a convolution has no padding and so few pixels that each is cheaper as a row of a fully
     connected layer."""
     n, h, w, _ = op.y.shape
     is_few = n == 1 and h * w in FEW_PIXEL_COUNTS
@@ -144,8 +144,7 @@ def few_pixels_params(op: Conv2d) -> Params:
 
 
 def scratch_few_pixels(op: Conv2d) -> int:
-    """Returns the scratch bytes of a convolution of few pixels: those of the fully connected layer, then the
-    windows."""
+    """Returns the scratch bytes of a convolution of few pixels: the fully connected layer's, then the windows."""
     _, out_h, out_w, _ = op.y.shape
     return OF_BYTES.scratch_bytes(op) + out_h * out_w * op.weights_per_output.shape[1]
 

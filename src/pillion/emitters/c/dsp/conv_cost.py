@@ -11,8 +11,8 @@ from pillion.ops.conv import Conv2d
 PIXELS = 3
 """The pixels that are computed together; a remainder of one or two costs as much as three."""
 PAIR, PAIR_STEP, PAIR_ROUND, PAIR_RECTIFIED, LONE_CHANNEL = 48.3, 17.0, 0.95, -7.0, 40.0
-"""Instructions for three pixels of two channels: for the pair, each four inputs, and each eight of these fours; of a
-pair whose negative sums do not matter; of a channel without a second one."""
+"""Instructions for three pixels of two channels: per pair of channels, per four inputs, and per eight such fours; per
+pair whose negative sums need no exact rounding; per single channel."""
 CLAMPED = 2.0
 """Instructions for each element of a clamped result."""
 POINT_CALL, POINT_JUMP, POINT_GROUP, POINT_STEP = 149.0, 27.6, 89.2, 10.45
@@ -35,7 +35,8 @@ OUTSIDE_ROW, OUTSIDE_TAP = 41.0, 97.8
 """Instructions of the gathering kernel for kernel rows and taps of three pixels whose windows leave the image or lie in
 two rows of results."""
 RING_CALL, RING_GROUP, RING_KERNEL_ROW, RING_STEP = 417.0, 78.7, 29.2, 6.17
-"""Instructions of the ring kernel for each call, each three pixels, and their kernel rows and fours of inputs."""
+"""Instructions of the ring kernel per widened element, per row of these, per element of rows above and below the
+image, and per row of results that ends within a group of pixels."""
 RING_WIDENED, RING_ROW, RING_PADDED, RING_CROSSED = 0.462, 179.0, 4.2, 8.2
 """Instructions of the ring kernel for each widened element, each row of them, each element of rows above and below the
 image, and each row of results that ends within a group of pixels."""
@@ -129,7 +130,7 @@ def _groups_gathered_by_tap(op: Conv2d) -> float:
 
 
 def _windows_outside_image(op: Conv2d, axis: int) -> tuple[int, int]:
-    """Counts the windows along an axis that begin before the image, and those that end behind it."""
+    """Counts the windows along an axis that begin before the image, and the windows that end behind it."""
     first, step = op.padding[axis], op.stride[axis]
     reach = first + op.x.shape[1 + axis] - 1 - (op.kernel[axis] - 1) * op.dilation[axis]
     count = op.y.shape[1 + axis]

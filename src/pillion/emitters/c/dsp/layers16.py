@@ -93,7 +93,7 @@ def has_whole_rows(op: Conv2d) -> bool:
 
 
 def windows_of(op: Conv2d | Linear) -> Params:
-    """Returns the parameters of the windows of a layer: for a fully connected one those of a row of pixels."""
+    """Returns the parameters of the windows of a layer; for a fully connected layer, those of a row of pixels."""
     if isinstance(op, Conv2d):
         return {"whole_rows": int(has_whole_rows(op))}
     return row_of_pixels(op, "whole_rows")
@@ -119,14 +119,15 @@ def copied_windows(op: Conv2d | Linear) -> int:
 
 
 def scratch_of_windows(op: Conv2d | Linear, inputs: int = 4) -> int:
-    """Returns the scratch bytes of the windows of five pixels, in steps of some inputs, and of copies of them where these
-    may be needed."""
+    """Returns the scratch bytes of the windows of five pixels, in steps of some inputs, and of copies of these where
+    they may be needed."""
     words = window_words(op)
     return PIXELS * (2 * inputs * -(-2 * words // inputs) + 4 * words * (copied_windows(op) > 0))
 
 
 def groups_of_pixels(op: Conv2d | Linear) -> tuple[int, int]:
-    """Returns the groups of five pixels, and how many of them are fours, as in kernels/dsp/five_windows.h."""
+    """Returns the number of groups of five pixels, and the number of fours among them, as in
+    kernels/dsp/five_windows.h."""
     pixels = op.y.type.elements // len(op.bias.constant)
     groups = -(-pixels // PIXELS)
     missing = groups * PIXELS - pixels
@@ -162,7 +163,7 @@ MOST_FLASH = 12288
 
 
 def is_worth_flash(op: Conv2d) -> Iterator[Verdict]:
-    """Checks whether windows overlap, so that a weight has much to do, and whether few bytes are added."""
+    """Checks whether windows overlap, which uses a weight often, and whether few bytes are added."""
     taps = math.prod(op.kernel)
     yield Verdict("taps", taps > 1, "more than 1", str(taps))
     yield is_within("further flash", further_flash(op), most=MOST_FLASH, unit="bytes")
@@ -190,12 +191,12 @@ def one_pixel(op: Conv2d) -> tuple[Verdict, ...]:
 
 
 def few_rows(op: Linear) -> Verdict:
-    """Checks whether a layer has so few vectors of inputs that they are computed one by one."""
+    """Checks whether a layer has few vectors of inputs, which are computed one by one."""
     return is_within("rows", op.rows, most=MOST_ROWS)
 
 
 def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
-    """Returns the sizes of a convolution by planes, whose rows have what pairs of outputs read."""
+    """Returns the sizes of a convolution by planes; their rows hold the inputs of pairs of outputs."""
     return plane_params(op, lambda width: 2 * (-(-width // 2) * 2 * op.stride[1] + 2), 1)
 
 
@@ -231,7 +232,7 @@ def nibble_params(op: Conv2d | Linear) -> Params:
 
 
 ROOM_BYTES, MOST_FIVES = 6144, 3
-"""The target size of the windows that are laid out together where weights are unpacked, and the most fives of them, as in
+"""The target size of windows that are laid out together with unpacked weights, and the most fives of them, as in
 kernels/dsp/conv2d_unpacked_s16_s4_dsp.c."""
 
 
@@ -276,7 +277,7 @@ def sums_have_28_bits(op: Layer) -> Verdict:
 
 
 def is_worth_scratch(op: Layer) -> Verdict:
-    """Checks whether windows overlap, so that a weight has much to do, or sums are too large for other kernels."""
+    """Checks whether windows overlap, which uses a weight often, or sums are too large for other kernels."""
     taps = math.prod(op.kernel) if isinstance(op, Conv2d) else 1
     is_worth = taps > 1 or not sums_have_28_bits(op).ok
     return Verdict("taps", is_worth, "more than 1, or sums from 2^27 on", str(taps))
@@ -285,7 +286,7 @@ def is_worth_scratch(op: Layer) -> Verdict:
 PARTS_HAVE_28_BITS: Check[Layer] = short_circuit(
     LAYER_16_4, sums_have_28_bits, rounds_by(LEAST_RIGHT, MOST_RIGHT)
 )
-"""A layer has constant weights of 4 bits, and sums that its accumulators hold 16 times."""
+"""A layer has constant weights of 4 bits, and ratios with an exact sixteenth."""
 OF_NIBBLES: Check[Layer] = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(LEAST_RIGHT, MOST_RIGHT))
 """The same for sums up to 2^31."""
 IN_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(LEAST_RIGHT, 28))

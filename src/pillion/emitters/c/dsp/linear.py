@@ -24,7 +24,7 @@ DOT = channels_meet(pack.dot_verdicts)
 
 
 def row_count(op: Conv2d | Linear) -> int:
-    """Returns the vectors of a layer; those of a convolution are its pixels."""
+    """Returns the vectors of a layer; a convolution's vectors are its pixels."""
     return op.rows if isinstance(op, Linear) else math.prod(op.y.shape[:3])
 
 

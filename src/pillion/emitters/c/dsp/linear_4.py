@@ -20,7 +20,7 @@ D_LIMIT = 2**19
 LIMIT = 2**23
 """The bound of S_C + 8 * sum(x), which occupies the upper 24 bits of an accumulator."""
 PLACES = 4096, 256, 16, 1
-"""What D, C, B and A are multiplied by in a halfword."""
+"""The factors of D, C, B and A in a halfword."""
 
 
 def sums_are_exact(op: Conv2d | Linear) -> Verdict:
@@ -29,7 +29,7 @@ def sums_are_exact(op: Conv2d | Linear) -> Verdict:
 
 
 def sums_alone_are_exact(op: Linear) -> Verdict:
-    """Checks the same of sums that are rounded once."""
+    """Checks the conditions of sums that are rounded once."""
     return _sums_fit(unscaled_channels(channels_of(op)))
 
 
@@ -39,7 +39,7 @@ def _sums_fit(scaled: ScaledChannels) -> Verdict:
 
 
 def groups_of(scaled: ScaledChannels) -> pack.ChannelGroups:
-    """Groups channels by four, of which the last must fit D."""
+    """Groups channels by four; the last one of a group must fit D."""
     parts = pack.choose_spill_interval(scaled, D_LIMIT)
     starts, rest = pack.group_starts(parts.fits_b, (3,))
     firsts, inputs = np.array(starts, np.intp), scaled.weights.shape[1]

@@ -161,7 +161,7 @@ class ChannelGroups:
     firsts: NDArray[np.intp]
     """The first channel of each group."""
     pairs: NDArray[np.intp]
-    """The channels A of all first pairs, then those of all second pairs."""
+    """The channels A of all first pairs, then of all second pairs."""
     rest: int
     """The number of channels behind the groups; whether the last pair has a channel of zeros as B."""
     repeats: NDArray[np.intp]
@@ -209,7 +209,7 @@ class ChannelGroups:
 
 
 def pair_channels(scaled: ScaledChannels) -> ChannelGroups:
-    """Returns pairs of adjacent channels; a lone last channel is paired with a channel of zeros."""
+    """Returns pairs of adjacent channels with weights of 4 bits; all channels fit a pair."""
     return _group_channel_pairs(scaled, pair_starts, 1)
 
 
@@ -309,7 +309,7 @@ def _pack_groups(scaled: ScaledChannels, groups: ChannelGroups, begins: NDArray[
 
 
 def group_constants(scaled: ScaledChannels, a: NDArray[np.intp], begins: Flags) -> tuple[Int64Array, ...]:
-    """Returns what follows the weights of groups of four: rounds, multipliers and right shifts."""
+    """Returns the numbers behind the weights of groups of four: rounds, multipliers and right shifts."""
     c = a + 2
     bytes_of_shifts = zip((a + 1, a, c + 1, c), (0, 8, 16, 24), strict=True)
     shifts = mark_run_ends(sum(scaled.rights[part] << bit for part, bit in bytes_of_shifts), begins)

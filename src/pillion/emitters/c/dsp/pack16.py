@@ -14,7 +14,7 @@ NIBBLES = ((4, 0), (6, 2), (5, 1), (7, 3))
 
 
 PLACES, OFFSETS = np.array([16, 1, 4096, 256]), np.array([8, 8, 0, 8])
-"""The places of the weights of four outputs in a halfword, and what is added to them before."""
+"""The positions of the weights of four outputs in a halfword, and the numbers added to them first."""
 
 
 def fours(weights: Int8Array) -> Int32Array:
@@ -71,7 +71,7 @@ def halfwords_of_four(op: Layer) -> tuple[int, Int32Array]:
 
 
 def masked_halfwords_of_four(op: Layer) -> tuple[int, Int32Array]:
-    """Returns the same of weights that masks take out of a halfword, with the biases as they are."""
+    """Returns packed weights that masks extract from a halfword, with unchanged biases."""
     return _stream_of_four(op, (_weights_of_four(op) + 8) @ (1, 16, 256, 4096), _biases_of_four(op))
 
 

@@ -25,7 +25,7 @@ from pillion.ops.conv import Conv2d
 PLACES, TILES, RESULTS = 16, 3, 4
 """Products of a channel pair for each tile, tiles of a block, results of a tile."""
 UNROLLED, OTHER_JUMPS = 8, 24
-"""Steps of two inputs in a loop iteration, and the entries of the jump list besides those of iterations."""
+"""Steps of two inputs in a loop iteration, and the entries of the jump list besides the iterations'."""
 LARGEST_PLACE = 4 * 512 * 1152
 """A bound for any intermediate sum for each input channel: four times the largest transformed input, made of four
 inputs, times the largest transformed weight, made of nine."""
@@ -37,8 +37,8 @@ OF_ROWS = np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, 2]])
 MOST_FLASH = 12288
 """The largest growth of a layer's weights in bytes by the transform."""
 CALL, GROUP, FOUR_OF_TILE, BORDER, FOUR_OF_BORDER = 763.0, 280.0, 219.4, 224.0, 126.0
-"""Instructions for a call, three tiles, four inputs of a tile, a tile at the border, and four inputs of such a
-tile; fitted to counts in the emulator for 45 shapes with an error of at most 0.8 %."""
+"""Instructions per call, per three tiles, per four inputs of a tile, per tile at the border, and per four inputs of
+such a tile; fitted to counts in the emulator for 45 shapes with an error of at most 0.8 %."""
 STEP, JOINED = 8.0, 356.0
 """Instructions for two inputs at a position, and for the output transform of three tiles and two channels."""
 

@@ -140,7 +140,7 @@ def plan_of(
 
 
 def _fix_states(plan: AnnotationPlan) -> None:
-    """Returns a carried value the fixed parameters of the step's result."""
+    """Gives a carried value the fixed parameters of the step's result."""
     leaves = {(loop_of(node), node.args[3]): node.args[1] for node in plan.rules if node.target is LAST}
     for node in plan.rules:
         if node.target is CARRIED:
@@ -149,7 +149,7 @@ def _fix_states(plan: AnnotationPlan) -> None:
 
 
 def _written_buffers(model: GraphModule, states: int) -> dict[Node, Node]:
-    """Written values of buffers, by their reads."""
+    """Returns the written values of buffers, by their reads."""
     inputs: Any = list(model.graph.find_nodes(op="placeholder"))
     outputs: Any = model.graph.output_node().args[0]
     return dict(zip(inputs[-states:], outputs[-states:], strict=True)) if states else {}
@@ -162,14 +162,14 @@ def handles_reals(node: Node) -> bool:
 
 
 def _before_dropouts(operand: Node) -> Node:
-    """Node behind dropouts, which exist in training only."""
+    """Returns the node behind dropouts, which exist in training only."""
     while operand.target in DROPOUTS:
         operand = operand.all_input_nodes[0]
     return operand
 
 
 def _float_reason(node: Node) -> str:
-    """Why a call stays in float; empty if it does not."""
+    """Explains why a call stays in float; empty if it does not."""
     rule = RULES.get(node.target)
     if any(map(is_complex, (node, *node.all_input_nodes))):
         return str(REASONS.get(node.target, COMPLEX))
@@ -337,7 +337,7 @@ def _constants_fit_range(fixed: tuple[float, int], node: Node, operands: list[No
 
 @dataclass
 class Annotator:
-    """Writes a plan as annotations: a group's first site has its format, the others refer to it."""
+    """Writes a plan as annotations: a group's first site has its format, the remaining sites refer to it."""
 
     plan: AnnotationPlan
     specs: Specs
@@ -401,6 +401,6 @@ class Annotator:
         return self.specs.symmetric if group.symmetric else self.specs.activation
 
     def _weight_spec(self, weight: Node, node: Node, axis: int | None) -> QuantizationSpecBase:
-        """Format of weights; layers that share weights share it."""
+        """Returns the format of weights; layers that share weights share it."""
         first = self._weights.setdefault((weight, axis), (weight, node))
         return self.specs.weights(axis) if first == (weight, node) else SharedQuantizationSpec(first)

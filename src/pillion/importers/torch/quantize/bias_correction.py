@@ -98,7 +98,7 @@ def _output_error(wanted: Outputs, found: Outputs) -> float:
 
 
 def _correct_layer_biases(walk: NodeByNodeRun, expected: Means, count: int | None = None) -> None:
-    """Corrects the layers of which means are expected, by the first `count` samples."""
+    """Corrects the layers with expected means, by the first `count` samples."""
     for item in walk.order:
         means = walk.compute(item)
         for layer in [name for name in means if name in expected]:
@@ -109,7 +109,7 @@ def _correct_layer_biases(walk: NodeByNodeRun, expected: Means, count: int | Non
 
 
 def _shrunk_mean_error(errors: Tensor) -> Tensor:
-    """Mean error of each channel, shrunk by its expected sampling error (James–Stein)."""
+    """Returns the mean error of each channel, shrunk by its expected sampling error (James–Stein)."""
     mean = errors.mean(0)
     by_chance = errors.var(0) / len(errors)
     return mean * (1 - by_chance / mean.square().clamp(min=1e-300)).clamp(min=0.0)
@@ -139,7 +139,7 @@ def _add_to_bias(module: GraphModule, layer: Node, shift: Tensor) -> None:
 
 
 class NodeByNodeRun:
-    """Runs a graph on all samples node by node, so that a layer can change before its readers run."""
+    """Runs a graph on all samples node by node: a layer can change before its readers run."""
 
     def __init__(self, module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> None:
         self.module, self.samples = module, samples

@@ -63,7 +63,7 @@ def _replace_observer(module: GraphModule, node: Node, observer: Any) -> None:
 def _quantize_params(
     module: GraphModule, node: Node, observer: Any
 ) -> tuple[ConversionOperators, tuple[Any, ...]]:
-    """Observed parameters as arguments of quantize and dequantize."""
+    """Returns the observed parameters as arguments of quantize and dequantize."""
     scale, zero_point = observer.calculate_qparams()
     bounds = (observer.quant_min, observer.quant_max, observer.dtype)
     if observer.qscheme not in (torch.per_channel_affine, torch.per_channel_symmetric):

@@ -197,7 +197,7 @@ def _float_reason(node: Node) -> str:
 
 
 def _takes_clamp(node: Any) -> bool:
-    """Whether the bounds of the clamp that follows become those of a layer's result."""
+    """Whether a layer's result takes the bounds of the clamp that follows."""
     rule = RULES.get(node.target)
     user = single_user(node)
     return rule is not None and rule.takes_clamp and user is not None and user.target in CLAMPS

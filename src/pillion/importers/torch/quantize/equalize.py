@@ -38,7 +38,7 @@ FARTHEST = 2.0**20
 
 @dataclass(frozen=True)
 class LayerPair:
-    """Two layers, the second of which reads the first one's channels."""
+    """Two layers; the second one reads the channels of the first."""
 
     maker: Node
     seen: Node
@@ -60,7 +60,7 @@ def equalize(module: GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> int:
 
 
 def _layer_pair(maker: Node) -> LayerPair | None:
-    """A layer with its only consumer; None if there is no suitable one."""
+    """Returns a layer with its only consumer; None if it has no suitable one."""
     if not _has_own_constants(maker) or (LAYERS[maker.target] == 1 and len(shape_of(maker)) < 3):
         return None
     node, seen, repeats = maker, maker, 1
@@ -127,7 +127,7 @@ def _output_count(layer: Node) -> int:
 def _channel_maxima(
     module: GraphModule, axes: dict[Node, int], samples: Sequence[tuple[Tensor, ...]]
 ) -> dict[Node, Tensor]:
-    """Largest magnitude of each channel over all samples."""
+    """Returns the largest magnitude of each channel over all samples."""
     found: dict[Node, Tensor] = {}
 
     def record(node: Node, value: Any) -> None:

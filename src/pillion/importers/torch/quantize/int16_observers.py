@@ -76,7 +76,7 @@ class SymmetricObserver(Int16Observer):
 
 
 class WidenedObserver(Int16Observer):
-    """The range that holds the numbers of an int8 tensor as they are, without its zero point."""
+    """The range that holds the integers of an int8 tensor unchanged, without its zero point."""
 
     def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
         """Returns scale and zero point."""

@@ -105,7 +105,7 @@ def step_of(observer: Any) -> float:
 
 
 def _fine_state_change(prepared: GraphModule, total: Node, observed: Node) -> Node | None:
-    """Summand of a state update, if its scale is finer than the state's."""
+    """Returns the summand of a state update, if its scale is finer than the state's."""
     if (
         total.target is not aten.add.Tensor
         or total.kwargs
@@ -263,7 +263,7 @@ def _has_tensors_only(node: Node) -> bool:
 
 
 def _source_before_moves(node: Any) -> Node:
-    """Producer of a tensor before moves."""
+    """Returns the producer of a tensor before moves."""
     source: Node = node.args[0] if node.op == "call_module" else node
     while source.target in MOVES:
         source = source.all_input_nodes[0]

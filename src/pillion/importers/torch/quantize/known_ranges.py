@@ -75,7 +75,7 @@ def widen_index_ranges(prepared: GraphModule) -> None:
 
 
 def _integer_span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
-    """Span of integers; None if unknown."""
+    """Returns the span of integers; None if unknown."""
     tensor = constant_of(node)
     if tensor is not None:
         is_whole = not tensor.is_floating_point() and tensor.dtype != torch.bool and tensor.numel()
@@ -98,7 +98,7 @@ def _integer_span(node: Node, spans: Mapping[Node, Span]) -> Span | None:
 def _possible_reals(
     prepared: GraphModule, node: Node, spans: Mapping[Node, Span], reals: Mapping[Node, Tensor]
 ) -> Tensor | None:
-    """Possible values of a real tensor: its ends, and samples in between."""
+    """Returns possible values of a real tensor: its bounds, and samples in between."""
     operands = [n for n in node.all_input_nodes if constant_of(_before_observer(n)) is None]
     if node.target is aten._to_copy.default and node in spans and fake_result(node).is_floating_point():
         low, high = spans[node]
@@ -132,5 +132,5 @@ def _unary_results(node: Node, operand: Node, known: Tensor) -> Tensor | None:
 
 
 def _before_observer(node: Node) -> Node:
-    """Node behind an observer."""
+    """Returns the node behind an observer."""
     return node.all_input_nodes[0] if node.op == "call_module" and node.all_input_nodes else node

@@ -98,7 +98,7 @@ def _percentile_range(observer: HistogramRange, low: float, high: float) -> tupl
 
 
 def _least_error(observer: HistogramRange, low: float, high: float) -> tuple[float, float]:
-    """Range of least squared error, found by alternating between its ends."""
+    """Returns the range of least squared error, found by alternating between its ends."""
     for _ in range(ROUNDS):
         before = low, high
         highs = high * CANDIDATES if high > 0 else torch.zeros(1, dtype=torch.float64)
@@ -111,7 +111,7 @@ def _least_error(observer: HistogramRange, low: float, high: float) -> tuple[flo
 
 
 def _range_if_much_better(observer: HistogramRange, low: float, high: float) -> tuple[float, float]:
-    """Range of least error if it is much better than the whole range."""
+    """Returns the range of least error if it is much better than the whole range."""
     if float(observer.counts.sum()) < ENOUGH:
         return low, high
     least = _least_error(observer, low, high)
@@ -121,7 +121,7 @@ def _range_if_much_better(observer: HistogramRange, low: float, high: float) -> 
 
 
 def _squared_errors(observer: HistogramRange, lows: Tensor, highs: Tensor) -> Tensor:
-    """Squared error of all counted values for each candidate range."""
+    """Returns the squared error of all counted values for each candidate range."""
     seen = observer.counts > 0
     x, counts = observer.centers[seen], observer.counts[seen]
     least, most = float(observer.quant_min), float(observer.quant_max)

@@ -266,7 +266,7 @@ class Widening:
                 self.insert_before(readers[0], operand, name, readers)
 
     def _module_between(self, computation: Computation, operand: Any) -> str:
-        """Returns the name of the 16-bit observer of an int8 operand. Layers read its numbers as they are."""
+        """Returns the name of the 16-bit observer of an int8 operand. Layers read its integers unchanged."""
         if computation.layer is None:
             return self.fine_module(operand)
         name = f"{self.coarse[operand]}_widened"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the tensors that get 16 bits, for a wished quality or within bounds. Quality is measured on samples; costs
-come from lowered programs."""
+"""Chooses the tensors that get 16 bits, for a required quality or within bounds. Quality is measured on samples;
+costs come from lowered programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TRIED = 16
 NEAR = 1.0
 """Decibels by which a plan may exceed its expected quality."""
 OFFERED = 1.0
-"""Decibels between 16 bits everywhere and the quality that a refusal offers, so that some tensors can keep 8 bits."""
+"""Decibels by which a refusal's offered quality stays below 16 bits everywhere; it lets some tensors keep 8 bits."""
 NARROWED = 6
 """Most plans to make with ever fewer tensors, to meet a bound."""
 Price = Callable[[GraphModule], PlanCost]
@@ -56,8 +56,8 @@ class PrecisionGoal:
     metric: Callable[[GraphModule, FloatRuns], MetricChange] | None = None
 
     @property
-    def is_best_wished(self) -> bool:
-        """Whether the best within bounds is wished."""
+    def maximizes_quality(self) -> bool:
+        """Whether the search maximizes quality within the bounds, instead of meeting a required quality."""
         return self.quality is None and self.metric is None
 
 
@@ -85,7 +85,7 @@ class PrecisionSearch:
     def _choice(self, chosen: Plan) -> tuple[PrecisionChoice, Plan]:
         order = [name for name in self.tensors if name in chosen]
         choice = PrecisionChoice(
-            wish=self.goal.quality,
+            required_quality=self.goal.quality,
             before=self.quality(NARROW),
             after=self.quality(chosen),
             everywhere=self.quality(self.wide),
@@ -139,9 +139,9 @@ class PrecisionSearch:
         return self._metrics[plan]
 
     def _is_good(self, plan: Plan) -> bool:
-        """Whether a plan has the wished quality and metric."""
-        wish = self.goal.quality
-        is_close = wish is None or self.quality(plan) >= wish
+        """Whether a plan has the required quality and metric."""
+        required = self.goal.quality
+        is_close = required is None or self.quality(plan) >= required
         return is_close and (self.goal.metric is None or self.metric(plan).is_ok)
 
     def cost(self, plan: Plan) -> PlanCost:
@@ -152,17 +152,17 @@ class PrecisionSearch:
         return self._costs[plan]
 
     def _chosen(self) -> Plan:
-        is_best_wished = self.goal.is_best_wished
+        maximizes_quality = self.goal.maximizes_quality
         if not self._fits(NARROW) or not self.tensors:
             return NARROW  # compilation reports the bound that is missed
-        if not is_best_wished and self._is_good(NARROW):
+        if not maximizes_quality and self._is_good(NARROW):
             return NARROW
         if not self._is_good(self.wide):
             raise self._unreachable()
         self._rank()
         for plan in (NARROW, self.wide, *(frozenset(self.tensors[first::2]) for first in (0, 1))):
             self.cost(plan)  # of the last two, each layer reads one width and makes the other in one
-        if is_best_wished:
+        if maximizes_quality:
             return self._best_within_bounds()
         cheapest = plan = self._cheapest(self.wide)
         allowed = self.wide
@@ -230,13 +230,14 @@ class PrecisionSearch:
         return best
 
     def _next(self, best: Plan, tried: set[Plan], allowed: Plan) -> Plan | None:
-        """Returns the next plan to try, cheaper than the best: the cheapest one expected to have the wished quality.
-        A metric cannot be predicted; then the middle one of the plans with less noise than all that failed."""
-        wish, limit = self.goal.quality, self.cost(best).time
+        """Returns the next plan to try, cheaper than the best: the cheapest plan expected to have the required
+        quality. A metric cannot be predicted; for it, the middle one of the plans with less noise than all failed
+        ones."""
+        required, limit = self.goal.quality, self.cost(best).time
         plans = [plan for plan, time in self._plans(allowed) if time < limit and plan not in tried]
-        if wish is not None:
-            likely = [plan for plan in plans if self._expected(plan) >= wish]
-            plans = likely or [plan for plan in plans if self._expected(plan) >= wish - NEAR]
+        if required is not None:
+            likely = [plan for plan in plans if self._expected(plan) >= required]
+            plans = likely or [plan for plan in plans if self._expected(plan) >= required - NEAR]
         if self.goal.metric is None:
             return plans[0] if plans else None
         least = max((self._predicted(one) for one in self._metrics if not self._is_good(one)), default=-inf)
@@ -277,9 +278,9 @@ class PrecisionSearch:
         )
 
     def _wishes(self) -> str:
-        """Returns the wished quality and metric as text."""
-        wish = self.goal.quality
-        quality = () if wish is None else (f"{wish:g} dB",)
+        """Returns the required quality and metric as text."""
+        required = self.goal.quality
+        quality = () if required is None else (f"{required:g} dB",)
         metric = () if self.goal.metric is None else (f"--max-drop {100 * self.metric(NARROW).most:g}%",)
         return " and ".join((*quality, *metric))
 
@@ -288,10 +289,10 @@ class PrecisionSearch:
         metric = (self.metric(plan).text,) if self.goal.metric else ()
         return ", ".join((f"{self.quality(plan):.1f} dB", *metric))
 
-    def _lower_wishes(self, plan: Plan, room: float = 0.0) -> str:
-        """Returns weaker options, which a plan satisfies, for the wishes that it misses."""
-        wish, options = self.goal.quality, []
-        if wish is not None and self.quality(plan) < wish:
+    def _weaker_options(self, plan: Plan, room: float = 0.0) -> str:
+        """Returns weaker options, which a plan satisfies, for the goals that it misses."""
+        required, options = self.goal.quality, []
+        if required is not None and self.quality(plan) < required:
             lower = floor(10 * (self.quality(plan) - room)) / 10
             options.append(f"--min-quality {lower:g}dB" if lower > 0 else "no --min-quality")
         if self.goal.metric is not None and not self.metric(plan).is_ok:
@@ -306,24 +307,24 @@ class PrecisionSearch:
             f"no choice of 16-bit tensors reaches {self._wishes()}",
             rule="--min-quality and --max-drop are at most what 16 bits everywhere reach against float",
             here=f"{self._reached(NARROW)} in 8 bits, {self._reached(self.wide)} with 16 bits in all {len(self.tensors)} tensors that have such forms, by {self.judged_by}",
-            help=f"{self._lower_wishes(self.wide, OFFERED)}. {self._cause()}",
+            help=f"{self._weaker_options(self.wide, OFFERED)}. {self._cause()}",
         )
 
     def _cause(self) -> str:
-        """Returns a hint: why 16 bits everywhere miss the wish, and what may raise their quality."""
+        """Returns a hint: why 16 bits everywhere miss the goal, and ways to raise their quality."""
         ranges = "Values beyond the ranges of the calibration data are clipped in 16 bits, too: more of it may raise it"
-        if (wish := self.goal.quality) is None:
+        if (required := self.goal.quality) is None:
             return ranges
         typical = measured_quality(self.judges, self.wide, errors=0.0)
-        if self.quality(self.wide) < wish <= typical:
+        if self.quality(self.wide) < required <= typical:
             return f"These samples have {typical:.1f} dB, the rest is a margin for others: more varied calibration data may narrow it"
         exact = simulated_quality(self.judges, self.wide, rounds_weights=False)
-        if wish <= exact < inf:
+        if required <= exact < inf:
             return f"With weights that are not rounded to 8 bits, it would be {exact:.1f} dB: --equalize or `pillion train` may raise it"
         return ranges
 
     def _contradicted(self, cheapest: Plan, best: Plan) -> PillionError:
-        """Returns the error for wishes and bounds that no plan found satisfies together."""
+        """Returns the error for goals and bounds that no plan satisfies together."""
         cost, narrow = self.cost(cheapest), self.cost(NARROW)
         failed = failed_rules(self._verdicts(cheapest))
         more = ceil(100 * (cost.time / narrow.time - 1))
@@ -333,5 +334,5 @@ class PrecisionSearch:
             f"no choice of 16-bit tensors reaches {self._wishes()} within {' and '.join(v.rule for v in failed)}",
             rule="one plan holds all bounds: quality, metric, time and memory",
             here=f"{self._wishes()} need {', '.join(f'{v.got}, wanted {v.wanted}' for v in failed)}; within the bounds, {self._reached(best)}",
-            help=f"{self._lower_wishes(best)}, or {looser}",
+            help=f"{self._weaker_options(best)}, or {looser}",
         )

@@ -194,7 +194,7 @@ def choose_precision(
     goal: PrecisionGoal,
     tuning: Quantization,
 ) -> tuple[PrecisionChoice, GraphModule]:
-    """Returns the cheapest choice of 16-bit tensors with the wished quality, and the graph with these tensors."""
+    """Returns the cheapest choice of 16-bit tensors with the required quality, and the graph with these tensors."""
     trials = WidthTrials(prepared, in_float, seen, seen, tuning)
     choice, chosen = PrecisionSearch(trials, judges, goal, judged_by).choose()
     return choice, trials.widened(chosen)

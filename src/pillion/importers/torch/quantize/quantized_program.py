@@ -58,7 +58,7 @@ class QuantizedProgram:
     float_module: GraphModule | None = None
     """The model before quantization, with equal node names."""
     precision: PrecisionChoice | None = None
-    """The tensors that got 16 bits for a wished quality."""
+    """The tensors with 16 bits, chosen for a quality goal."""
     samples: Sequence[Sequence[Tensor]] = ()
     """The first calibration samples, without states."""
     fitted_layers: int = 0

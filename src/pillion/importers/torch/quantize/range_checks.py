@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what calibration observed: all-zero or huge data give meaningless programs."""
+"""Checks calibrated ranges: all-zero or huge data give meaningless programs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def require_finite(batch: Sequence[Tensor], number: int) -> None:
 
 
 def warn_of_ranges(prepared: GraphModule) -> None:
-    """Warns of inputs with useless ranges, or else of other such tensors."""
+    """Warns of inputs with useless ranges, or else of other tensors with useless ranges."""
     useless = list(_useless_ranges(prepared))
     inputs = [text for node, text in useless if node.op == "placeholder"]
     if useless:

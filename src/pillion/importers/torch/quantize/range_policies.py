@@ -49,7 +49,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class RangePolicy:
-    """Sets ranges or formats of some tensors by what calibration saw."""
+    """Sets ranges or formats of some tensors from the calibration data."""
 
     name: str
     tensors: str

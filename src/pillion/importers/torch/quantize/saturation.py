@@ -67,6 +67,6 @@ def _changing_range(prepared: GraphModule, function: Node, low: float, high: flo
 
 
 def _last_flat_index(y: Tensor, told_apart: float) -> int:
-    """Index of the last point up to which the function is flat."""
+    """Returns the index of the last point up to which the function is flat."""
     spread = y.cummax(0).values - y.cummin(0).values
     return int((spread <= told_apart).sum()) - 1

@@ -65,7 +65,7 @@ def signal_to_noise_db(wanted: Sequence[Tensor], got: Sequence[Tensor]) -> float
 def _changed_classes(
     expected: Sequence[Tensor], got: Sequence[Tensor], samples: Sequence[tuple[Tensor, ...]]
 ) -> int:
-    """Number of samples with another largest score; 0 if the output is no row of scores."""
+    """Returns the number of samples with another largest score; 0 if the output is no row of scores."""
     first = expected[0]
     is_scores = first.is_floating_point() and first.dim() == 2 and first.shape[0] == 1 and first.shape[1] > 1
     if not is_scores or any(x.shape == first.shape for x in samples[0]):
@@ -109,7 +109,7 @@ def _tensor_signal_to_noise(real: Sequence[object] | None, quantized: Sequence[o
 
 
 def _float_counterpart(node: Node) -> Node:
-    """Float node that a quantized node corresponds to."""
+    """Returns the float node that a quantized node corresponds to."""
     while node.target in DEQUANTIZE | QUANTIZE and isinstance(node.args[0], Node):
         node = node.args[0]
     return node

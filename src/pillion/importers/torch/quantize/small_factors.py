@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowers the least scale of tiny constant factors whose other operand is huge, so that they do not become zero."""
+"""Lowers the least scale of tiny constant factors with a huge other operand; otherwise they would become zero."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _constant_factor_pairs(node: Node) -> list[tuple[Any, Any]]:
 
 
 def _step_of_result(prepared: GraphModule, node: Node) -> float:
-    """Scale of a result, possibly behind a clamp; 0 if unknown."""
+    """Returns the scale of a result, possibly behind a clamp; 0 if unknown."""
     while node.users:
         node = next(iter(node.users))
         observer = observer_of(prepared, node)

@@ -59,7 +59,7 @@ def _readers_through_moves(nodes: list[Node]) -> list[Node]:
 
 
 def _negligible_score_distance(prepared: GraphModule, softmax: Node) -> float:
-    """Distance below a row's largest score at which shares vanish."""
+    """Returns the distance below a row's largest score at which shares vanish."""
     shown = next(iter(softmax.users), None)
     observer = observer_of(prepared, shown)
     step = float(observer.calculate_qparams()[0]) if observer is not None else 1.0
@@ -71,7 +71,7 @@ def _is_product(node: Any) -> bool:
 
 
 def _scaled_observers(prepared: GraphModule, nodes: Iterable[Node]) -> list[tuple[float, HistogramRange]]:
-    """Positive factors that scale tensors to scores, with the observers of these tensors."""
+    """Returns the positive factors that scale tensors to scores, with the observers of these tensors."""
     scaled = []
     products: list[Any] = [node.args[0] for node in nodes if _is_product(node.args[0])]
     for product in products:

@@ -114,9 +114,9 @@ class Specs:
         )
 
     def _observer(self, calibrating: Any, training: Any, **arguments: Any) -> Any:
-        """Observer for calibration, or fake quantization for training. Torch's fused form of the latter rounds
-        scales and zero points differently from conversion in one of five random tensors, so the compiled program
-        would differ from the trained module."""
+        """Returns the observer for calibration, or fake quantization for training. Torch's fused form of the latter
+        rounds scales and zero points differently from conversion in one of five random tensors, so the compiled
+        program would differ from the trained module."""
         if not self.training:
             return calibrating.with_args(eps=SMALLEST_SCALE, **arguments)
         rounding: Any = NanTolerantFakeQuantize

@@ -20,7 +20,7 @@ LARGEST_FACTOR = 1.1
 """Larger steps lose more than chance gives back."""
 TRIED = 64
 MOST_INPUTS = 512
-"""Errors of more weights average out, so that all scales are about equally good."""
+"""Errors of more weights average out: all scales are about equally good."""
 
 
 def choose_weight_scales(prepared: GraphModule) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tries 16-bit tensors in a calibrated graph, and compares the outputs with those of the float model."""
+"""Tries 16-bit tensors in a calibrated graph, and compares its outputs with the float model's."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class _Rounding(nn.Module):
 
 
 class WidthTrials:
-    """A calibrated graph, and copies of it with some tensors in 16 bits. Tensors are named after their observers, so
-    that names agree between graphs calibrated by different samples."""
+    """A calibrated graph, and copies of it with some tensors in 16 bits. Tensors are named after their observers:
+    names agree between graphs calibrated by different samples."""
 
     def __init__(
         self,
@@ -106,8 +106,8 @@ class WidthTrials:
             self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
 
     def widened(self, wide: Collection[str]) -> GraphModule:
-        """Returns a copy of the graph with some tensors in 16 bits, and fitted weights beside them. All copies share
-        their observers, so the ranges of weights are reset first."""
+        """Returns a copy of the graph with some tensors in 16 bits, and with fitted weights. All copies share their
+        observers: the ranges of weights are reset first."""
         fits = self.tuning.fits_weights and (bool(wide) or self.tuning.weight_rounding == "fitted")
         module, ranges = self.fitted if fits else (self.prepared, self.weight_ranges)
         _set_weight_ranges(ranges)
@@ -119,7 +119,7 @@ class WidthTrials:
 
     @cached_property
     def fitted(self) -> tuple[GraphModule, WeightRanges]:
-        """A copy of the graph whose weights are fitted to the calibration samples, and the ranges of these weights."""
+        """A copy of the graph with weights fitted to the calibration samples, and the ranges of these weights."""
         _set_weight_ranges(self.weight_ranges)
         with quiet_torch():
             module = GraphModule(self.prepared, deepcopy(self.prepared.graph))

@@ -47,7 +47,7 @@ class StateMemory(Protocol):
 
 
 def share_state_ranges(prepared: GraphModule, memory: StateMemory) -> None:
-    """Returns the read and the written value of each state one range, so that its integers persist between runs."""
+    """Gives the read and the written value of each state one range: its integers persist between runs."""
     for _, before, after in _state_observers(prepared, memory):
         observers = [observer_of(prepared, node) for node in (before, after)]
         are_observed = all(isinstance(end, MinMaxRangeObserver) for end in observers)
@@ -64,7 +64,7 @@ def share_state_ranges(prepared: GraphModule, memory: StateMemory) -> None:
 
 
 def _representable_range(observer: Any) -> tuple[float, float] | None:
-    """Least and largest value of a format that calibration does not widen; None for other formats."""
+    """Returns the least and largest value of a format that calibration does not widen; None for other formats."""
     if isinstance(observer, FunctionRange):
         return observer.ends
     if not hasattr(observer, "scale"):
