@@ -40,8 +40,7 @@ class Strips:
     along: ConvAxis
     transposed: bool
     stride: int
-    item: int
-    """The bytes of an element."""
+    element_bytes: int
 
     @property
     def rows(self) -> int:
@@ -54,9 +53,9 @@ class Strips:
         return 4 * self.stride
 
     @property
-    def column(self) -> int:
+    def column_bytes(self) -> int:
         """The bytes of a column of a strip."""
-        return 4 * self.item
+        return 4 * self.element_bytes
 
     @property
     def count(self) -> int:
@@ -74,15 +73,15 @@ class Strips:
         return min(self.along.in_size, self.columns - self.along.before)
 
     @property
-    def is_divisible(self) -> bool:
+    def has_bands(self) -> bool:
         """Whether a band's outputs, written over the image, leave the rows of later bands intact."""
         is_as_large = all(axis.out_size == axis.in_size for axis in (self.along, self.down))
-        return self.item == 2 and (is_as_large or not self.transposed)
+        return self.element_bytes == 2 and (is_as_large or not self.transposed)
 
     @property
     def bands(self) -> list[range]:
         """The strips of each band of a channel."""
-        number = (self.count + BAND // 2) // BAND if self.is_divisible else 1
+        number = (self.count + BAND // 2) // BAND if self.has_bands else 1
         size = -(-self.count // max(number, 1))
         while (
             self.count % size == 1
@@ -93,7 +92,7 @@ class Strips:
     @property
     def strip_bytes(self) -> int:
         """The size of a strip."""
-        return self.columns * self.column
+        return self.columns * self.column_bytes
 
     def step(self, band: range) -> int:
         """Returns the bytes from a strip of a band to the next one. Every second band goes back: it begins with the strip that the band
@@ -109,7 +108,7 @@ class Strips:
     def bytes(self) -> int:
         """The size of a band and of the first strip of the next; lower rows of halfwords are read to one element beyond."""
         bands = self.bands
-        return (len(bands[0]) + (len(bands) > 1)) * self.strip_bytes + (self.item == 2) * 4
+        return (len(bands[0]) + (len(bands) > 1)) * self.strip_bytes + (self.element_bytes == 2) * 4
 
 
 def strips_of(op: Convolution) -> Strips:
@@ -220,12 +219,13 @@ SINGLE_BLOCK = 13.0
 def work(op: Convolution) -> float:
     """Estimates the instructions of the 3x3 kernels."""
     s = strips_of(op)
-    channel, first, further, eight, run = STRIPS_WORK[s.item, s.stride]
-    is_single = s.item == 1 and _single_strip_rows(s)
+    channel, first, further, eight, run = STRIPS_WORK[s.element_bytes, s.stride]
+    is_single = s.element_bytes == 1 and _single_strip_rows(s)
     of_columns = SINGLE_BLOCK if is_single else first + further * (s.count - 1)
     of_columns += FURTHER_BAND * (len(s.bands) - 1)
     outputs = sum(
-        (r.end - r.first) * (run + r.blocks * (eight + LONE_ROW * (s.item == 1 and r.block > s.block)))
+        (r.end - r.first)
+        * (run + r.blocks * (eight + LONE_ROW * (s.element_bytes == 1 and r.block > s.block)))
         for r in _split_into_strip_runs(s)
     )
     return op.x.shape[0] * (
@@ -262,12 +262,17 @@ def _strip_build_table(s: Strips, band: range, zp: int) -> Int32Array:
     columns = [i * along.x_step for i in range(8)]
     words = [
         *(2 * down.x_step, s.step(band), end - first - 1, blocks),
-        *(second * along.x_step, s.column * second, 8 * along.x_step, 8 * s.column),
+        *(second * along.x_step, s.column_bytes * second, 8 * along.x_step, 8 * s.column_bytes),
         *(0xFFFF * (0 <= row < down.in_size) for row in (top, top + 1, bottom, bottom + 1)),
-        *(top * down.x_step, s.column * along.before + s.offset(band, first), zp, _single_strip_rows(s)),
+        *(
+            top * down.x_step,
+            s.column_bytes * along.before + s.offset(band, first),
+            zp,
+            _single_strip_rows(s),
+        ),
     ]
     offsets = _pack_halfwords(columns + [c + down.x_step for c in columns])
-    after = [0 if is_last else len(_split_into_strip_runs(s, band))] * (s.item == 2)
+    after = [0 if is_last else len(_split_into_strip_runs(s, band))] * (s.element_bytes == 2)
     return np.concatenate([np.array(words, np.int32), offsets, np.array(after, np.int32)])
 
 
@@ -331,10 +336,10 @@ CARRIED_COLUMNS = 2
 def _pass_table(s: Strips, run: StripRun, band: range, last: bool) -> Int32Array:
     """Returns the table pillion_mve_strip_pass (kernels/mve/strips.h) of a band."""
     down, along = s.down, s.along
-    ends = (s.offset(band, strip) + s.column * s.stride * run.column for strip in (run.first, run.end))
-    seen = s.stride * run.block * run.blocks + (s.item == 2) * CARRIED_COLUMNS
+    ends = (s.offset(band, strip) + s.column_bytes * s.stride * run.column for strip in (run.first, run.end))
+    seen = s.stride * run.block * run.blocks + (s.element_bytes == 2) * CARRIED_COLUMNS
     words = [
-        s.step(band) - s.column * seen,
+        s.step(band) - s.column_bytes * seen,
         s.rows * down.y_step - run.block * run.blocks * along.y_step,
         *(run.blocks, run.block * along.y_step),
         *ends,
@@ -353,7 +358,7 @@ def _lane_output_offsets(s: Strips, rows: int, block: int) -> list[int]:
     if block == LONE_BLOCK:
         return [(c + half_block * half) * s.along.y_step for c in range(4) for half in (0, 1)]
     lower = s.down.y_step * (rows - 1)
-    if s.item == 2:
+    if s.element_bytes == 2:
         return [row + c * s.along.y_step for c in range(4) for row in (lower, 0)]
     return [
         row + (c + half_block * half) * s.along.y_step
