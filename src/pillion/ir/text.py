@@ -8,7 +8,7 @@ y: int8[1, 5, 3, 4] @(0.1, 0) = conv2d(x=x, weights=w, bias=b) stride=(1, 1) low
 z: int8[1, 5, 3, 4] @(?, 7) = mul(a=y, b=y) low=-128 high=127 explicit=[1374389535*2^-38]
 output z
 
-Of z the scale is not known; its multiplier was given. States say before the ops what they begin as, and at the end what they become:
+The scale of z is not known, so its multiplier is explicit. States have their initial values before the ops, and their new values at the end:
 
 state h reads before: int8[1, 300] @(0.1, 0) = all 0
 state h becomes z
