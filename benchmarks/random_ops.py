@@ -26,6 +26,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array, DType, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import (
     ALL_OPS,
+    Add,
     ArgMax,
     ArgMin,
     AvgPool2d,
@@ -51,6 +52,7 @@ from pillion.ops import (
     Reshape,
     ResizeBilinear,
     Softmax,
+    Sub,
     TopPlaces,
     TopValues,
     Transpose,
@@ -190,7 +192,7 @@ def of_bytes(layer: Any, x: Value) -> Op:
 
 
 def widened_ops(count: int, seed: int) -> Iterator[Op]:
-    """Yields random ops of further kinds whose int8 operands and results are widened."""
+    """Yields random ops of further kinds whose int8 operands and results are widened, and sums in the same steps."""
     for op in random_ops(count, seed, WIDENED):
         values = {v: in_16_bits(v) for v in (*op.activations, *op.results) if v.dtype is DType.INT8}
         if isinstance(op, Softmax):
@@ -205,6 +207,9 @@ def widened_ops(count: int, seed: int) -> Iterator[Op]:
                 wide.check()
                 wide.check_scales(Arithmetic.CMSIS_NN)
                 yield wide
+    for op in random_ops(count // len(WIDENED), seed, (Add, Sub)):
+        same = {v: v.like(v.name, dtype=DType.INT16, quant=PerTensor(0.01)) for v in (op.a, op.b, op.y)}
+        yield op.substitute(same, **bounds_16(op))
     for op in random_ops(count // len(WIDENED), seed, (Mul, Normalize)):
         x = op.activations[0]
         fields = (

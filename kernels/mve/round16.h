@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The 16-bit results of dot products (dot_asm.h), of sums of even channels in q4 and q5, of odd ones in q0 and q1; the state is loaded. */
+ * The 16-bit results of dot products (dot_asm.h), of sums of even channels in q4 and q5, of odd ones in q0 and q1; the state is loaded.
+ * Negative results become zero by unsigned saturation of a shift by no bit. */
 #ifndef PILLION_MVE_ROUND16_H
 #define PILLION_MVE_ROUND16_H
 
@@ -15,9 +16,8 @@
     "vqmovnt.s32 q4, q0\n"             \
     "vqmovnt.s32 q5, q1\n"             \
     "cbz r2, 7f\n"                     \
-    "vmov.i32 q0, #0\n"                \
-    "vmax.s16 q4, q4, q0\n"            \
-    "vmax.s16 q5, q5, q0\n"            \
+    "vqshlu.s16 q4, q4, #0\n"          \
+    "vqshlu.s16 q5, q5, #0\n"          \
     "7:\n"                             \
     "vstrh.16 q4, [" y "]\n"           \
     "add " y ", r10\n"                 \

@@ -103,12 +103,27 @@ def compiled(core: Core) -> dict[str, Program]:
     filters = nn.Sequential(steps[0], nn.ReLU(), *steps[1:])
     x = torch.randn(1, 8, 37, 41)
     depthwise = pillion.compile(filters.eval(), x, target=CORES[core], precision="int16", progress=False)
+    block = pillion.compile(Block().eval(), x, target=CORES[core], precision="int16", progress=False)
     return {
         **programs,
         "attention in 16 bits": wide,
+        "sums in 16 bits": block,
         "layers between widths": between,
         "depthwise in 16 bits": depthwise,
     }
+
+
+class Block(nn.Module):
+    """A residual block with a difference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(8, 8, 3, padding=1) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Runs the block."""
+        y = self.first(x)
+        return torch.relu(self.second(torch.relu(y + x))) - y
 
 
 @pytest.mark.turns(5)
@@ -130,6 +145,8 @@ def test_programs_take_a_third_of_the_instructions_in_the_memory_of_the_project(
 @pytest.mark.parametrize("core", CORES)
 def test_norms_attention_recurrence_and_spectra_are_those_of_the_program(core: Core, tmp_path: Path) -> None:
     programs = compiled(core)
+    kernels = {step.choice.kernel.name for step in programs["sums in 16 bits"].lowered.steps}
+    assert {name.rpartition("_")[0] for name in kernels} >= {"add_unscaled_16", "sub_unscaled_16"}
     elf = firmware(tmp_path, list(programs.values()), core, RUNTIMES[0])
     for name, program in programs.items():
         samples = 1 if program.graph.states else 2  # the runtime keeps states from sample to sample

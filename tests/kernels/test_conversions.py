@@ -44,19 +44,28 @@ def every_number() -> Iterator[Run]:
     yield Run(conversion(DType.INT8, DType.INT16, 1.0, -128, 256), (BYTES,))
 
 
+def every_shift() -> Iterator[Run]:
+    """Ratios that are powers of two, with all zero points that matter."""
+    for shift in range(1, 16):
+        for zero_point in (*ZERO_POINTS, -1, 1, -77, 64):
+            yield Run(conversion(DType.INT16, DType.INT8, 2.0**-shift, zero_point, 2**16), (WIDE,))
+
+
 def every_count() -> Iterator[Run]:
     """Numbers of elements around the units of the loops."""
     for count in (*range(1, 34), 2**16 + 7):
+        yield Run(conversion(DType.INT16, DType.INT8, 2.0**-7, -128, count), (np.resize(WIDE, count),))
         yield Run(conversion(DType.INT16, DType.INT8, 0.0079, -3, count), (np.resize(WIDE, count),))
         yield Run(conversion(DType.INT8, DType.INT16, 63.1, 127, count), (np.resize(BYTES, count),))
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_bytes_of_the_reference(target: rig.Target) -> None:
-    runs = [*every_number(), *every_count()]
+    runs = [*every_number(), *every_shift(), *every_count()]
     names = {kernel.name for run in runs if (kernel := kernel_of(target, run.op))}
     suffix = target.kernels[0].isa.value
     assert {f"requantize_16_8_{suffix}", f"requantize_8_16_{suffix}"} <= names
+    assert ("requantize_shift_16_8_mve" in names) == (suffix == "mve")
     check_runs(target, runs)
 
 

@@ -99,6 +99,30 @@ def sums() -> list[AddOrSub]:
     return made
 
 
+def sums_in_the_same_steps() -> Iterator[AddOrSub]:
+    """Sums of 16-bit tensors that share a scale, with and without bounds."""
+    shapes: list[tuple[Shape, Shape]] = [((count,), (count,)) for count in (*range(1, 19), 2**15 + 3)]
+    shapes += [((3, 5, 9), (9,)), ((1, 13), (6, 13)), ((2, 7, 7, 3), (2, 7, 7, 3))]
+    bounds = INT16.bounds, (0, INT16.bounds[1]), (0, 20_000), (-1000, 999)
+    for number, (a, b) in enumerate(shapes):
+        for cls in (Add, Sub):
+            low, high = bounds[number % len(bounds)]
+            first, second, y = (
+                Value(n, TensorType(s, INT16, PerTensor(0.01))) for n, s in zip("aby", (a, b, ()), strict=True)
+            )
+            yield make_op(cls, y, a=first, b=second, low=low, high=high)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_in_the_same_steps(target: rig.Target) -> None:
+    made = list(sums_in_the_same_steps())
+    if target.kernels[0].isa in (Isa.DSP, Isa.MVE):
+        assert all(f"{op.kind}_unscaled_16" in kernel_of(target, op).name for op in made)
+    check_runs(target, [Run(op, data(op, seed)) for op in made for seed in range(2)])
+    alike = [op for op in made if op.a.shape == op.b.shape]
+    check_runs(target, [Run(op, data(op, seed), True) for op in alike for seed in range(2)])
+
+
 def products() -> list[Mul]:
     """The same of products."""
     made = []

@@ -370,6 +370,13 @@ typedef struct {
     int32_t a_multiplier, b_multiplier, offset_high, offset_low, left, right, low, high;
 } pillion_wide_add_dsp_params;
 void pillion_wide_add_dsp(const pillion_wide_add_dsp_params *p, const void *a, const void *b, void *y, void *scratch);
+/* The same of 16-bit tensors in the same steps: a + b, or a - b where the sign is -1. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step;
+    int32_t sign, low, high;
+} pillion_add_unscaled_s16_dsp_params;
+void pillion_add_unscaled_s16_dsp(const pillion_add_unscaled_s16_dsp_params *p, const int16_t *a, const int16_t *b, int16_t *y,
+                                  void *scratch);
 
 /* Products in 16 bits, as pillion_wide_mul; rows as in wide_add. a is the wider operand. y may be an operand of the same element type. */
 typedef struct {

@@ -541,6 +541,12 @@ typedef struct {
     int32_t count, multiplier, out_zp;
 } pillion_requantize_s16_s8_mve_params;
 void pillion_requantize_s16_s8_mve(const pillion_requantize_s16_s8_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
+/* The same by a shift to the right: `zero` is the zero point of y in steps of x. */
+typedef struct {
+    int32_t count, zero, shift;
+} pillion_requantize_shift_s16_s8_mve_params;
+void pillion_requantize_shift_s16_s8_mve(const pillion_requantize_shift_s16_s8_mve_params *p, const int16_t *x, int8_t *y,
+                                         void *scratch);
 typedef struct {
     int32_t count, in_zp, left, multiplier;
 } pillion_requantize_s8_s16_mve_params;
@@ -556,6 +562,13 @@ typedef struct {
     int32_t low, high;
 } pillion_wide_add_mve_params;
 void pillion_wide_add_mve(const pillion_wide_add_mve_params *p, const void *a, const void *b, void *y, void *scratch);
+/* The same of 16-bit tensors in the same steps: a + b, or a - b where the sign is -1. */
+typedef struct {
+    int32_t rows, count, a_row_step, b_row_step;
+    int32_t sign, low, high;
+} pillion_add_unscaled_s16_mve_params;
+void pillion_add_unscaled_s16_mve(const pillion_add_unscaled_s16_mve_params *p, const int16_t *a, const int16_t *b, int16_t *y,
+                                  void *scratch);
 
 /* Products in 16 bits, as pillion_wide_mul; rows as in wide_add. a is the wider operand. y may be an operand of the same element type. */
 typedef struct {

@@ -189,6 +189,12 @@ class AddOrSub(ScaledBinary):
 
     sign: ClassVar[int] = 1
 
+    @classmethod
+    def examples(cls) -> Iterator[Op]:
+        yield from super().examples()
+        a, b, y = (Value(name, TensorType((2, 3, 7), DType.INT16, PerTensor(0.01))) for name in "aby")
+        yield cls(a=a, b=b, y=y, low=0, high=DType.INT16.bounds[1])
+
     @property
     def left_shift(self) -> int:
         """The headroom of the operands in bits."""

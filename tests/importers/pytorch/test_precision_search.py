@@ -127,7 +127,7 @@ def test_plans_are_the_cheapest_for_their_noise() -> None:
         assert times[plans.index(some)] == pytest.approx(sum(cost.by_op.values()), rel=0.01)
     quality = np.array([one._predicted(plan) for plan in plans])
     found = cheapest_plans(one.costs, one.noise, one.floor, one.wide)
-    assert len(found) > 3
+    assert len(found) >= 3
     for plan, time in found:
         assert time == pytest.approx(times[plans.index(plan)])
     for at, time in zip(quality, times, strict=True):

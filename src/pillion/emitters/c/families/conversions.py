@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of conversions between 8 and 16 bits by one multiplication of 32 bits, with the proof that it is exact: a
-conversion is a function of one number, and all numbers are tried."""
+"""The kernels of conversions between 8 and 16 bits by one multiplication of 32 bits or by a shift, with the proof that it is
+exact: a conversion is a function of one number, and all numbers are tried."""
 
 from __future__ import annotations
 
@@ -61,6 +61,19 @@ def rounded_product(of: Conversion) -> Params | None:
     return None
 
 
+def rounded_shift(of: Conversion) -> Params | None:
+    """Returns the number to add and the shift to the right with which VQADD and VRSHL make every result; None if there are
+    none."""
+    shift = -round(math.log2(of.ratio))
+    low, high = DType.INT16.bounds
+    zero = of.y.zero_point * 2.0**shift
+    if not (0 < shift < 16 and low <= zero <= high):
+        return None
+    summed = np.clip(of.levels + int(zero), low, high)
+    made = np.clip(summed + (1 << shift - 1) >> shift, *of.y.dtype.bounds)
+    return {"zero": int(zero), "shift": shift} if np.array_equal(made, of.expected) else None
+
+
 def product_and_constant(of: Conversion) -> Params | None:
     """Returns the multiplier and the constant with which SMLAW and a shift compute every result; None if none do.
     Bytes are multiplied as the upper halves of halfwords."""
@@ -114,21 +127,25 @@ def wide_zero_point(op: Requantize) -> Verdict:
     return Verdict("zero_point", wide.zero_point == 0, "0 in 16 bits", str(wide.zero_point))
 
 
-def kernels(library: Library, formula: Formula) -> Iterator[Kernel]:
-    """Yields the kernels of a library for both directions."""
+def kernel(library: Library, formula: Formula, x: DType, y: DType, form: str = "") -> Kernel:
+    """Returns the kernel of a formula from one type to another."""
 
     def params(op: Requantize, arithmetic: Arithmetic) -> Params:
         return numbers_of(formula, op, arithmetic) or {}
 
-    for x, y in ((DType.INT8, DType.INT16), (DType.INT16, DType.INT8)):
-        bits = 8 * x.size_bytes, 8 * y.size_bytes
-        types = has_dtypes("x", x), has_dtypes("y", y)
-        yield library.kernel(
-            Requantize,
-            "requantize_s{}_s{}".format(*bits),
-            params,
-            requires=(short_circuit(*types, wide_zero_point, is_exact(formula)),),
-        )
+    return library.kernel(
+        Requantize,
+        f"requantize{form}_s{8 * x.size_bytes}_s{8 * y.size_bytes}",
+        params,
+        requires=(short_circuit(has_dtypes("x", x), has_dtypes("y", y), wide_zero_point, is_exact(formula)),),
+    )
 
 
-KERNELS = (*kernels(MVE, rounded_product), *kernels(DSP, product_and_constant))
+KERNELS = (
+    kernel(MVE, rounded_shift, DType.INT16, DType.INT8, "_shift"),
+    *(
+        kernel(library, formula, *types)
+        for library, formula in ((MVE, rounded_product), (DSP, product_and_constant))
+        for types in ((DType.INT8, DType.INT16), (DType.INT16, DType.INT8))
+    ),
+)

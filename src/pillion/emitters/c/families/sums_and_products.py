@@ -33,7 +33,7 @@ from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR, 
 from pillion.emitters.c.op_fields import high_and_low, operand_walk
 from pillion.emitters.c.walk import few_walk_axes, rows_verdict
 from pillion.ir.numerics import INT32_MAX, MOST_PLACES, Arithmetic, wrap_to_32_bits
-from pillion.ir.types import Shape, Value
+from pillion.ir.types import DType, Shape, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.elementwise import (
     ADD_LEFT_SHIFT,
@@ -256,6 +256,29 @@ def halves_params(op: AddOrSub) -> Params:
     return {**wide_walk(op), **parts, "shift": LOW_BITS - wide.places}
 
 
+def same_steps(op: AddOrSub) -> Verdict:
+    """Checks whether both operands and the result have 16 bits, and the same scale."""
+    types = {(v.dtype, v.scale, v.zero_point) for v in (op.a, op.b, op.y)}
+    fits = len(types) == 1 and op.y.dtype is DType.INT16 and op.y.zero_point == 0
+    got = ", ".join(f"{v.dtype.value} {v.scale:.6g}" for v in (op.a, op.b, op.y))
+    return Verdict("scales", fits, "the same of three int16 tensors", got)
+
+
+def unscaled_kernels(library: Library) -> tuple[Kernel, ...]:
+    """Returns the kernels of 16-bit tensors in the same steps, which need no multipliers."""
+    return tuple(
+        library.kernel(
+            op,
+            "add_unscaled_s16",
+            lambda op: {**operand_walk(op, ROW_STEPS), "sign": op.sign},
+            requires=(short_circuit(WIDE_WALK, all_of(rows_verdict, same_steps)),),
+            name=f"{op.kind}_unscaled_16",
+            in_place="a b",
+        )
+        for op in (Add, Sub)
+    )
+
+
 def as_sum(op: Requantize | Mul) -> SumOfOne:
     """Returns a requantization, or a product with a constant number, as a sum with itself, which does not count."""
     if isinstance(op, Requantize):
@@ -346,6 +369,7 @@ KERNELS: tuple[Kernel, ...] = (
     *kernels_in_rows(SCALAR, MOST_SHIFT),
     *kernels_in_rows(DSP, MOST_SHIFT, "clamp"),
     *kernels_in_rows(HOST, 31),
+    *unscaled_kernels(DSP),
     *wide_kernels(DSP, upper_word_params, UPPER_WORD, "clamp"),
     *(MVE.kernel(op, "add_s8", factor_params, requires=(FACTORS,), in_place="a b") for op in (Add, Sub)),
     *(
@@ -360,5 +384,6 @@ KERNELS: tuple[Kernel, ...] = (
         for op in (Add, Sub)
     ),
     MVE.kernel(Mul, "mul_s8", requires=(RIGHT_SHIFTS,), in_place="a b"),
+    *unscaled_kernels(MVE),
     *wide_kernels(MVE, halves_params, IN_HALVES),
 )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, sqrt
 from typing import Any
 
 import torch
@@ -18,6 +18,8 @@ from pillion.importers.torch.train.trained_ranges import (
 )
 from pillion.ir.types import DType, PerTensor
 
+LEAST_ROOM = ROOM / sqrt(2)
+"""Ranges have the room between this and twice as much that makes steps a power of two."""
 _follow_range: Any = NanTolerantFakeQuantize
 _keep_range: Any = FixedQParamsFakeQuantize
 
@@ -37,7 +39,8 @@ class Int16Observer(ObserverBase):
 
 
 class SymmetricObserver(Int16Observer):
-    """The range that contains the other observer's, with room for other samples."""
+    """The range that contains the other observer's, with room for other samples. The other's steps are a power of two
+    of its own, so that a shift converts between them, unless it ends where a clamp ends, so that saturation clamps."""
 
     def __init__(self, coarse: Any, fixed: PerTensor | None = None, most: float = inf) -> None:
         super().__init__(coarse)
@@ -46,6 +49,8 @@ class SymmetricObserver(Int16Observer):
         """The largest magnitude that the tensor can have, whatever the samples are."""
         self.least_step = 0.0
         """The finest steps that it may have."""
+        self.shared_step = 0.0
+        """The steps of tensors that are added to this one, if they are coarser."""
 
     def calculate_qparams(self, **arguments: Any) -> tuple[Tensor, Tensor]:
         """Returns scale and zero point."""
@@ -58,8 +63,10 @@ class SymmetricObserver(Int16Observer):
         )  # it ends one step behind the last level, as [0, 1) does
         low, high = ((bound - zero_point.double()) * scale.double() for bound in (least, most + is_fixed))
         step = torch.maximum(low / self.quant_min, high / (self.quant_max + is_fixed)).to(scale.dtype)
-        step = step if is_fixed else (ROOM * step).clamp(max=self.most / self.quant_max)
-        return step.clamp(min=self.least_step), torch.zeros_like(zero_point)
+        if not is_fixed:
+            step = _fraction(scale, LEAST_ROOM * step).clamp(max=self.most / self.quant_max)
+        step = step.maximum(_fraction(scale, torch.full_like(step, self.least_step)))
+        return step.clamp(min=self.shared_step), torch.zeros_like(zero_point)
 
     def trained(self) -> Any:
         """Returns fake quantization for training: its range follows the tensor, unless the scale is fixed."""
@@ -73,6 +80,11 @@ class SymmetricObserver(Int16Observer):
             return _follow_range(SharedBatchRangeObserver, eps=SMALLEST_SCALE, **levels)
         scale = self.calculate_qparams()[0] if self.fixed is None else self.fixed.scale
         return _keep_range(FixedQParamsObserver.with_args(scale=float(scale), zero_point=0, **levels))
+
+
+def _fraction(whole: Tensor, least: Tensor) -> Tensor:
+    """Returns the smallest number that is not less than `least` and `whole` times a power of two."""
+    return whole * torch.exp2(-torch.floor(torch.log2(whole / least)))
 
 
 class WidenedObserver(Int16Observer):

@@ -20,7 +20,7 @@ from pillion.errors import PillionError
 from pillion.importers.torch.fx_nodes import CLAMPS, aten, constant_nodes, constant_of, fake_result, module_of
 from pillion.importers.torch.loop_nodes import CARRIED, LOOP_ARGUMENT
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
-from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
+from pillion.importers.torch.quantize.bias_headroom import COARSER, add_bias_headroom
 from pillion.importers.torch.quantize.int16_observers import SymmetricObserver, WidenedObserver
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC
 from pillion.importers.torch.quantize.int16_sums import NORMS, accepts_int16
@@ -31,6 +31,7 @@ from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d, Function, Gather, Line
 from pillion.ops.softmax16 import OUTPUT_16
 
 OPS = {op.kind: op for op in ALL_OPS}
+SUMS = aten.add.Tensor, aten.sub.Tensor
 LAYERS = frozenset([Conv2d.kind, DepthwiseConv2d.kind, Linear.kind])
 JUMPS = frozenset(
     [
@@ -88,6 +89,11 @@ class Computation:
         is_clamp = last.target is aten.clamp.default
         bounds = [abs(one) for one in last.args[1:3] if isinstance(one, int | float)] if is_clamp else []
         return (max(bounds) or inf) if len(bounds) == 2 else inf
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it adds or subtracts two tensors."""
+        return any(node.target in SUMS for node in self.calls)
 
     @property
     def may_mix(self) -> bool:
@@ -247,8 +253,36 @@ class Widening:
                 node.target = self.fine_module(observer)
         for computation in computations:
             self.connect(computation, is_chosen, is_wide[computation.result])
-        add_bias_headroom(self.prepared)
+        sums = [c for c in computations if c.is_sum and is_wide[c.result]]
+        self.share_steps(sums)
+        add_bias_headroom(self.prepared)  # may coarsen results
+        self.share_steps(sums)
         self.prepared.recompile()
+
+    def share_steps(self, sums: Sequence[Computation]) -> None:
+        """Gives 16-bit tensors that are added, and their sums, the same steps, so that nothing is rescaled. A tensor whose
+        steps would grow too much keeps its own."""
+        groups: list[set[SymmetricObserver]] = []
+        for computation in sums:
+            added = {self.fine_observer(node) for node in (computation.result, *computation.operands)}
+            if None not in added:
+                members = {observer for observer in added if observer}
+                members |= {
+                    observer for group in groups if not group.isdisjoint(members) for observer in group
+                }
+                groups = [group for group in groups if group.isdisjoint(members)] + [members]
+        for group in groups:
+            steps = {observer: float(observer.calculate_qparams()[0]) for observer in group}
+            largest = max(steps.values())
+            for observer, step in steps.items():
+                if COARSER * step >= largest:
+                    observer.shared_step = largest
+
+    def fine_observer(self, node: Node) -> SymmetricObserver | None:
+        """Returns the 16-bit observer of a tensor if it has one whose steps may change."""
+        name = self.fine.get(self.observers[node])
+        fine = self.prepared.get_submodule(name) if name else None
+        return fine if isinstance(fine, SymmetricObserver) and fine.fixed is None else None
 
     def connect(self, computation: Computation, is_chosen: dict[Node, bool], wide: bool) -> None:
         """Gives a computation operands of its width, and its result the width that readers expect."""
