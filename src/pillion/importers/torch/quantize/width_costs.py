@@ -19,16 +19,20 @@ from pillion.importers.torch.quantize.precision import Computation
 Rows = NDArray[np.bool_]
 """Plans, one a row: whether each tensor has 16 bits."""
 Forms = NDArray[Any]
-"""Forms of a computation, one a plan: IS_WIDE + IS_CHOSEN + IS_WIDENED."""
-IS_WIDE, IS_CHOSEN, IS_WIDENED = 4, 2, 1
-"""It computes in 16 bits; its result has 16 bits; a reader converts the result to 16 bits."""
-FORMS = 8
+"""Forms of a computation, one a plan: IS_MIXED + IS_WIDE + IS_CHOSEN + IS_WIDENED."""
+IS_MIXED, IS_WIDE, IS_CHOSEN, IS_WIDENED = 8, 4, 2, 1
+"""Only some of the tensors that it adds or multiplies have 16 bits; it computes in 16 bits; its result has 16 bits; a
+reader converts the result to 16 bits."""
+FORMS = 16
+MIXED = 2.0
+"""The time of a sum of both widths relative to 8 bits, until one was lowered; that of 16 bits needs no multipliers."""
 
 
 class WidthCosts:
     """A cost model: the time of a computation, with the conversions of its result, depends only on its form. A
     computation is wide if it reads or makes a 16-bit tensor; a layer only if it reads one. Forms in lowered plans
-    take the time found there. Other forms take the time of 8 or 16 bits, plus the mean time of conversions."""
+    take the time found there. Other forms take the time of 8 or 16 bits, or of sums of both, plus the mean time of
+    conversions."""
 
     def __init__(
         self, prepared: GraphModule, computations: Sequence[Computation], tensors: Sequence[str]
@@ -51,6 +55,10 @@ class WidthCosts:
             sorted({column[name] for name in read if name in column}) if layer and around else around
             for layer, around, read in zip(is_layer, self.around, operands, strict=True)
         ]
+        self.mixed = [  # the operands that may differ in width
+            [column[name] for name in read if name in column] if computation.may_mix else []
+            for computation, read in zip(computations, operands, strict=True)
+        ]
         self.elements = [elements_of(c.result) for c in computations]
         number = {c.result: i for i, c in enumerate(computations)}
         self.readers: list[list[int]] = [[] for _ in computations]  # computations that read one width
@@ -72,7 +80,8 @@ class WidthCosts:
         is_wide = plans[:, self.deciding[i]].any(axis=1)
         read = [plans[:, self.around[j]].any(axis=1) for j in self.readers[i]]
         is_widened = ~is_chosen & np.any([np.zeros(len(plans), bool), *read], axis=0)
-        return IS_WIDE * is_wide + IS_CHOSEN * is_chosen + IS_WIDENED * is_widened
+        is_mixed = is_wide & ~plans[:, self.mixed[i]].all(axis=1)
+        return IS_MIXED * is_mixed + IS_WIDE * is_wide + IS_CHOSEN * is_chosen + IS_WIDENED * is_widened
 
     def rows(self, *plans: Collection[str]) -> Rows:
         """Returns plans as rows."""
@@ -90,12 +99,17 @@ class WidthCosts:
         narrow = np.array([times[0] for times in self.times])
         wide = np.array([self.times[i][int(self.forms(i, everything)[0])] for i in range(len(self.times))])
         forms = np.arange(FORMS)
-        is_wide, is_chosen, is_widened = ((forms & flag) > 0 for flag in (IS_WIDE, IS_CHOSEN, IS_WIDENED))
+        flags = IS_MIXED, IS_WIDE, IS_CHOSEN, IS_WIDENED
+        is_mixed, is_wide, is_chosen, is_widened = ((forms & flag) > 0 for flag in flags)
         known = np.array([[times.get(form, np.nan) for form in range(FORMS)] for times in self.times])
         plain = np.where(is_wide, wide[:, None], narrow[:, None])
         seen = ~np.isnan(known[:, IS_CHOSEN])
         ratio = known[seen, IS_CHOSEN].sum() / max(wide[seen].sum(), 1.0) if seen.any() else 1.0
         plain[:, ~is_wide & is_chosen] = (ratio * wide)[:, None]  # layers that read 8 bits
+        mixed = known[:, IS_MIXED | IS_WIDE | IS_CHOSEN]
+        seen = ~np.isnan(mixed)
+        ratio = mixed[seen].sum() / max(narrow[seen].sum(), 1.0) if seen.any() else MIXED
+        plain[:, is_mixed] = (ratio * narrow)[:, None]
         converted = np.outer(self.elements, (is_wide & ~is_chosen) + 1.0 * is_widened)
         counts = (converted > 0) & ~np.isnan(known)
         of_element = np.maximum(known - plain, 0)[counts].sum() / max(converted[counts].sum(), 1.0)
