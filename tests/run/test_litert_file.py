@@ -18,7 +18,7 @@ from pillion.errors import PillionError
 from pillion.importers import tflite as importer
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
-from pillion.ops import Add
+from pillion.ops import Add, ReduceSum
 from pillion.ops.example_values import make_op, value
 from pillion.program import Program
 from pillion.run.executor import LITERT, LITERT_FILE, REFERENCE
@@ -103,6 +103,15 @@ def test_a_program_that_is_no_longer_the_files_is_not_held_against_it(
     assert not verdict.ok
     assert words in verdict.what
     assert verdict.help
+
+
+def test_kernels_that_litert_has_wrong_are_no_judges(tmp_path: Path) -> None:
+    x = value("x", (2, 6), 0.1, 3)
+    op = make_op(ReduceSum, value("y", (), 0.25, 7), x=x, axes=(1,))
+    program = program_of(emit(Graph("sums", (x,), (op,), op.results, Arithmetic.TFLITE)), tmp_path)
+    notes = [run.skipped.what + run.skipped.got for run in checked(program).runs if run.skipped]
+    assert len(notes) == 2
+    assert all("takes all numbers for uint8" in note for note in notes)
 
 
 def test_other_programs_have_no_file(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from pillion.emitters import tflite
 from pillion.errors import PillionError
@@ -31,6 +31,10 @@ from pillion.run.litert_remote import LiteRtProcess
 from pillion.run.stream_steps import run_by_reference
 from pillion.targets import npu_target_example
 
+COMPARE_OTHERS = (
+    "compare other executors: --on npu executes the NPU's own code, where its compiler is installed"
+)
+
 
 class LiteRtExecutor:
     """Runs the graph's TFLite form in LiteRT's reference kernels."""
@@ -43,16 +47,16 @@ class LiteRtExecutor:
         checked = verdict_of_checks("litert.package", require_litert, lambda: require_open_segments(program))
         if not checked.ok:
             return checked
-        if op := op_rounded_differently(program.graph):
+        graphs = [segment.body for segment in _npu_segments(program.graph)] or [program.graph]
+        if reason := why_different(graphs):
             return Verdict(
                 "litert.arithmetic",
                 False,
-                "the NPU computes as LiteRT does",
-                f"{op.kind} `{op.name}`: the NPU scales it in integers, LiteRT in double precision",
-                "LiteRT would round otherwise",
-                "--on npu executes the NPU's own code, where its compiler is installed",
+                "LiteRT's reference kernels compute as the program does",
+                reason,
+                f"LiteRT computes other bytes: {reason}",
+                COMPARE_OTHERS,
             )
-        graphs = [segment.body for segment in _npu_segments(program.graph)] or [program.graph]
         checks = [functools.partial(tflite.require_operators, graph) for graph in graphs]
         has_operators = verdict_of_checks("litert.operators", *checks)
         if not has_operators.ok:
@@ -100,10 +104,15 @@ def _run_whole_graph(graph: Graph, samples: Samples, options: RunOptions) -> Ite
         yield RunResult(_run_in_litert(interpreter, graph, options.timeout, *sample))
 
 
-def op_rounded_differently(graph: Graph) -> Op | None:
-    """Returns an op of a segment that LiteRT rounds differently than the NPU, or None."""
-    inner = (op for s in _npu_segments(graph) if s.body.arithmetic is not Arithmetic.TFLITE for op in s.body)
-    return next((op for op in inner if isinstance(op, (Linear, ReduceSum))), None)
+def why_different(graphs: Sequence[Graph]) -> str:
+    """Returns the op that LiteRT's reference kernels compute differently from a program, and why, or ""."""
+    for graph in graphs:
+        for op in graph.ops:
+            if graph.arithmetic is Arithmetic.TFLITE_INTEGER and isinstance(op, (Linear, ReduceSum)):
+                return f"{op.kind} `{op.name}`: LiteRT scales it in double precision, the NPU in integers"
+            if graph.arithmetic is Arithmetic.TFLITE and isinstance(op, ReduceSum) and op.x.is_quantized:
+                return f"{op.kind} `{op.name}`: LiteRT's reference kernel takes all numbers for uint8"
+    return ""
 
 
 def _npu_segments(graph: Graph) -> list[Segment]:

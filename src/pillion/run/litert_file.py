@@ -23,7 +23,7 @@ from pillion.run.executor import (
     Samples,
     verdict_of_checks,
 )
-from pillion.run.litert import op_rounded_differently, require_litert
+from pillion.run.litert import COMPARE_OTHERS, require_litert, why_different
 from pillion.run.litert_remote import LiteRtProcess, LiteRtTensor
 from pillion.run.process_messages import as_sendable
 from pillion.run.runtime_process import RuntimeRefusal
@@ -45,12 +45,15 @@ class LiteRtFileExecutor:
             return _negative_verdict("there is no file", where, "compile a .tflite: -m net.tflite")
         if not (installed := verdict_of_checks("litert.file", require_litert)).ok:
             return installed
-        if part := differently_rounded_part(program.graph):
+        segments = [op.body for op in program.graph.ops if isinstance(op, Segment)]
+        if len(segments) < len(program.graph.ops) and program.graph.arithmetic is not Arithmetic.TFLITE:
             return _negative_verdict(
                 "the program rounds otherwise than the file",
-                part,
+                f"{program.graph.arithmetic.value} arithmetic",
                 "leave --arithmetic out; a target without NPU",
             )
+        if reason := why_different([*segments, program.graph]):
+            return _negative_verdict(f"LiteRT computes other bytes: {reason}", reason, COMPARE_OTHERS)
         try:
             file_io = _started_interpreter(raw).io
             file_types = (_tensor_types_text(file_io.inputs), _tensor_types_text(file_io.outputs))
@@ -84,17 +87,6 @@ class LiteRtFileExecutor:
 
 def _negative_verdict(what: str, here: str, help: str) -> Verdict:
     return Verdict("litert.file", False, RULE, here, what, help)
-
-
-def differently_rounded_part(graph: Graph) -> str:
-    """Returns the part of a program that is not in its file's arithmetic; empty if there is none."""
-    op = op_rounded_differently(graph)
-    if op is not None:
-        return f"{op.kind} `{op.name}`: the NPU scales it in integers"
-    plain = [core_op for core_op in graph.ops if not isinstance(core_op, Segment)]
-    if plain and graph.arithmetic is not Arithmetic.TFLITE:
-        return f"{graph.arithmetic.value} arithmetic"
-    return ""
 
 
 def _started_interpreter(raw: bytes) -> LiteRtProcess:

@@ -27,7 +27,7 @@ class NpuCodeExecutor:
         """Returns whether the program has NPU code and something executes it."""
         rule = "it executes the code of NPUs whose compiler is installed and whose commands are known"
         where = f"--target {program.target.name}"
-        help = "a target that `pillion targets` does not call `not proven`; `pillion doctor` says whether its compiler is there"
+        help = "a target with an Ethos-U of one core, for instance --target alif-e7; `pillion doctor` says whether Vela is installed"
         if not _program_segments(program):
             return Verdict("npu.segments", False, rule, where, "no op runs on an NPU", help)
         payloads = program.payloads

@@ -81,9 +81,9 @@ def test_a_stream_of_u85_is_one_of_the_executors() -> None:
 
 
 @needs_vela
-def test_two_cores_are_compiled_and_not_proven() -> None:
+def test_two_cores_are_compiled_and_not_executed() -> None:
     program = pillion.compile(Net().eval(), (X,), target=TWO_CORES)
-    with pytest.raises(PillionError, match="not proven"):
+    with pytest.raises(PillionError, match="one core"):
         program.run(X, on="npu")
 
 
