@@ -72,6 +72,7 @@ def test_what_is_left_out_is_said(name: str, summary: str) -> None:
         ("cortex-m55+nofp", "Helium kernels use floating-point vectors", "cortex-m55+nomve"),
         ("cortex-m55+nomve.fp", "Helium kernels use floating-point vectors", "cortex-m55+nomve"),
         ("cortex-m33+nofp+int8", "programs are the same with and without floating point", "cortex-m33"),
+        ("cortex-m0+", "the + of a core's name is written `plus`", "cortex-m0plus"),
         ("cortex-m33+fast", "what silicon may lack is +nodsp, +nomve", "cortex-m33"),
     ],
 )

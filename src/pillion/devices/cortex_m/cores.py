@@ -93,6 +93,8 @@ CORES: dict[str, Core] = {
 def missing_core_reason(core: str, extension: str) -> tuple[str, str]:
     """Returns the reason why no core has this name, and the name of the nearest core."""
     plain = CORES[core]
+    if not extension and f"{core}plus" in CORES:
+        return "the + of a core's name is written `plus`", f"{core}plus"
     if extension not in EXTENSIONS:
         known = ", ".join(LEFT_OUT + name for name in EXTENSIONS)
         if extension.endswith("fp") and plain.isa is Isa.MVE:
