@@ -206,6 +206,13 @@ def test_a_refused_bound_names_the_options_that_reach_further() -> None:
     assert bytes_of_both < bytes_of_int8 < bytes_of_all
 
 
+def test_a_refused_bound_names_no_option_that_does_not_help() -> None:
+    wide = nn.Sequential(nn.Linear(8, 4000), nn.ReLU(), nn.Linear(4000, 3))
+    with pytest.raises(PillionError, match="does not fit") as refusal:
+        pillion.compile(wide.eval(), torch.randn(1, 8), target="cortex-m33", max_ram=1000)
+    assert "--io" not in refusal.value.help
+
+
 def test_pictures_in_planes_are_refused() -> None:
     torch.manual_seed(6)
     with pytest.raises(PillionError, match="row by row") as refusal:

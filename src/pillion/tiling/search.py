@@ -19,7 +19,7 @@ from pillion.emitters.c.tile_variants import VariantCache
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.types import DType, Value
-from pillion.memory.events import ALIGNMENT
+from pillion.memory.events import ALIGNMENT, align_up
 from pillion.ops import Quantize, Transpose
 from pillion.tiling.candidates import MANY, Candidates
 from pillion.tiling.rows_in import find_rows_input
@@ -312,12 +312,16 @@ class TilingSearch:
             f"`{candidates.graph.name}` does not fit into {limit:,} bytes of RAM",
             rule="--max-ram is at least what the smallest plan needs",
             here=f"{simplest + outside_bytes:,} bytes without stripes, {least:,} with{reason}",
-            help=f"--max-ram {least}, {_input_shrinking_help(candidates.graph)}a smaller input, or a narrower model",
+            help=f"--max-ram {least}, {_input_shrinking_help(candidates.graph, smallest)}a smaller input, or a narrower model",
         )
 
 
-def _input_shrinking_help(graph: Graph) -> str:
-    """Names the options that shrink the input: int8 is a quarter of float32, and NHWC images are not copied."""
+def _input_shrinking_help(graph: Graph, smallest: int) -> str:
+    """Names the options that shrink the input, if it and its int8 copy fill the smallest plan: int8 is a quarter of
+    float32, and NHWC images are not copied."""
+    types = [value.type for value in graph.inputs]
+    if sum(align_up(one.size_bytes) + align_up(one.elements) for one in types) < smallest:
+        return ""
     readers = [graph.only_user(value) for value in graph.inputs]
     readers += [graph.only_user(op.y) for op in readers if isinstance(op, Quantize)]
     options = ["--io-dtype int8"] if any(value.dtype is DType.FLOAT32 for value in graph.inputs) else []
