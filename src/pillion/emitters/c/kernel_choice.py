@@ -158,7 +158,8 @@ def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) ->
         passed_over += [(kernel.name, verdict) for verdict in failed_rules(verdicts)]
     raise PillionError(
         f"{op.kind} `{op.name}` has no C kernel",
-        rule="; ".join(str(verdict) for _, verdict in passed_over) or f"no kernel for {op.kind}",
+        rule="; ".join(dict.fromkeys(str(verdict) for _, verdict in passed_over))
+        or f"no kernel for {op.kind}",
         here=op.source or op.name,
-        help="`pillion ops` lists what each kernel takes",
+        help=next((v.help for _, v in passed_over if v.help), "`pillion ops` lists what each kernel takes"),
     )

@@ -115,7 +115,7 @@ def has_entries(op: Lut, arithmetic: Arithmetic) -> Verdict:
     try:
         op.entries(arithmetic)
     except PillionError as error:
-        return Verdict("function", False, requirement, f"{op.function.value}: {error.what}")
+        return Verdict("function", False, requirement, op.function.value, error.what, error.help)
     return Verdict("function", True, requirement, op.function.value)
 
 
