@@ -67,10 +67,9 @@ def integer_steps() -> tuple[Step, ...]:
     """Returns the passes after which every op between inputs and outputs computes in integers."""
     return (
         *map(Step, passes.PIPELINE),
-        Step(
-            passes.legalize_embedding_bags,
-            "in arithmetic tflite",
-            lambda graph, _: graph.arithmetic.is_tflite,
+        *(
+            Step(one, "in arithmetic tflite", lambda graph, _: graph.arithmetic.is_tflite)
+            for one in (passes.legalize_embedding_bags, passes.sum_hard_sigmoids, passes.decompose_silu)
         ),
         Step(passes.int8_io, "--io-dtype int8", lambda _, options: options.io.dtype == "int8", _no_arguments),
         Step(

@@ -25,7 +25,7 @@ from pillion.memory.npu_calls import NpuCalls
 from pillion.ops import Segment, flatten_ops
 from pillion.option_values import CORTEX_M, NEWEST_RUNTIME, PILLION, Runtime, known_runtime
 from pillion.partition import inline_segments
-from pillion.passes import legalize_for_runtime, legalize_functions, sum_hard_sigmoids
+from pillion.passes import decompose_silu, legalize_for_runtime, legalize_functions, sum_hard_sigmoids
 from pillion.passes import run as run_passes
 from pillion.run.executor import (
     RunOptions,
@@ -156,7 +156,8 @@ def _require_firmware_kernels(program: CompiledProgram, kernels: str | Path | No
 
 def tflite(program: CompiledProgram) -> bytes:
     """Returns the whole graph as a TFLite file, which computes in LiteRT's arithmetic."""
-    graph = run_passes(inline_segments(_legalize_with_warnings(program, ".tflite")), (sum_hard_sigmoids,))
+    graph = inline_segments(_legalize_with_warnings(program, ".tflite"))
+    graph = run_passes(graph, (sum_hard_sigmoids, decompose_silu))
     legalized = run_passes(graph, (legalize_functions,))
     if len(list(flatten_ops(legalized.ops))) > len(list(flatten_ops(graph.ops))):
         warn(

@@ -20,7 +20,7 @@ class Gated(torch.nn.Module):
         self.first, self.gate, self.last = (torch.nn.Conv2d(c, 16, 3, padding=1) for c in (3, 16, 16))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = torch.nn.functional.silu(self.first(x))
+        y = torch.nn.functional.elu(self.first(x))
         return self.last(torch.nn.functional.gelu(y * torch.sigmoid(self.gate(y))))
 
 

@@ -15,6 +15,7 @@ from pillion.passes.compose_magnitudes import compose_magnitudes
 from pillion.passes.compose_norms import compose_norms
 from pillion.passes.convert_to_integer import convert_to_integer
 from pillion.passes.crop_padding import crop_padding
+from pillion.passes.decompose_silu import decompose_silu
 from pillion.passes.demote_sums import demote_sums
 from pillion.passes.drop_identities import drop_identities
 from pillion.passes.flatten_linear import flatten_linear
@@ -53,6 +54,7 @@ __all__ = [
     "clean_up_unrolled",
     "compose_magnitudes",
     "compose_norms",
+    "decompose_silu",
     "demote_sums",
     "int8_io",
     "int16_io",

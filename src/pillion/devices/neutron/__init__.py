@@ -27,6 +27,7 @@ from pillion.devices.neutron.settings import OPTIONS, NeutronSettings, settings_
 from pillion.devices.neutron.sums import layers_for_sums
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.passes.convolve_linear import convolve_linear
+from pillion.passes.decompose_silu import decompose_silu
 from pillion.passes.legalize_nearest import legalize_nearest
 from pillion.passes.per_channel_requantize import per_channel_requantize
 from pillion.passes.rescale_sums import rescale_sums
@@ -61,7 +62,14 @@ def neutron(name: str, geometry: NeutronGeometry, settings: NeutronSettings) -> 
         kernel_start=KERNEL_START,
         constraints=CONSTRAINTS,
         rewrites=(
-            *(split_groups, split_flips, per_channel_requantize, legalize_nearest, sum_hard_sigmoids),
+            *(
+                split_groups,
+                split_flips,
+                per_channel_requantize,
+                legalize_nearest,
+                sum_hard_sigmoids,
+                decompose_silu,
+            ),
             *(layers_for_sums(own_rules), rescale_sums, convolve_linear),
         ),
         copies_weights=not settings.prefetch,
