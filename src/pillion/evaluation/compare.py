@@ -137,7 +137,7 @@ def _measure_compared_side(
     io = program_io(program)
     reason = "" if measure else "--no-measure"
     if measure and not can_be_measured(program):
-        reason = f"{io.target} has an NPU, which no emulator has"
+        reason = f"`{io.model}` has segments for an NPU, which no emulator has"
     tools = verdict_of_checks("tools", lambda: require_tools("board"))
     if measure and not reason and not tools.ok:
         reason = tools.what
