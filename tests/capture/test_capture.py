@@ -115,6 +115,7 @@ def test_export_failure_shows_reason_and_line(tmp_path: Path) -> None:
         capture.load_model(f"{write(tmp_path, body, INPUTS)}:Net")
     assert "model.py:5" in error.value.here
     assert "\n" not in error.value.here
+    assert "torch.where" in error.value.help
 
 
 class Named(nn.Module):
@@ -154,6 +155,7 @@ def test_what_a_forward_raises_is_shown_with_its_line(tmp_path: Path) -> None:
         capture.load_model(f"{write(tmp_path, body, INPUTS)}:Net")
     assert "oops" in error.value.here
     assert "model.py:5" in error.value.here
+    assert "model(*example_inputs)" in error.value.help
 
 
 def test_broken_pt2(tmp_path: Path) -> None:
