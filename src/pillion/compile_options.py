@@ -23,7 +23,7 @@ from pillion.option_parsers import (
     parse_size,
     parse_streams,
 )
-from pillion.option_record import Checked, Option, OptionField, option_fields
+from pillion.option_record import Checked, Option, OptionField, option_fields, require_record
 from pillion.option_values import (
     ArithmeticName,
     IoDtype,
@@ -503,7 +503,9 @@ class CompileOptions(Checked):
         changes: dict[str, dict[str, Any]] = {}
         for name, value in keywords.items():
             if name == "tuning":
-                changes.setdefault("quantize", {}).update(value.tuning if value is not None else {})
+                tuning = Quantization() if value is None else value
+                require_record(name, tuning, Quantization)
+                changes.setdefault("quantize", {}).update(tuning.tuning)
             elif name in KEYWORDS:
                 KEYWORDS[name].check(name, value)
                 changes.setdefault(KEYWORDS[name].record, {})[KEYWORDS[name].field] = value

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Optional, get_args, get_origin, get_type_hints
 
-from pillion.errors import require_one_of
+from pillion.errors import PillionError, require_one_of
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,13 @@ class Option:
 
 
 class Checked:
-    """A record that refuses unknown values of its choices."""
+    """A record that refuses unknown values of its choices, and other values in place of records."""
 
     def __post_init__(self) -> None:
         record: Any = type(self)
+        for field in fields(record):
+            if is_dataclass(field.default):
+                require_record(field.name, getattr(self, field.name), type(field.default))
         for option in option_fields(record):
             if not option.record:
                 option.check(option.field, getattr(self, option.field))
@@ -56,6 +59,18 @@ class OptionField:
         """Raises if the value is not a choice. `name` is the user's name of the option."""
         if self.choices and not (value is None and self.default is None):
             require_one_of(name, value, self.choices)
+
+
+def require_record(name: str, value: object, record: type[Any]) -> None:
+    """Raises if an argument is not a record of this type."""
+    if not isinstance(value, record):
+        keywords = ", ".join(option.keyword for option in option_fields(record))
+        raise PillionError(
+            f"`{name}` is no record of options",
+            rule=f"{name} takes a pillion.{record.__name__}; compile also takes its fields: {keywords}",
+            here=f"{name}={value!r}",
+            help=f"{name}=pillion.{record.__name__}(…), or one of these as a keyword of compile",
+        )
 
 
 @cache

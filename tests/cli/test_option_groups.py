@@ -126,6 +126,8 @@ def test_options_are_checked_before_the_compiler_is_loaded(
         (Stream, {"hop": 2}, "frames of no stream"),
         (Loading, {"input_size": "9x"}, "is not a size"),
         (CompileOptions, {"optimize": "fast"}, "optimize is one of"),
+        (CompileOptions, {"quantize": True}, "quantize` is no record of options"),
+        (CompileOptions, {"memory": "sram=512K"}, "memory` is no record of options"),
         (CompileOptions, {"stream": Stream("x:1"), "memory": Memory(rows_in=True)}, "rows of an input"),
     ],
 )
@@ -143,6 +145,8 @@ def test_a_keyword_changes_the_field_of_a_record() -> None:
     assert tuned.quantize == Quantization("data", "mse")
     with pytest.raises(TypeError, match="'io_type'"):
         CompileOptions().with_keywords({"io_type": "int8"})
+    with pytest.raises(PillionError, match="tuning"):
+        CompileOptions().with_keywords({"tuning": {"equalize": True}})
 
 
 def test_every_option_has_one_name_and_a_short_help() -> None:
