@@ -398,3 +398,13 @@ def test_without_the_compiler_constants_count_and_this_is_said(monkeypatch: pyte
     smaller = compiled.__wrapped__(size.bytes - 1)
     assert smaller.four_bits is not None
     assert "without code, whose size is not known here" in smaller.explain()
+
+
+@pytest.mark.parametrize("io", [{}, {"io_dtype": "int8"}, {"io_dtype": "uint8", "io_layout": "nhwc"}], ids=str)
+def test_outputs_behind_moved_functions_are_judged(io: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv1d(3, 32, 3), nn.ReLU(), nn.Conv1d(32, 1, 3), nn.Tanh()).eval()
+    samples = [torch.randn(1, 3, 20) for _ in range(8)]
+    program = pillion.compile(net, samples[0], target="cortex-m33", calibrate=samples, max_flash="100K", **io)
+    assert program.four_bits is not None
+    assert program.four_bits.before > 25

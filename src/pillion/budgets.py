@@ -18,7 +18,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import CostBound, FloatRuns, MetricChange, PlanCost, PrecisionChoice, Pricing
 from pillion.ir.quantized_model import FloatModel
 from pillion.ir.types import Array, Value
-from pillion.ops import Dequantize, Requantize, Segment, flatten_ops
+from pillion.ops import Dequantize, Quantize, Requantize, Segment, flatten_ops
 from pillion.ops.movement import Movement
 from pillion.program import Program
 from pillion.run.float_interface import as_type, graph_inputs, imported_name
@@ -76,11 +76,12 @@ def pricing(
 
 def flash_search(
     graph: Graph,
+    imported: Graph,
     options: CompileOptions,
     floats: FloatModel | None,
     samples: Sequence[Sequence[Array]],
 ) -> FlashSearch | None:
-    """Returns the search for layers of 4 bits, without a limit of flash None."""
+    """Returns the search for layers of 4 bits, without a limit of flash None. `imported` has the float model's tensors."""
     if options.memory.flash_limit is None:
         return None
     if floats is None or not samples:
@@ -92,16 +93,19 @@ def flash_search(
         )
     judged, after = list[FlashSample](), list[Array]()
     for tensors in map(floats, samples):
-        before = [_known_tensor(graph, state.before, tensors)[1] for state in graph.states]
+        before = [_real_numbers(graph, state.before, tensors) for state in graph.states]
         judged.append(
             FlashSample(
                 graph_inputs(graph, tensors),
-                dict(_known_tensor(graph, y, tensors) for y in graph.outputs),
+                {
+                    y: _real_numbers(imported, own, tensors)
+                    for y, own in zip(graph.outputs, imported.outputs, strict=True)
+                },
                 [as_type(state.before, real) for state, real in zip(graph.states, before, strict=True)],
                 len(after) > 0 and all(map(_are_close, after, before)),
             )
         )
-        after = [_known_tensor(graph, state.after, tensors)[1] for state in graph.states]
+        after = [_real_numbers(graph, state.after, tensors) for state in graph.states]
     fewer = "a lower --min-quality (16 bits take code, too), " if options.quantize.is_mixed else ""
     return FlashSearch(graph, judged, fewer)
 
@@ -133,21 +137,21 @@ def _are_close(a: Array, b: Array) -> bool:
     )
 
 
-def _known_tensor(graph: Graph, y: Value, tensors: Mapping[str, Array]) -> tuple[Value, Array]:
-    """Returns an output or a state, or the tensor that it is a moved or converted copy of, and its real numbers."""
-    value, real = y, tensors.get(imported_name(y))
-    while real is None or real.shape != value.shape:
-        op = graph.producers.get(value)
-        if not isinstance(op, (Movement, Dequantize, Requantize)):
-            raise PillionError(
-                f"--max-flash cannot judge the output `{y.name}`",
-                rule="the float model has the tensor that an output or a state is, or is a copy of",
-                here=f"`{value.name}` of {op.kind if op else 'no op'} is not in it",
-                help="leave --max-flash out",
-            )
-        value = op.activations[0]
-        real = tensors.get(imported_name(value))
-    return value, real
+def _real_numbers(graph: Graph, y: Value, tensors: Mapping[str, Array]) -> Array:
+    """Returns the float model's numbers of an output or a state, which may be a moved or converted copy of its tensor."""
+    real = tensors.get(imported_name(y))
+    if real is not None and real.shape == y.shape:
+        return real
+    op = graph.producers.get(y)
+    if not isinstance(op, (Movement, Quantize, Dequantize, Requantize)):
+        raise PillionError(
+            f"--max-flash cannot judge the output `{y.name}`",
+            rule="the float model has the tensor that an output or a state is, or is a copy of",
+            here=f"the result of {op.kind if op else 'no op'} is not in it",
+            help="leave --max-flash out",
+        )
+    source = _real_numbers(graph, op.activations[0], tensors)
+    return op.reference(graph.arithmetic, source) if isinstance(op, Movement) else source
 
 
 def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> None:

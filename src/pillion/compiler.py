@@ -233,10 +233,10 @@ def compile_graph(
     """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from. Of several
     settings of the NPU's compiler, the one with the fastest program that fits is chosen."""
     with stage(f"compiling for {chip.name}"):
-        graph = to_integers(graph, options, watch)
+        imported, graph = graph, to_integers(graph, options, watch)
         if floats is not None and not graph.states:
             warn_of_mixed_scales(graph)
-        search = flash_search(graph, options, floats, samples)
+        search = flash_search(graph, imported, options, floats, samples)
         compile_for = partial(
             compile_integers,
             graph,

@@ -61,7 +61,7 @@ class OptionField:
             require_one_of(name, value, self.choices)
 
 
-def require_record(name: str, value: object, record: type[Any]) -> None:
+def require_record(name: str, value: object, record: Any) -> None:
     """Raises if an argument is not a record of this type."""
     if not isinstance(value, record):
         keywords = ", ".join(option.keyword for option in option_fields(record))
