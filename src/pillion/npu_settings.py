@@ -31,7 +31,7 @@ def refuse_npu_options(chip: Target, options: CompileOptions) -> None:
             f"`{chip.name}` has no NPU",
             rule=f"{used[0].split()[0]} goes with chips that have one",
             here=f"--target {chip.name} {' '.join(used)}",
-            help=f"{npu_target_example()}, or leave {used[0].split()[0]} out",
+            help=f"{npu_target_example(options.npu.flags)}, or leave {used[0].split()[0]} out",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pillion.chip_memory import LINE_BYTES, OF_THE_CHIP, ChipMemory, check_together, with_cache
@@ -323,9 +323,10 @@ def npu_targets() -> tuple[Target, ...]:
     return tuple(target for target in TARGETS.values() if target.npu is not None)
 
 
-def npu_target_example() -> str:
-    """Returns `--target` with a chip that has an NPU, for messages."""
-    return next((f"--target {target.name}" for target in npu_targets()), "a target with an NPU")
+def npu_target_example(options: Collection[str] = ()) -> str:
+    """Returns `--target` with a chip whose NPU's compiler has these options, for messages."""
+    having = (target for target in npu_targets() if target.npu and set(options) <= set(target.npu.options))
+    return next((f"--target {target.name}" for target in having), "a target with an NPU")
 
 
 def describe_targets() -> list[dict[str, str | None]]:

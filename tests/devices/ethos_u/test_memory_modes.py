@@ -150,7 +150,7 @@ inherit=Memory_Mode.Base
         (U55, {"vela_optimise": "size"}, ["Size"]),
         (U55, {"vela_config": "/dev/null/none.ini"}, ["cannot be read"]),
         ("imxrt700", {"memory_mode": "Sram_Only"}, ["no option --memory-mode", "--target alif-e7"]),
-        ("cortex-m55", {"memory_mode": "Sram_Only"}, ["has no NPU", "--memory-mode"]),
+        ("cortex-m55", {"memory_mode": "Sram_Only"}, ["has no NPU", "--memory-mode", "--target alif-e7"]),
     ],
 )
 def test_what_the_compiler_does_not_know_is_refused(
