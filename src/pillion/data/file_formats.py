@@ -86,7 +86,7 @@ def _single_input(specs: Sequence[InputSpec], path: Path) -> InputSpec:
             specs[0],
             f"the model has {len(specs)} inputs",
             rule="images, sounds and tables go with models of one input",
-            help=".npz files with an array for each input, or a function: --data file.py:function",
+            help=".npz files with an array for each input, or a function that makes the samples: file.py:function",
         )
     return specs[0]
 

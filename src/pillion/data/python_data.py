@@ -17,7 +17,7 @@ from pillion.data.sample import Array, InputSpec, Sample, Source, evenly_spaced_
 from pillion.errors import PillionError, warn
 from pillion.host_io.user_code import function_of, run_user_code, split_spec
 
-FUNCTION = "--data file.py:function: a function without arguments that gives samples, (input, label), or a dataset or loader of them"
+FUNCTION = "file.py:function: a function without arguments that gives samples, (input, label), or a dataset or loader of them"
 SAMPLES = "samples: arrays or tensors, (input, label), or batches of them"
 
 
