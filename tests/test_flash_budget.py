@@ -400,7 +400,9 @@ def test_without_the_compiler_constants_count_and_this_is_said(monkeypatch: pyte
     assert "without code, whose size is not known here" in smaller.explain()
 
 
-@pytest.mark.parametrize("io", [{}, {"io_dtype": "int8"}, {"io_dtype": "uint8", "io_layout": "nhwc"}], ids=str)
+@pytest.mark.parametrize(
+    "io", [{}, {"io_dtype": "int8"}, {"io_dtype": "uint8", "io_layout": "nhwc"}], ids=str
+)
 def test_outputs_behind_moved_functions_are_judged(io: dict[str, Any]) -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv1d(3, 32, 3), nn.ReLU(), nn.Conv1d(32, 1, 3), nn.Tanh()).eval()
