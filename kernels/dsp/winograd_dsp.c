@@ -1,58 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The products of Winograd's convolution with windows of 3x3 (README.md): three tiles times two output channels at a time,
- * 8 instructions for 12 products, and from these the 2x2 results of each tile.
+ * The products of Winograd's convolution with windows of 3x3 (README.md), by the steps of winograd_steps.h, and from these the 2x2 results of each tile.
  *
- * The 16 places of a tile come column by column, 0 2 1 3, and in each by row, 1 2 0 3. A step takes two inputs. Eight
- * steps are a round, after which `lr` walks on in the list of jumps: to more steps, to what joins the sums of places, or
- * to a requantization.
- * Registers: r0 inputs, r12 weights, lr the list of jumps; r1-r3 inputs of the three tiles, r4 r5 weights, r6-r8 sums of
- * channel A, r9-r11 of B. On the stack: sums of six, five times; weights, list of jumps, constants, places of y. */
+ * The 16 places of a tile come column by column, 0 2 1 3, and in each by row, 1 2 0 3. What follows the steps joins the sums of places, or requantizes.
+ * On the stack: sums of six, five times; weights, list of jumps, constants, places of y. */
+#define FAMILY "pillion_dsp_winograd_"
 #include "winograd.h"
+#include "winograd_steps.h"
 
 #if PILLION_HAS_DSP
 
 PILLION_AT(pillion_dsp_winograd_loop, x, 0);
 PILLION_BYTES(pillion_dsp_winograd_loop, 20);
 
-#define UNROLLED 8 /* steps to a round */
-#define STEP_BYTES 30
-
-#define PLACE(name) ".global pillion_dsp_winograd_" name "\n" "pillion_dsp_winograd_" name ":\n"
-#define GO_ON "ldr pc, [lr], #4\n"
-
-#define LOAD                           \
-    "ldrd r4, r5, [r12], #8\n"         \
-    "ldmia.n r0!, {r1, r2, r3}\n"
-#define STEP                           \
-    LOAD                               \
-    "smlad r6, r1, r4, r6\n"           \
-    "smlad r7, r2, r4, r7\n"           \
-    "smlad r8, r3, r4, r8\n"           \
-    "smlad r9, r1, r5, r9\n"           \
-    "smlad r10, r2, r5, r10\n"         \
-    "smlad r11, r3, r5, r11\n"
-#define FIRST_STEP                     \
-    LOAD                               \
-    "smuad r6, r1, r4\n"               \
-    "smuad r7, r2, r4\n"               \
-    "smuad r8, r3, r4\n"               \
-    "smuad r9, r1, r5\n"               \
-    "smuad r10, r2, r5\n"              \
-    "smuad r11, r3, r5\n" GO_ON
-#define FIRST_STEP_WITH_BIAS           \
-    "ldr r1, [sp, #128]\n"             \
-    "ldrd r8, r11, [r1]\n"             \
-    LOAD                               \
-    "smlad r6, r1, r4, r8\n"           \
-    "smlad r7, r2, r4, r8\n"           \
-    "smlad r8, r3, r4, r8\n"           \
-    "smlad r9, r1, r5, r11\n"          \
-    "smlad r10, r2, r5, r11\n"         \
-    "smlad r11, r3, r5, r11\n" GO_ON
-
-/* The six sums to and from the places on the stack; the first place is that of row 1, then of row 1 less row 2. */
-#define STORE_FIRST "stmia sp, {r6-r11}\n"
-#define LOAD_FIRST "ldmia sp, {r6-r11}\n"
+/* The first place on the stack is that of row 1, then of row 1 less row 2. */
+#define BIAS "ldr r1, [sp, #128]\n" "ldrd r8, r11, [r1]\n"
 #define STORE(place) "add r5, sp, #" place "\n" "stmia r5, {r6-r11}\n"
 #define ADD /* what lies where r5 says */ \
     "ldmia r5!, {r1-r4}\n"             \
@@ -63,22 +24,6 @@ PILLION_BYTES(pillion_dsp_winograd_loop, 20);
     "ldmia r5, {r1, r2}\n"             \
     "add r10, r10, r1\n"               \
     "add r11, r11, r2\n"
-
-/* s, r = s - r, s + r */
-#define SUM_AND_DIFFERENCE(s, r)       \
-    "sub " s ", " s ", " r "\n"        \
-    "add " r ", " s ", " r ", lsl #1\n"
-#define JOIN_ROWS                      \
-    "ldmia sp, {r1-r5}\n"              \
-    SUM_AND_DIFFERENCE("r1", "r6")     \
-    SUM_AND_DIFFERENCE("r2", "r7")     \
-    SUM_AND_DIFFERENCE("r3", "r8")     \
-    SUM_AND_DIFFERENCE("r4", "r9")     \
-    SUM_AND_DIFFERENCE("r5", "r10")    \
-    "stmia sp, {r1-r5}\n"              \
-    "ldr r1, [sp, #20]\n"              \
-    SUM_AND_DIFFERENCE("r1", "r11")    \
-    "str r1, [sp, #20]\n"
 
 /* s, r = (r - s) / 2, (r + s) / 2 */
 #define HALVES(s, r)                   \
@@ -135,14 +80,13 @@ PILLION_NAKED void pillion_dsp_winograd_pair(PILLION_UNUSED const pillion_dsp_wi
                    "push {r1-r4}\n"
                    "sub sp, sp, #" KEPT_BYTES "\n"
                    "ldrd r12, lr, [sp, #120]\n" FIRST_STEP
-                   ".balign 4\n" PLACE("steps")
-                   PILLION_REPEAT("pillion_dsp_winograd_steps", UNROLLED, STEP_BYTES, STEP) GO_ON
+                   STEPS
                    PLACE("next_row") STORE_FIRST FIRST_STEP
-                   PLACE("join_rows") JOIN_ROWS GO_ON
+                   PLACE("join_rows") SUMS_AND_DIFFERENCES GO_ON
                    PLACE("column_0") STORE("24") LOAD_FIRST GO_ON
                    PLACE("after_0") STORE("48") FIRST_STEP
                    PLACE("column_2") STORE("72") LOAD_FIRST GO_ON
-                   PLACE("after_2") STORE("96") FIRST_STEP_WITH_BIAS
+                   PLACE("after_2") STORE("96") BIAS FIRST_STEP_WITH_BIAS
                    PLACE("upper_left") "add r5, sp, #72\n" "b 1f\n"
                    PLACE("lower") LOAD_FIRST GO_ON
                    PLACE("lower_left") "add r5, sp, #96\n" "1:\n" JOIN_COLUMNS "2:\n" ADD GO_ON
@@ -165,19 +109,10 @@ PILLION_NAKED void pillion_dsp_winograd_pair(PILLION_UNUSED const pillion_dsp_wi
 extern const uint8_t pillion_dsp_winograd_steps[];
 extern const uint16_t pillion_dsp_winograd_after[];
 
-/* To so many steps: the first round enters where it must. */
-static uint32_t *list_steps(uint32_t *jump, int32_t steps) {
-    int32_t first = (steps - 1) % UNROLLED + 1;
-    for (; steps > 0; steps -= first, first = UNROLLED) {
-        *jump++ = pillion_thumb(pillion_dsp_winograd_steps + (UNROLLED - first) * STEP_BYTES);
-    }
-    return jump;
-}
-
 uint32_t *pillion_dsp_winograd_jumps(uint32_t *jump, int32_t steps) {
     const uint16_t *after = pillion_dsp_winograd_after;
     for (int32_t place = 0; place < PILLION_DSP_WINOGRAD_PLACES; place++, after++) {
-        jump = list_steps(jump, steps - (place % 4 < 2)); /* the first step of rows 1 and 2 is made already */
+        jump = list_steps(jump, pillion_dsp_winograd_steps, steps - (place % 4 < 2)); /* the first step of rows 1 and 2 is made already */
         for (; *after != 0; after++) {
             *jump++ = pillion_thumb(pillion_dsp_winograd_steps + *after);
         }
