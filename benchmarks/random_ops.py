@@ -148,7 +148,7 @@ def random_ops(count: int, seed: int, kinds: Sequence[type[Op]] = KINDS) -> Iter
 
 def random_ops_16(count: int, seed: int) -> Iterator[Op]:
     """Yields random ops with 16-bit operands and results in the place of bytes, without zero points; of
-    convolutions those by windows of one pixel, too, and of images of one pixel, of depthwise ones those by 3x3, and all
+    convolutions those by windows of one pixel, too, of images of one pixel, and of rectified ones, of depthwise ones those by 3x3, and all
     from operands of 8 bits, too."""
     for op in random_ops(count, seed, KINDS_16):
         x = op.activations[0]
@@ -163,6 +163,7 @@ def random_ops_16(count: int, seed: int) -> Iterator[Op]:
             first = np.ascontiguousarray(op.weights.constant[:, :1, :1])
             fields["weights"] = constant_value("w", first, op.weights.type.quant)
             forms += [fields, fields | {"x": in_16_bits(op.x.like("x", shape=(1, 1, 1, op.in_channels)))}]
+            forms += [fields | form for form in of_rectified_images(op)]
         if isinstance(op, DepthwiseConv2d):
             forms += [fields | form for form in by_3x3(op)]
         for form in forms:
@@ -170,6 +171,14 @@ def random_ops_16(count: int, seed: int) -> Iterator[Op]:
                 yield (wide := make_op(type(op), in_16_bits(op.y), **form))
                 if isinstance(op, DepthwiseConv2d):
                     yield of_bytes(wide, x)
+
+
+def of_rectified_images(op: Conv2d) -> list[dict[str, Any]]:
+    """Returns images that are never negative, of fours of channels, with weights by 3x3 and padding."""
+    image = op.x.like("x", shape=(*op.x.shape[:3], -(-op.in_channels // 4) * 4))
+    square = np.resize(op.weights.constant, (op.out_channels, 3, 3, image.shape[3]))
+    weights = constant_value("w", square, op.weights.type.quant)
+    return [{"x": in_16_bits(image), "weights": weights, "padding": (1, 1, 1, 1), "x_nonnegative": True}]
 
 
 def by_3x3(op: DepthwiseConv2d) -> list[dict[str, Any]]:
@@ -289,6 +298,8 @@ def _random_array(op: Op, v: Value, rng: np.random.Generator) -> Array:
         reach = 50 * op.y.scale if isinstance(op, Quantize) else 3
         return (rng.standard_normal(v.shape) * reach).astype(np.float32)
     low, high = v.dtype.bounds
+    if isinstance(op, Conv2d) and op.x_nonnegative:
+        low = 0
     if isinstance(op, (Gather, EmbeddingBag)) and v is op.indices:
         axis = op.axis if isinstance(op, Gather) else 0
         low, high = 0, op.operands[0].shape[axis] - 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 
@@ -59,7 +60,10 @@ def convolutions() -> Iterator[Op]:
                         yield make_op(
                             cls, coarse, x=image, weights=weights, bias=bias, padding=border, **bounds
                         )
-                yield make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
+                layer = make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
+                yield layer
+                if isinstance(layer, Conv2d):
+                    yield replace(layer, x_nonnegative=True)
                 coarser = in_16_bits(value("y", (), 1.0))
                 for image, stride in product((x, wide), ((1, 1), (2, 2))):
                     yield make_op(

@@ -104,12 +104,17 @@ def compiled(core: Core) -> dict[str, Program]:
     x = torch.randn(1, 8, 37, 41)
     depthwise = pillion.compile(filters.eval(), x, target=CORES[core], precision="int16", progress=False)
     block = pillion.compile(Block().eval(), x, target=CORES[core], precision="int16", progress=False)
+    sizes = nn.Conv2d(8, 16, 3, 1, 1), nn.Conv2d(16, 8, 3), nn.Conv2d(8, 10, 3, 1, (2, 1))
+    rectified = nn.Sequential(*(layer for one in sizes for layer in (nn.ReLU(), one)))
+    x = torch.randn(1, 8, 13, 11)
+    squares = pillion.compile(rectified.eval(), x, target=CORES[core], precision="int16", progress=False)
     return {
         **programs,
         "attention in 16 bits": wide,
         "sums in 16 bits": block,
         "layers between widths": between,
         "depthwise in 16 bits": depthwise,
+        "rectified images in 16 bits": squares,
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
+from pillion.emitters.c.dsp import winograd16
 from pillion.emitters.c.dsp.pack16 import (
     eights,
     fours,
@@ -339,6 +340,7 @@ KERNELS: tuple[Kernel, ...] = (
         short_circuit(fixed_point, few_rows),
         **VECTOR,
     ),
+    winograd16.KERNEL,
     DSP.kernel(
         Conv2d,
         "conv2d_wide_s16",
