@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fully connected in 16 bits: one vector of inputs by four outputs at a time; a step takes four inputs: 18 instructions for 16 products.
- * Registers: r0 inputs, r1 r2 inputs of a step, r3 weights, r4-r7 sums, r8-r11 weights of the outputs, r12 the stream: of each four outputs
- * bias, weights, factors; lr rounds left.
+ * Fully connected in 16 bits: one vector of inputs by four outputs A to D at a time; a step takes four inputs: 14 instructions for 16 products.
+ * Registers: r0 inputs, r1 r2 inputs of a step, r12 the stream: of each four outputs sums to begin with, weights, factors. r3 r4 and r6 r7 sums of 64 bits, r5 and r8 sums,
+ * r9-r11 lr weights. With weights of four bits r3 weights, r4-r7 sums, r8-r11 weights of the outputs, lr rounds left.
+ *
+ * A halfword holds the weights of one input for two outputs, h = 256 * B + (A + 128). With X = sum(x) and the sum S of each output, r4:r3 is the sum of h, and
+ * r5 = S_A + 128 * X, which wraps around, that of its lower byte: r4:r3 - 128 * X - S_A = 256 * S_B. C and D have r7:r6 and r8.
  *
  * Weights of four bits: a halfword holds those of one input, h = 4096 * C + 256 * (D + 8) + 16 * (A + 8) + (B + 8), a step takes eight inputs: 31
  * instructions for 32 products. With X = sum(x) and the sum S of each output, the sums, which wrap around, are
@@ -22,19 +25,30 @@ typedef struct {
     uint32_t entry; /* 8: steps that the first round skips, in bytes */
     int16_t *y;     /* 12 */
     const int32_t *stream_end;
-    int32_t sum; /* 20: eight times the sum of the inputs */
+    int32_t sum, sum_high;  /* 20: 128 times the sum of the inputs, or 8 times that without the upper word */
+    const int16_t *x_end;   /* 28 */
 } loop;
-PILLION_FIELDS_AT(loop, 0, x, rounds, entry, y, stream_end, sum);
+PILLION_FIELDS_AT(loop, 0, x, rounds, entry, y, stream_end, sum, sum_high, x_end);
 
-#define OUTPUT(sum, w)                 \
-    "sxtb16 r3, " w "\n"               \
-    "smlad " sum ", r1, r3, " sum "\n" \
-    "sxtb16 " w ", " w ", ror #8\n"    \
-    "smlad " sum ", r2, " w ", " sum "\n"
-#define STEP_BYTES 72
+#define PAIR(low, high, sum, x, w)                 \
+    "smlald " low ", " high ", " x ", " w "\n"     \
+    "uxtb16 " w ", " w "\n"                        \
+    "smlad " sum ", " x ", " w ", " sum "\n"
+#define STEP_BYTES 56
 #define STEP                           \
-    "ldmia r12!, {r8, r9, r10, r11}\n" \
-    "ldrd r1, r2, [r0], #8\n" OUTPUT("r4", "r8") OUTPUT("r5", "r9") OUTPUT("r6", "r10") OUTPUT("r7", "r11")
+    "ldmia r12!, {r9, r10, r11, lr}\n" \
+    "ldrd r1, r2, [r0], #8\n"          \
+    PAIR("r3", "r4", "r5", "r1", "r9") PAIR("r3", "r4", "r5", "r2", "r10") \
+    PAIR("r6", "r7", "r8", "r1", "r11") PAIR("r6", "r7", "r8", "r2", "lr")
+/* r1 r2 hold 128 * X. */
+#define APART(low, high, sum, first)                \
+    "subs " first ", " sum ", r1\n"                 \
+    "sbc " high ", " high ", r2\n"                  \
+    "subs " low ", " low ", " sum "\n"              \
+    "sbc " high ", " high ", " first ", asr #31\n"  \
+    "lsrs " low ", " low ", #8\n"                   \
+    "orr " low ", " low ", " high ", lsl #24\n"
+#define PAIRS_APART "ldrd r1, r2, [sp, #20]\n" APART("r3", "r4", "r5", "r9") APART("r6", "r7", "r8", "r10")
 
 #define NIBBLES(x, w)                  \
     "smlad r4, " x ", " w ", r4\n"     \
@@ -78,60 +92,66 @@ PILLION_FIELDS_AT(loop, 0, x, rounds, entry, y, stream_end, sum);
     "subs r6, r6, r0\n"                \
     "subs r7, r7, r0\n"
 
-#define LOOP(unrolled, step_bytes, step, prepare, separate)          \
+/* Sums lie in the registers from `first` to `last`, where they are those of the outputs a to d at the end; the factors of these come into `factors`. */
+#define LOOP(unrolled, step_bytes, step, sums, prepare, is_last, separate, a, b, c, d, factors, fa, fb, fc, fd) \
     __asm volatile("push {r4-r11, lr}\n"                             \
                    "mov r12, r1\n"                                   \
                    "adr.w r11, 2f\n"                                 \
-                   "ldmia r0, {r1-r6}\n"                             \
+                   "ldmia r0, {r1-r8}\n"                             \
                    "add r3, r3, r11\n"                               \
                    "adds r3, #1\n"                                   \
-                   "push {r1-r6}\n"                                  \
+                   "push {r1-r8}\n"                                  \
                    "1:\n"                                            \
-                   "ldmia r12!, {r4-r7}\n" prepare                   \
+                   "ldmia r12!, {" sums "}\n" prepare                \
                    "ldrd r0, lr, [sp]\n"                             \
                    "ldr pc, [sp, #8]\n"                              \
                    ".balign 4\n"                                     \
-                   "2:\n" PILLION_REPEAT("2b", unrolled, step_bytes, step) \
-                   "subs lr, #1\n"                                   \
+                   "2:\n" PILLION_REPEAT("2b", unrolled, step_bytes, step) is_last \
                    "bne.w 2b\n"                                      \
                    separate                                          \
-                   "ldmia r12!, {r8-r11}\n"                          \
+                   "ldmia r12!, {" factors "}\n"                     \
                    "ldrd r0, r1, [sp, #12]\n"                        \
-                   ROUND_16(SIGNED, "r4", "r8") ROUND_16(SIGNED, "r5", "r9") ROUND_16(SIGNED, "r6", "r10") ROUND_16(SIGNED, "r7", "r11") \
-                   "strh r4, [r0], #2\n"                             \
-                   "strh r5, [r0], #2\n"                             \
-                   "strh r6, [r0], #2\n"                             \
-                   "strh r7, [r0], #2\n"                             \
+                   ROUND_16(SIGNED, a, fa) ROUND_16(SIGNED, b, fb) ROUND_16(SIGNED, c, fc) ROUND_16(SIGNED, d, fd) \
+                   "strh " a ", [r0], #2\n"                          \
+                   "strh " b ", [r0], #2\n"                          \
+                   "strh " c ", [r0], #2\n"                          \
+                   "strh " d ", [r0], #2\n"                          \
                    "str r0, [sp, #12]\n"                             \
                    "cmp r12, r1\n"                                   \
                    "bne.w 1b\n"                                      \
-                   "add sp, sp, #24\n"                               \
+                   "add sp, sp, #32\n"                               \
                    "pop {r4-r11, pc}\n")
+#define LOOP_OF_NIBBLES(step_bytes, step, prepare, separate)                                                           \
+    LOOP(4, step_bytes, step, "r4-r7", prepare, "subs lr, #1\n", separate, "r4", "r5", "r6", "r7", "r8-r11", "r8", "r9", "r10", "r11")
 
 PILLION_NAKED static void fours_of_outputs(PILLION_UNUSED const loop *s, PILLION_UNUSED const int32_t *stream) {
-    LOOP(8, STEP_BYTES, STEP, "", "");
+    LOOP(8, STEP_BYTES, STEP, "r3-r8", "", "ldr r1, [sp, #28]\n" "cmp r0, r1\n", PAIRS_APART, "r9", "r3", "r10", "r6", "r5, r8, r11, lr", "r5", "r8", "r11", "lr");
 }
 
 PILLION_NAKED static void fours_of_nibbles(PILLION_UNUSED const loop *s, PILLION_UNUSED const int32_t *stream) {
-    LOOP(4, NIBBLES_BYTES, STEP_OF_NIBBLES, "", SEPARATE);
+    LOOP_OF_NIBBLES(NIBBLES_BYTES, STEP_OF_NIBBLES, "", SEPARATE);
 }
 
 PILLION_NAKED static void fours_of_masked(PILLION_UNUSED const loop *s, PILLION_UNUSED const int32_t *stream) {
-    LOOP(4, MASKED_BYTES, STEP_OF_MASKED, LOAD_MASK, WITHOUT_EIGHTS);
+    LOOP_OF_NIBBLES(MASKED_BYTES, STEP_OF_MASKED, LOAD_MASK, WITHOUT_EIGHTS);
 }
 
 /* All vectors by a loop, of which a step has `inputs` inputs and so many bytes of code; a round has `unrolled` steps. */
 PILLION_INLINE void vectors(const pillion_linear_s16_dsp_params *p, const int16_t *x, int16_t *y, int32_t *scratch, int32_t inputs,
                            int32_t unrolled, int32_t step_bytes, void (*fours_of)(const loop *s, const int32_t *stream)) {
-    const int32_t fours = p->out_features / 4, rest = p->out_features % 4, words = 8 + 4 * p->steps;
+    const int32_t fours = p->out_features / 4, rest = p->out_features % 4, words = (inputs == 8 ? 8 : 10) + 4 * p->steps;
     const int32_t rounds = (p->steps + unrolled - 1) / unrolled;
     for (int32_t row = 0; row < p->rows; row++, x += p->in_features, y += p->out_features) {
         int16_t last[4];
-        loop s = {(const int16_t *)scratch, rounds, (uint32_t)((rounds * unrolled - p->steps) * step_bytes), y, p->stream + fours * words, 0};
+        const int16_t *const x_end = (const int16_t *)scratch + inputs * p->steps;
+        loop s = {(const int16_t *)scratch, rounds, (uint32_t)((rounds * unrolled - p->steps) * step_bytes), y, p->stream + fours * words, 0, 0, x_end};
         memset((int16_t *)scratch + p->in_features, 0, (size_t)(2 * inputs * p->steps - 2 * p->in_features));
         memcpy(scratch, x, 2 * (size_t)p->in_features);
         if (inputs == 8) {
             s.sum = pillion_dsp_sum_words(scratch, 2 * p->steps, 8);
+        } else {
+            const int64_t sum = (int64_t)pillion_dsp_sum_words(scratch, p->steps, 1) * 128;
+            s.sum = (int32_t)(uint32_t)sum, s.sum_high = (int32_t)(sum >> 32);
         }
         if (fours > 0) {
             fours_of(&s, p->stream);

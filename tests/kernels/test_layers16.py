@@ -326,6 +326,16 @@ def test_weights_of_4_bits(target: rig.Target, made: Any) -> None:
     check(target, taken)
 
 
+def test_vectors_of_the_most_inputs() -> None:
+    """The sum of all inputs has 32 bits, too: longer vectors have another kernel."""
+    longest, longer = (linear(1, size, 5, seed=1) for size in (2**16 - 1, 2**16))
+    check_runs(M33, [Run(longest, (np.full(longest.x.shape, x, np.int16),)) for x in (-(2**15), 2**15 - 1)])
+    chosen = [
+        choose_kernels(Graph("g", op.activations, (op,), op.results), Isa.DSP) for op in (longest, longer)
+    ]
+    assert [one[0].kernel.name for one in chosen] == ["linear_16_dsp", "linear_rows_16_dsp"]
+
+
 def test_weights_of_4_bits_with_sums_of_more_than_28_bits() -> None:
     """With DSP they have kernels of their own; on Helium sums of 32 bits wrap around until they are taken apart."""
     op = next(with_4_bits([linear(1, 64, 5, seed=1)], DType.INT16))

@@ -111,7 +111,7 @@ void pillion_conv2d_winograd_s16_dsp(const pillion_conv2d_winograd_s16_dsp_param
 /* Fully connected, of one vector of inputs at a time. Scratch: a vector in fours of inputs. */
 typedef struct {
     int32_t rows, in_features, out_features, steps, low, high;
-    const int32_t *stream; /* of each four outputs bias[4], int8 weights[steps][4][4] as above, factor[4]; filled up with zeros */
+    const int32_t *stream; /* of each four outputs sums, weights[steps][4] (kernels/dsp/linear_s16_dsp.c), factor[4]; filled up with zeros */
 } pillion_linear_s16_dsp_params;
 void pillion_linear_s16_dsp(const pillion_linear_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 

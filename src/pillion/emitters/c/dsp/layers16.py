@@ -20,8 +20,8 @@ from pillion.emitters.c.dsp.pack16 import (
     in_16_bits,
     in_lanes,
     masked_halfwords_of_four,
+    pairs_of_four,
     upper_word_factors,
-    words_of_four,
 )
 from pillion.emitters.c.kernel import CallCost, Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import (
@@ -196,6 +196,11 @@ def few_rows(op: Linear) -> Verdict:
     return is_within("rows", op.rows, most=MOST_ROWS)
 
 
+def inputs_are_summed(op: Layer) -> Verdict:
+    """Checks whether the sum of any inputs fits 32 bits."""
+    return is_within("inputs", weight_rows(op).shape[1], most=2**16 - 1)
+
+
 def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
     """Returns the sizes of a convolution by planes; their rows hold the inputs of pairs of outputs."""
     return plane_params(op, lambda width: 2 * (-(-width // 2) * 2 * op.stride[1] + 2), 1)
@@ -334,8 +339,8 @@ KERNELS: tuple[Kernel, ...] = (
     *layer_kernels(
         ("conv2d_pixel_16", "linear_16"),
         LINEAR,
-        partial(vector_params, words_of_four),
-        IN_32_BITS,
+        partial(vector_params, pairs_of_four),
+        short_circuit(IN_32_BITS, inputs_are_summed),
         one_pixel,
         short_circuit(fixed_point, few_rows),
         **VECTOR,

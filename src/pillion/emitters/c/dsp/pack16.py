@@ -55,10 +55,16 @@ def in_lanes(op: Layer, weights: Int32Array, lanes: int) -> Int32Array:
     return np.hstack([part.reshape(len(part), -1) for part in parts]).reshape(-1)
 
 
-def words_of_four(op: Layer) -> tuple[int, Int32Array]:
-    """Returns the fours of inputs of a layer, and its stream in groups of four outputs."""
-    words = fours(weight_rows(op))
-    return words.shape[1], in_lanes(op, words, 4)
+def pairs_of_four(op: Layer) -> tuple[int, Int32Array]:
+    """Returns the fours of inputs of a layer, and its stream in groups of four outputs, two of which share a halfword and a
+    sum of 64 bits (kernels/dsp/linear_s16_dsp.c)."""
+    weights, biases = _weights_of_four(op, 4), _biases_of_four(op).astype(np.int64)
+    halfwords = (
+        (256 * weights[:, :, 1::2] + weights[:, :, ::2] + 128).reshape(len(weights), -1, 4, 2).swapaxes(2, 3)
+    )
+    both = 256 * biases[:, 1::2] + biases[:, ::2]
+    sums = np.stack([both, both >> 32, biases[:, ::2]], axis=2).reshape(len(weights), -1)
+    return _stream_of_four(op, halfwords.reshape(len(weights), -1), sums)
 
 
 def halfwords_of_four(op: Layer) -> tuple[int, Int32Array]:
@@ -75,10 +81,10 @@ def masked_halfwords_of_four(op: Layer) -> tuple[int, Int32Array]:
     return _stream_of_four(op, (_weights_of_four(op) + 8) @ (1, 16, 256, 4096), _biases_of_four(op))
 
 
-def _weights_of_four(op: Layer) -> Int32Array:
-    """Returns the weights of each four outputs as [groups, inputs in eights, outputs]."""
+def _weights_of_four(op: Layer, inputs: int = 8) -> Int32Array:
+    """Returns the weights of each four outputs as [groups, inputs filled up to a multiple, outputs]."""
     rows = weight_rows(op)
-    return lanes_of(np.pad(rows, ((0, 0), (0, -rows.shape[1] % 8))), 4).swapaxes(1, 2)
+    return lanes_of(np.pad(rows, ((0, 0), (0, -rows.shape[1] % inputs))), 4).swapaxes(1, 2)
 
 
 def _biases_of_four(op: Layer) -> Int32Array:
