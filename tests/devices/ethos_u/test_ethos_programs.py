@@ -73,6 +73,29 @@ def test_litert_is_not_asked_where_the_npu_rounds_otherwise(program: Program) ->
     assert "double precision" in litert.skipped.got
 
 
+class Decoder(nn.Module):
+    """An image that is resized and concatenated with another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.joined = nn.Conv2d(5, 11, 3, 2, 1), nn.Conv2d(16, 7, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.interpolate(self.down(x), scale_factor=2, mode="bilinear")
+        return self.joined(torch.cat([y, x], 1))
+
+
+@needs_vela
+@pytest.mark.parametrize("npu", ["u55-128", "u65-256", "u85-256"])
+def test_resized_images_are_concatenated(npu: str) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, 5, 18, 14)
+    program = pillion.compile(Decoder().eval(), (x,), target=f"cortex-m55+ethos-{npu}")
+    (segment,) = (op for op in program.graph.ops if isinstance(op, Segment))
+    assert {"resize_bilinear", "concat"} <= {op.kind for op in segment.body.ops}
+    np.testing.assert_array_equal(program.run(x.numpy(), on="npu"), program.run(x.numpy(), on="reference"))
+
+
 @needs_vela
 def test_a_stream_of_u85_is_one_of_the_executors() -> None:
     program = pillion.compile(Net().eval(), (X,), target="alif-e8")

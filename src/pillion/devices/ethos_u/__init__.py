@@ -3,7 +3,7 @@
 
 accelerators            the sizes
 limits, rules           the ops that Arm's compiler Vela supports and computes correctly
-depthwise_multipliers   a pass before partitioning
+depthwise_multipliers, separate_resizes, tabulate_functions   passes before partitioning
 estimate                costs of ops
 vela/, converter        from a segment's TFLite file to a command stream
 stream/                 interprets a command stream, bit for bit
@@ -22,6 +22,7 @@ from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CY
 from pillion.devices.ethos_u.host_driver import substitute_driver
 from pillion.devices.ethos_u.payload import executable_of, memory_of, payload_lines
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
+from pillion.devices.ethos_u.separate_resizes import separate_resizes
 from pillion.devices.ethos_u.tabulate_functions import tabulate_functions
 from pillion.devices.ethos_u.vela.vela_settings import OPTIONS, VelaSettings, alternatives, settings_of
 from pillion.ir.constraints import QuantizationConstraints
@@ -65,6 +66,7 @@ def ethos_u(settings: VelaSettings) -> Device:
         constraints=CONSTRAINTS,
         rewrites=(
             tabulate_functions,
+            separate_resizes,
             sum_hard_sigmoids,
             split_reductions,
             dense_multiplier_pass(accelerator),
