@@ -108,7 +108,8 @@ def sums_in_the_same_steps() -> Iterator[AddOrSub]:
         for cls in (Add, Sub):
             low, high = bounds[number % len(bounds)]
             first, second, y = (
-                Value(n, TensorType(s, INT16, PerTensor(0.01))) for n, s in zip("aby", (a, b, ()), strict=True)
+                Value(n, TensorType(s, INT16, PerTensor(0.01)))
+                for n, s in zip("aby", (a, b, ()), strict=True)
             )
             yield make_op(cls, y, a=first, b=second, low=low, high=high)
 

@@ -14,7 +14,7 @@ import pillion
 from passes.test_sum_hard_sigmoids import LEVELS, function_of
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verify import verify_graph
-from pillion.ops import Function, Segment
+from pillion.ops import Function
 from pillion.ops.example_values import value
 from pillion.passes import decompose_silu
 
@@ -38,11 +38,6 @@ def net() -> tuple[nn.Module, torch.Tensor]:
     torch.manual_seed(0)
     layers = (nn.Conv2d(3, 16, 3), nn.SiLU(), nn.Conv2d(16, 16, 3), nn.Hardsigmoid())
     return nn.Sequential(*layers).eval(), torch.randn(1, 3, 12, 12)
-
-
-def test_a_neutron_runs_it_between_convolutions(net: tuple[nn.Module, torch.Tensor]) -> None:
-    graph = pillion.compile(*net, target="imxrt700").graph
-    assert sum(isinstance(op, Segment) for op in graph.ops) == 1
 
 
 def test_tflite_files_and_arithmetic_have_it(net: tuple[nn.Module, torch.Tensor], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pillion.ir.verdict import Verdict
 from pillion.ops import Segment
 from pillion.run.executor import DEFAULTS, NPU, Outputs, Runnable, RunOptions, RunResult, Samples
 from pillion.run.stream_steps import run_by_reference
+from pillion.targets import npu_targets
 
 
 class NpuCodeExecutor:
@@ -27,7 +28,8 @@ class NpuCodeExecutor:
         """Returns whether the program has NPU code and something executes it."""
         rule = "it executes the code of NPUs whose compiler is installed and whose commands are known"
         where = f"--target {program.target.name}"
-        help = "a target with an Ethos-U of one core, for instance --target alif-e7; `pillion doctor` says whether Vela is installed"
+        examples = (f"--target {chip.name}" for chip in npu_targets() if chip.npu and chip.npu.execute)
+        help = f"{next(examples, 'a target with such an NPU')}; `pillion doctor` says whether its compiler is installed"
         if not _program_segments(program):
             return Verdict("npu.segments", False, rule, where, "no op runs on an NPU", help)
         payloads = program.payloads

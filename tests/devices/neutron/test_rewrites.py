@@ -117,3 +117,10 @@ def net_of(function: Callable[[Tensor], Tensor]) -> nn.Module:
             return function(x)
 
     return Net().eval()
+
+
+def test_silu_runs_between_convolutions() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 16, 3), nn.SiLU(), nn.Conv2d(16, 16, 3)).eval()
+    graph = pillion.compile(net, torch.randn(1, 3, 12, 12), target="imxrt700").graph
+    assert sum(isinstance(op, Segment) for op in graph.ops) == 1
