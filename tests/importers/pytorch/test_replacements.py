@@ -76,12 +76,16 @@ WRITTEN: dict[str, list[tuple[nn.Module, tuple[Tensor, ...]]]] = {
         (Call(lambda x: F.scaled_dot_product_attention(x, x, x, attn_mask=MASK)), (X,)),
         (Call(lambda x: torch.softmax(x @ x.transpose(1, 2) + MASK.clamp(min=-1e9), -1) @ x), (X,)),
     ],
+    "torch.where(condition, a, b) or torch.cond in place of `if`, or a decision in the code that calls the program": [
+        (Call(lambda x: torch.where(x.mean() > 0, x, -x)), (X,)),
+        (Call(lambda x: torch.cond(x.mean() > 0, lambda y: y + 1, lambda y: y - 1, (x,))), (X,)),
+    ],
     "torch.bmm multiplies two computed tensors": [
         (Call(lambda x, y: torch.bmm(x, y.transpose(1, 2))), (X, X + 1)),
     ],
 }
 CALLS = {
-    "torch.export.export(model, example_inputs, strict=False) shows the whole story",
+    "does model(*example_inputs) run in Python? torch.export.export(model, example_inputs, strict=False) shows the whole story",
     "give inputs like those of torch.export.export, or export for these",
     "export the module with torch.export",
 }
