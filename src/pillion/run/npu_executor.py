@@ -28,8 +28,12 @@ class NpuCodeExecutor:
         """Returns whether the program has NPU code and something executes it."""
         rule = "it executes the code of NPUs whose compiler is installed and whose commands are known"
         where = f"--target {program.target.name}"
-        examples = (f"--target {chip.name}" for chip in npu_targets() if chip.npu and chip.npu.execute)
-        help = f"{next(examples, 'a target with such an NPU')}; `pillion doctor` says whether its compiler is installed"
+        examples = (
+            f", such as --target {chip.name}" for chip in npu_targets() if chip.npu and chip.npu.execute
+        )
+        help = (
+            f"an NPU of one core{next(examples, '')}; `pillion doctor` says whether its compiler is installed"
+        )
         if not _program_segments(program):
             return Verdict("npu.segments", False, rule, where, "no op runs on an NPU", help)
         payloads = program.payloads
