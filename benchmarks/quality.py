@@ -205,9 +205,7 @@ def measure_precision(name: str, folder: Path | None = None) -> dict[str, Any]:
 
 def counted_on_m33(net: nn.Module, data: Sequence[Tensor], x: Tensor, **options: Any) -> int:
     """Returns the instructions of a network on an emulated Cortex-M33."""
-    program = pillion.compile(
-        net, data[0], target="cortex-m33", calibrate=data, progress=False, **options
-    )
+    program = pillion.compile(net, data[0], target="cortex-m33", calibrate=data, progress=False, **options)
     return _counted(program, x, "mps2-an505")
 
 

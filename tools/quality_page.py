@@ -180,7 +180,15 @@ def _precisions(table: Table) -> str:
         for name, one in record.items()
     ]
     return table(
-        ["network", "8 bits", "`--min-quality 35dB`", "`--precision int16`", "on Cortex-M33", "nearest weights"], rows
+        [
+            "network",
+            "8 bits",
+            "`--min-quality 35dB`",
+            "`--precision int16`",
+            "on Cortex-M33",
+            "nearest weights",
+        ],
+        rows,
     )
 
 
