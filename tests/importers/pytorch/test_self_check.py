@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pillion.compile_options import Quantization
 from pillion.errors import PillionWarning
 from pillion.importers.torch.quantize.ptq import ptq
+from pillion.option_values import Precision
 
 
 class LogOfSquares(nn.Module):
@@ -43,13 +45,19 @@ class Scores(nn.Module):
 
 
 def said(
-    model: nn.Module, count: int, *, calibrate: bool = True, shape: tuple[int, ...] = (1, 16)
+    model: nn.Module,
+    count: int,
+    *,
+    calibrate: bool = True,
+    shape: tuple[int, ...] = (1, 16),
+    precision: Precision = "int8",
 ) -> list[str]:
     made = torch.Generator().manual_seed(1)
     data = [(torch.randn(shape, generator=made) * 10 ** (number % 3 - 1),) for number in range(count)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ptq(model.eval(), data[0], data if calibrate else None)
+        tuning = Quantization(precision=precision)
+        ptq(model.eval(), data[0], data if calibrate else None, tuning=tuning)
     return [str(one.message) for one in caught if issubclass(one.category, PillionWarning)]
 
 
@@ -58,6 +66,14 @@ def test_a_lost_output_is_named_with_the_tensor_where_it_is_lost() -> None:
     assert "dB of output 0" in message
     assert "test_self_check.py:" in message
     assert "pillion compare" in message
+
+
+def test_16_bits_are_named_where_tensors_have_8_and_help() -> None:
+    (narrow,) = said(LogOfSquares(), 8)
+    assert "--min-quality 30dB takes 16 bits where they count, --precision int16 everywhere" in narrow
+    assert not said(LogOfSquares(), 8, precision="int16")
+    (wide,) = said(Scores(), 24, shape=(1, 8), precision="int16")
+    assert "16 bits" not in wide
 
 
 def test_classes_that_change_are_counted() -> None:

@@ -145,7 +145,8 @@ def ptq(
         converted = convert(prepared)
         if calibrate is not None and in_float is not None:
             answers = correct_biases(converted, in_float, seen, change=tuning.correct_biases)
-            warn_of_loss(converted, in_float, seen, answers, outputs=len(answers[0][0]) - states)
+            judged, has_16_bits = len(answers[0][0]) - states, bool(tuning.int16_patterns) or goal is not None
+            warn_of_loss(converted, in_float, seen, answers, judged, has_16_bits=has_16_bits)
         return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float, choice, seen, fitted)
 
 

@@ -22,6 +22,7 @@ GOOD_DB = 40.0
 """Ratio above which noise is ignored; every int8 tensor has some."""
 SAMPLES = 4
 """Samples used to locate the loss."""
+IN_8_BITS = "--min-quality 30dB takes 16 bits where they count, --precision int16 everywhere; "
 HELP = "`pillion compare` with data shows each layer; more typical calibration data, --ranges, --equalize or training with rounding (`pillion train`) may help"
 
 
@@ -31,6 +32,8 @@ def warn_of_loss(
     samples: Sequence[tuple[Tensor, ...]],
     answers: tuple[Outputs, Outputs],
     outputs: int,
+    *,
+    has_16_bits: bool = False,
 ) -> None:
     """Warns if quantization drowns an output in noise or changes classes. `answers` are the outputs of the float
     and the quantized model; only the first `outputs` are judged, the rest are states."""
@@ -49,7 +52,7 @@ def warn_of_loss(
         if lost:
             where = _describe_worst_tensor(rounded, in_float, samples[:SAMPLES])
             warn(
-                f"quantization {' and '.join(lost)} ({len(expected)} calibration samples against float). {where}What helps: {HELP}"
+                f"quantization {' and '.join(lost)} ({len(expected)} calibration samples against float). {where}What helps: {'' if has_16_bits else IN_8_BITS}{HELP}"
             )
 
 
