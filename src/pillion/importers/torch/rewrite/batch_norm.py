@@ -75,6 +75,34 @@ def fold_batch_norms(module: GraphModule) -> bool:
     return bool(norms)
 
 
+def fold_factors(module: GraphModule) -> None:
+    """Folds constant factors, of all or of each channel, into the layers in front of them."""
+    for product in calls(module.graph, [aten.mul.Tensor]):
+        for layer, other in (product.args, product.args[::-1]):
+            if (
+                isinstance(layer, Node)
+                and (exact := _factor_of_channels(product, layer, constant_of(other))) is not None
+            ):
+                replace(product, _fold_into_layer(layer, Affine(exact, exact.new_zeros(exact.shape))))
+                break
+    module.graph.eliminate_dead_code()
+
+
+def _factor_of_channels(product: Node, layer: Node, factor: Tensor | None) -> Tensor | None:
+    """Returns the factor of each channel of a layer, or None if the layer cannot take it."""
+    if factor is None or layer.target not in LAYERS or set(layer.users) != {product}:
+        return None
+    shape = shape_of(layer)
+    axis = len(shape) - 1 if layer.target is aten.linear.default else 1
+    of_axis = (1,) * axis + (shape[axis],) + (1,) * (len(shape) - axis - 1)
+    padded = (1,) * (len(shape) - factor.dim()) + tuple(factor.shape)
+    constants = [argument_of(layer, i) for i in (1, 2)]
+    is_constant = all(one is None or constant_of(one) is not None for one in constants)
+    if padded not in (of_axis, (1,) * len(shape)) or not is_constant or shape_of(product) != shape:
+        return None
+    return factor.detach().double().reshape(-1).expand(shape[axis])
+
+
 def as_native_norm(norm: Node) -> Node:
     """Replaces a norm by `native_batch_norm`, which torchao's folding ignores."""
     x, weight, bias, mean, variance, training, momentum, eps = (argument_of(norm, i) for i in range(8))

@@ -11,7 +11,7 @@ from pillion.host_io.torch_threads import one_thread
 from pillion.importers.torch.fx_nodes import aten, calls, fake_result, source_line
 from pillion.importers.torch.input_types import input_dtype
 from pillion.importers.torch.loop_nodes import number_loops
-from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms
+from pillion.importers.torch.rewrite.batch_norm import fold_batch_norms, fold_factors
 from pillion.importers.torch.rewrite.canonical_clamps import canonicalize_clamps
 from pillion.importers.torch.rewrite.cast_float32 import cast_to_float32
 from pillion.importers.torch.rewrite.common_type import widen_constants, widen_inputs
@@ -101,6 +101,7 @@ def rewrite_for_quantization(
         make_trainable(module)
     else:
         fold_batch_norms(module)
+        fold_factors(module)
     if decompose_late(module):
         _canonicalize_operators(module, training)
         fold_constants(module, training=training)
