@@ -22,7 +22,7 @@ class Scaled(nn.Module):
     def __init__(self, layer: nn.Module, *shape: int, is_first: bool = False) -> None:
         super().__init__()
         self.layer, self.is_first = layer, is_first
-        self.gamma = nn.Parameter(torch.linspace(-0.5, 2, int(np.prod(shape))).reshape(shape))
+        self.gamma = nn.Parameter(torch.linspace(-0.55, 2, int(np.prod(shape))).reshape(shape))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.gamma * self.layer(x) if self.is_first else self.layer(x) * self.gamma

@@ -89,8 +89,9 @@ def fold_factors(module: GraphModule) -> None:
 
 
 def _factor_of_channels(product: Node, layer: Node, factor: Tensor | None) -> Tensor | None:
-    """Returns the factor of each channel of a layer, or None if the layer cannot take it."""
-    if factor is None or layer.target not in LAYERS or set(layer.users) != {product}:
+    """Returns the factor of each channel of a layer, or None if the layer cannot take it. Factors of zero stay: warnings
+    of calibration name them."""
+    if factor is None or layer.target not in LAYERS or set(layer.users) != {product} or not factor.all():
         return None
     shape = shape_of(layer)
     axis = len(shape) - 1 if layer.target is aten.linear.default else 1
