@@ -55,6 +55,15 @@ KEPT: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 1), (4, 1, 1)])
+def test_images_without_batch_are_right(shape: tuple[int, ...]) -> None:
+    """Their second axis is not that of the channels, which are as many here."""
+    torch.manual_seed(0)
+    program, quality = compiled(Scaled(nn.Conv2d(6, 4, 3), *shape), (6, 6, 7), precision="int16")
+    assert quality > 33
+    assert program.graph.outputs[0].shape == (4, 4, 5)
+
+
 def compiled(module: nn.Module, shape: tuple[int, ...], **options: Any) -> tuple[pillion.Program, float]:
     """A program, and its distance to float in dB."""
     torch.manual_seed(0)

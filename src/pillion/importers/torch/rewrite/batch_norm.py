@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folds batch norms for inference.
+"""Folds batch norms, and constant factors behind layers, for inference.
 
 A norm is y = x · factor + offset per channel. A convolution or linear layer absorbs both if only the norm reads
 it and axis 1 is its channels. Other norms become depthwise 1x1 convolutions, whose factors are exact to 1 in
@@ -93,13 +93,13 @@ def _factor_of_channels(product: Node, layer: Node, factor: Tensor | None) -> Te
     of calibration name them."""
     if factor is None or layer.target not in LAYERS or set(layer.users) != {product} or not factor.all():
         return None
-    shape = shape_of(layer)
-    axis = len(shape) - 1 if layer.target is aten.linear.default else 1
+    shape, is_linear = shape_of(layer), layer.target is aten.linear.default
+    axis = len(shape) - 1 if is_linear else 1
     of_axis = (1,) * axis + (shape[axis],) + (1,) * (len(shape) - axis - 1)
     padded = (1,) * (len(shape) - factor.dim()) + tuple(factor.shape)
-    constants = [argument_of(layer, i) for i in (1, 2)]
-    is_constant = all(one is None or constant_of(one) is not None for one in constants)
-    if padded not in (of_axis, (1,) * len(shape)) or not is_constant or shape_of(product) != shape:
+    has_batch = is_linear or len(shape) == LAYERS[layer.target]
+    is_of_channels = padded in (of_axis, (1,) * len(shape)) and shape_of(product) == shape
+    if not (has_batch and is_of_channels and _has_constant_weights(layer)):
         return None
     return factor.detach().double().reshape(-1).expand(shape[axis])
 
@@ -130,9 +130,14 @@ def foldable_layer(norm: Node, shared: Container[Node]) -> Node | None:
     layer = norm.args[0]
     if not isinstance(layer, Node) or LAYERS.get(layer.target) != len(shape_of(layer)):
         return None
+    is_own = set(layer.users) == {norm} and norm not in shared
+    return layer if is_own and _has_constant_weights(layer) else None
+
+
+def _has_constant_weights(layer: Node) -> bool:
+    """Whether the weights of a layer are constants, and its bias, if it has one."""
     weight, bias = argument_of(layer, 1), argument_of(layer, 2)
-    is_constant = constant_of(weight) is not None and (bias is None or constant_of(bias) is not None)
-    return layer if is_constant and set(layer.users) == {norm} and norm not in shared else None
+    return constant_of(weight) is not None and (bias is None or constant_of(bias) is not None)
 
 
 def shared_norms(graph: Graph) -> frozenset[Node]:
