@@ -33,7 +33,7 @@ pytestmark = pytest.mark.qemu
 
 KERNEL = next(k for k in M33.kernels if k.name == "conv2d_winograd_dsp")
 PADDINGS = ((1, 1, 1, 1), (0, 0, 0, 0), (2, 0, 1, 3), (0, 1, 2, 0), (5, 6, 4, 7), (1, 0, 0, 1))
-"""None, the usual one, uneven ones, and tiles wholly outside the image."""
+"""The usual one, none, uneven ones, and tiles wholly outside the image."""
 CLOSE = 0.03
 """How far estimates may be off."""
 

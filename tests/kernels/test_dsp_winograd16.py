@@ -14,6 +14,7 @@ from layers16_ops import conv2d
 from kernels import rig
 from kernels.op_cases import CMSIS_NN, case_of, reference
 from kernels.rig import M4, M7, M33, Target
+from kernels.test_dsp_winograd import CLOSE, PADDINGS
 from nightly import part_of
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.dsp import winograd16
@@ -28,12 +29,6 @@ from pillion.ops.conv import Conv2d
 pytestmark = pytest.mark.qemu
 
 KERNEL = next(k for k in M33.kernels if k.name == "conv2d_winograd_16_dsp")
-PADDINGS = ((1, 1, 1, 1), (0, 0, 0, 0), (2, 0, 1, 3), (0, 1, 2, 0), (5, 6, 4, 7), (1, 0, 0, 1))
-"""The usual one, none, uneven ones, and tiles wholly outside the image."""
-
-
-CLOSE = 0.03
-"""How far estimates may be off."""
 
 
 def layers() -> Iterator[Conv2d]:
