@@ -101,7 +101,7 @@ def sums() -> list[AddOrSub]:
 
 def sums_in_the_same_steps() -> Iterator[AddOrSub]:
     """Sums of 16-bit tensors that share a scale, with and without bounds."""
-    shapes: list[tuple[Shape, Shape]] = [((count,), (count,)) for count in (*range(1, 19), 2**15 + 3)]
+    shapes: list[tuple[Shape, Shape]] = [((count,), (count,)) for count in (*range(1, 19), 2**16 + 3)]
     shapes += [((3, 5, 9), (9,)), ((1, 13), (6, 13)), ((2, 7, 7, 3), (2, 7, 7, 3))]
     bounds = INT16.bounds, (0, INT16.bounds[1]), (0, 20_000), (-1000, 999)
     for number, (a, b) in enumerate(shapes):
