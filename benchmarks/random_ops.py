@@ -64,6 +64,8 @@ from pillion.ops.softmax import OUTPUT_OF_8_BITS
 from pillion.ops.softmax16 import OUTPUT_16
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 96, 128, 160, 257)
+NARROW = 0, 2**14 - 1
+"""The numbers of images for which all processors have their fastest kernels of 3x3."""
 FEWEST, MOST = 16, 100_000
 """The elements of operands and results."""
 MOST_MACS = 4_000_000
@@ -163,7 +165,7 @@ def random_ops_16(count: int, seed: int) -> Iterator[Op]:
             first = np.ascontiguousarray(op.weights.constant[:, :1, :1])
             fields["weights"] = constant_value("w", first, op.weights.type.quant)
             forms += [fields, fields | {"x": in_16_bits(op.x.like("x", shape=(1, 1, 1, op.in_channels)))}]
-            forms += [fields | form for form in of_rectified_images(op)]
+            forms += [fields | form for form in of_narrow_images(op)]
         if isinstance(op, DepthwiseConv2d):
             forms += [fields | form for form in by_3x3(op)]
         for form in forms:
@@ -173,12 +175,12 @@ def random_ops_16(count: int, seed: int) -> Iterator[Op]:
                     yield of_bytes(wide, x)
 
 
-def of_rectified_images(op: Conv2d) -> list[dict[str, Any]]:
-    """Returns images that are never negative, of fours of channels, with weights by 3x3 and padding."""
-    image = op.x.like("x", shape=(*op.x.shape[:3], -(-op.in_channels // 4) * 4))
+def of_narrow_images(op: Conv2d) -> list[dict[str, Any]]:
+    """Returns images within 14 bits, of eights of channels, with weights by 3x3 and padding."""
+    image = op.x.like("x", shape=(*op.x.shape[:3], -(-op.in_channels // 8) * 8))
     square = np.resize(op.weights.constant, (op.out_channels, 3, 3, image.shape[3]))
     weights = constant_value("w", square, op.weights.type.quant)
-    return [{"x": in_16_bits(image), "weights": weights, "padding": (1, 1, 1, 1), "x_nonnegative": True}]
+    return [{"x": in_16_bits(image), "weights": weights, "padding": (1, 1, 1, 1), "x_bounds": NARROW}]
 
 
 def by_3x3(op: DepthwiseConv2d) -> list[dict[str, Any]]:
@@ -298,8 +300,8 @@ def _random_array(op: Op, v: Value, rng: np.random.Generator) -> Array:
         reach = 50 * op.y.scale if isinstance(op, Quantize) else 3
         return (rng.standard_normal(v.shape) * reach).astype(np.float32)
     low, high = v.dtype.bounds
-    if isinstance(op, Conv2d) and op.x_nonnegative:
-        low = 0
+    if isinstance(op, Conv2d) and op.x_bounds:
+        low, high = op.x_bounds
     if isinstance(op, (Gather, EmbeddingBag)) and v is op.indices:
         axis = op.axis if isinstance(op, Gather) else 0
         low, high = 0, op.operands[0].shape[axis] - 1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Convolution of 16-bit inputs that are never negative with windows of 3x3, by Winograd's way along rows (README.md): four products for two results
+ * Convolution of 16-bit inputs that lie within 2^15 numbers with windows of 3x3, by Winograd's way along rows (README.md): four products for two results
  * where the definition has six. A tile is two columns of results and some rows of them, which share what becomes of their inputs.
  *
  * Sums are twice as large as usual, and may wrap around until they are complete.
@@ -90,8 +90,8 @@ static uint32_t *list_jumps(uint32_t *jump, int32_t steps, int32_t is_rectified)
     return jump;
 }
 
-/* Two channels of four inputs d0 to d3 become d1 + d2 - 2^15, d2 - d1, d0 - d2 and d3 - d1. r4-r7 inputs, r1 to, r2 from place to place, r12 three
- * times that. */
+/* Two channels of four inputs d0 to d3 become d1 + d2 + center, d2 - d1, d0 - d2 and d3 - d1. r4-r7 inputs, r1 to, r2 from place to place, r12 three
+ * times that, r3 the center. */
 #define TWO_CHANNELS                   \
     "ldr r8, [r4], #4\n"               \
     "ldr r9, [r5], #4\n"               \
@@ -102,23 +102,23 @@ static uint32_t *list_jumps(uint32_t *jump, int32_t steps, int32_t is_rectified)
     "str r8, [r1, r2, lsl #1]\n"       \
     "sadd16 r8, r9, r10\n"             \
     "ssub16 r10, r10, r9\n"            \
-    "eor r8, r8, #0x80008000\n"        \
+    "sadd16 r8, r8, r3\n"              \
     "str r11, [r1, r12]\n"             \
     "str r10, [r1, r2]\n"              \
     "str r8, [r1], #12\n"
 
 /* Makes the inputs of a tile: of each row of it four pixels, and of these so many times four channels. */
 PILLION_NAKED static void make_inputs(PILLION_UNUSED const int16_t *const *pixels, PILLION_UNUSED int32_t *to, PILLION_UNUSED int32_t place,
-                                      PILLION_UNUSED int32_t fours, PILLION_UNUSED const int16_t *const *end) {
+                                      PILLION_UNUSED int32_t center, PILLION_UNUSED int32_t fours, PILLION_UNUSED const int16_t *const *end) {
     __asm volatile("push {r4-r11, lr}\n"
                    "add r12, r2, r2, lsl #1\n"
                    "1:\n"
                    "ldmia r0!, {r4-r7}\n"
-                   "mov lr, r3\n"
+                   "ldr lr, [sp, #36]\n"
                    "2:\n" TWO_CHANNELS TWO_CHANNELS
                    "subs lr, lr, #1\n"
                    "bne 2b\n"
-                   "ldr lr, [sp, #36]\n"
+                   "ldr lr, [sp, #40]\n"
                    "cmp r0, lr\n"
                    "bne 1b\n"
                    "pop {r4-r11, pc}\n");
@@ -171,7 +171,7 @@ static results prepare_tile(tiles *t, int32_t *to) {
     const int32_t below = p->out_h - t->row, rows = below < t->rows ? below : t->rows;
     const int16_t *pixels[(ROWS + 2) * WIDTH];
     const int16_t **const end = list_pixels(t, rows + 2, pixels);
-    make_inputs(pixels, to, 4 * (t->rows + 2) * t->row_words, (int32_t)((uint32_t)p->in_c / 4), end);
+    make_inputs(pixels, to, 4 * (t->rows + 2) * t->row_words, p->center, (int32_t)((uint32_t)p->in_c / 4), end);
     const results of_tile = {t->y + (t->row * p->out_w + t->column) * p->out_c, rows, t->column + 1 < p->out_w};
     next_tile(t);
     return of_tile;

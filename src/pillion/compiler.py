@@ -46,7 +46,7 @@ from pillion.compile_options import (
 )
 from pillion.emitters.c.int8_operands import read_int8_operands, widen_after_moves
 from pillion.emitters.c.kernel_costs import core_cycles
-from pillion.emitters.c.nonnegative import mark_nonnegative
+from pillion.emitters.c.operand_bounds import mark_bounds
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
 from pillion.flash_budget import FlashSearch
@@ -324,7 +324,7 @@ def place_ops(
     core = core_cycles(chip.core, graph.arithmetic)
     graph = widen_after_moves(order_branches(graph))
     if chip.npu is None:
-        graph = mark_nonnegative(read_int8_operands(graph, chip.isa))
+        graph = mark_bounds(read_int8_operands(graph, chip.isa))
         return Placement(graph, all_on_cpu(graph, core, npu_target_example()))
     graph = passes.apply(RECOVERED.function, graph, watch)
     before = tuple(step.function for step in npu_steps(chip.npu))
@@ -334,7 +334,7 @@ def place_ops(
     request = (rewritten, npu, core, options, lambda body: cost_of(body, npu, name))
     placed = partition_loops(*request, UNROLLED.function) if unrolls else partition(*request)
     placed = restore_original_ops(graph, rewritten, placed, core)
-    placed = placed.with_core_ops(mark_nonnegative(read_int8_operands(placed.graph, chip.isa)), core)
+    placed = placed.with_core_ops(mark_bounds(read_int8_operands(placed.graph, chip.isa)), core)
     placed = replace(placed, graph=order_branches(placed.graph))
     if watch:
         watch("place", placed.graph)

@@ -52,7 +52,8 @@ class Target:
     @property
     def quantization(self) -> QuantizationConstraints:
         """The constraints that the chip's processors put on the quantizer."""
-        return replace(self.npu.constraints if self.npu else QuantizationConstraints(), target=self.name)
+        of_core = QuantizationConstraints(image_bits=self.core.image_bits, target=self.name)
+        return self.npu.constraints | of_core if self.npu else of_core
 
     def with_npu_options(self, options: NpuOptions) -> Target:
         """Returns the target with its NPU's compiler set up by options, and by the chip's defaults where they say nothing.

@@ -63,7 +63,7 @@ def convolutions() -> Iterator[Op]:
                 layer = make_op(cls, y, x=wide, weights=weights, bias=bias, padding=around, **bounds)
                 yield layer
                 if isinstance(layer, Conv2d):
-                    yield replace(layer, x_nonnegative=True)
+                    yield replace(layer, x_bounds=(0, 2**14 - 1))
                 coarser = in_16_bits(value("y", (), 1.0))
                 for image, stride in product((x, wide), ((1, 1), (2, 2))):
                     yield make_op(

@@ -152,6 +152,8 @@ def test_norms_attention_recurrence_and_spectra_are_those_of_the_program(core: C
     programs = compiled(core)
     kernels = {step.choice.kernel.name for step in programs["sums in 16 bits"].lowered.steps}
     assert {name.rpartition("_")[0] for name in kernels} >= {"add_unscaled_16", "sub_unscaled_16"}
+    kernels = {step.choice.kernel.name for step in programs["rectified images in 16 bits"].lowered.steps}
+    assert "conv2d_winograd_16" in {name.rpartition("_")[0] for name in kernels}
     elf = firmware(tmp_path, list(programs.values()), core, RUNTIMES[0])
     for name, program in programs.items():
         samples = 1 if program.graph.states else 2  # the runtime keeps states from sample to sample

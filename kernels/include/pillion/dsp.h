@@ -100,10 +100,11 @@ void pillion_conv2d_unpacked_s16_s4_dsp(const pillion_conv2d_unpacked_s16_s4_dsp
 typedef pillion_conv2d_s16_dsp_params pillion_conv2d_wide_s16_dsp_params;
 void pillion_conv2d_wide_s16_dsp(const pillion_conv2d_wide_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* With a kernel of 3x3 without strides and dilation, any padding, by Winograd's way along rows: inputs are never negative; in_c is a multiple of 4,
+/* With a kernel of 3x3 without strides and dilation, any padding, by Winograd's way along rows: inputs lie within 2^15 numbers; in_c is a multiple of 4,
  * out_c of 2. */
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, pad_top, pad_left, low, high;
+    int32_t center;        /* in both halves: what is added to sums of two inputs, so that they fit 16 bits */
     const int32_t *stream; /* of each two channels biases, int16 weights[4 places][3 rows][in_c / 2][2 channels][2], factors behind the last two places */
 } pillion_conv2d_winograd_s16_dsp_params;
 void pillion_conv2d_winograd_s16_dsp(const pillion_conv2d_winograd_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);

@@ -150,6 +150,15 @@ void pillion_conv2d_3x3_s16_mve(const pillion_conv2d_3x3_s16_mve_params *p, cons
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_s16_mve_params;
 void pillion_conv2d_3x3_fours_s8_s16_mve(const pillion_conv2d_3x3_fours_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
+/* With a kernel of 3x3 without strides and dilation, any padding, by Winograd's way: inputs lie within 2^14 numbers; in_c is a multiple of 8, out_c
+ * of 4. Scratch: inputs of two tiles, jumps, a pixel of the image and one of results. */
+typedef struct {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, pad_top, pad_left, low, high;
+    int32_t center;        /* what is added to sums of four inputs, so that they fit 16 bits */
+    const int32_t *stream; /* of each four channels int16 weights[16 places][in_c / 8][4 channels][8], 4 * bias, factors: 2^31 times the ratio of scales */
+} pillion_conv2d_winograd_s16_mve_params;
+void pillion_conv2d_winograd_s16_mve(const pillion_conv2d_winograd_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Those whose results are as wide as their inputs with weights of four bits, two vectors of weights in one (kernels/mve/unpack.h). Scratch: the weights of the channels that are
  * computed together behind the planes, at stride 2 their other constants, too. */
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s4_mve_params, pillion_conv2d_3x3_fours_s4_mve_params,

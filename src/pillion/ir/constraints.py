@@ -25,6 +25,8 @@ class QuantizationConstraints:
     depend on it: training keeps spectra as they are."""
     copies_of_convolutions: bool = False
     """Whether convolutions in an unrolled loop stay unrolled, because the device supports them but no loops."""
+    image_bits: int = field(default=16, compare=False)
+    """The bits of 16-bit images that 3x3 convolutions read. Fewer bits have faster kernels."""
     target: str = field(default="", compare=False)
     """The chip's name, for messages."""
 
@@ -37,5 +39,6 @@ class QuantizationConstraints:
             self.functions_by_name or other.functions_by_name,
             self.int16_inputs or other.int16_inputs,
             self.copies_of_convolutions or other.copies_of_convolutions,
+            max(self.image_bits, other.image_bits),
             " and ".join(dict.fromkeys(filter(None, (self.target, other.target)))),
         )

@@ -311,8 +311,9 @@ class Conv2d(Convolution):
     weights_of_4_bits = True
 
     groups: int = 1
-    x_nonnegative: bool = dataclasses.field(default=False, metadata={"role": "fact"})
-    """Whether no number of a 16-bit image is negative, in the graph that the op is part of; results do not depend on it."""
+    x_bounds: tuple[int, int] | None = dataclasses.field(default=None, metadata={"role": "fact"})
+    """Between which numbers a 16-bit image lies, in the graph that the op is part of, if that is less than the type; results
+    do not depend on it."""
 
     @property
     def macs(self) -> int:

@@ -50,6 +50,11 @@ class Core:
         """Whether it has the architecture Armv8-M with the main extension."""
         return self.plain in ("cortex-m33", "cortex-m35p", "cortex-m52", "cortex-m55", "cortex-m85")
 
+    @property
+    def image_bits(self) -> int:
+        """The bits of 16-bit images that suit the fastest kernels of 3x3 convolutions."""
+        return {Isa.MVE: 14, Isa.DSP: 15}.get(self.isa, 16)
+
     def runs(self, isa: Isa) -> bool:
         """Whether the core runs kernels for an instruction set: the baseline always, others only if they are
         its own."""

@@ -42,6 +42,7 @@ CONSTRAINTS = QuantizationConstraints(
     fixed=frozenset({"softmax", "lut", "add", "concat"}),
     per_tensor_weights=frozenset({"linear"}),
     copies_of_convolutions=True,
+    image_bits=14,
 )
 """The constraints on quantization that the rules require. ReduceSum has none, because requantizing to a sum's
 scale loses its operand's precision; sums become layers, or else means and products."""

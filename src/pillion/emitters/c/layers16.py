@@ -14,7 +14,7 @@ from pillion.emitters.c.portable.layers16 import LAYER_8_16, LAYER_16
 from pillion.ir import numerics
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Convolution, DepthwiseConv2d, largest_16_bit_sums, widens
+from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d, largest_16_bit_sums, widens
 from pillion.ops.linear import Linear
 
 Layer = Convolution | Linear
@@ -31,6 +31,22 @@ def sums_have_32_bits(op: Layer) -> Verdict:
     """Checks whether sums and partial sums fit 32 bits for all operands."""
     largest = int(largest_16_bit_sums(op).max(initial=0))
     return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
+
+
+def bounds_with_padding(op: Conv2d) -> tuple[int, int]:
+    """Returns the least and the largest number of an image and its padding."""
+    low, high = op.x_bounds or op.x.dtype.bounds
+    return min(low, 0), max(high, 0)
+
+
+def operand_within(width: int) -> Callable[[Conv2d], Verdict]:
+    """Returns the condition that the numbers of an image lie within so many, so that their differences fit 16 bits."""
+
+    def has_width(op: Conv2d) -> Verdict:
+        low, high = bounds_with_padding(op)
+        return Verdict("operand", high - low < width, f"within {width} numbers", f"{low} to {high}")
+
+    return has_width
 
 
 def right_shifts(op: Layer) -> Int64Array:

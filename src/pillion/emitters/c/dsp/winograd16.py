@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DSP kernel of 3x3 convolutions of 16-bit operands that are never negative, by Winograd's F(2, 3) along rows, four
+"""The DSP kernel of 3x3 convolutions of 16-bit operands that lie within 2^15 numbers, by Winograd's F(2, 3) along rows, four
 products for two results: its constants, conditions and cost, and the proof that no sum overflows."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pillion.emitters.c.dsp.winograd import MOST_FLASH, TILES, UNROLLED, plain_3
 from pillion.emitters.c.kernel import Params
 from pillion.emitters.c.kernel_conditions import field_equals, is_within, multiple_of, short_circuit
 from pillion.emitters.c.kernel_library import DSP
-from pillion.emitters.c.layers16 import IN_32_BITS, weight_rows
+from pillion.emitters.c.layers16 import IN_32_BITS, bounds_with_padding, operand_within, weight_rows
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
@@ -21,24 +21,25 @@ PLACES, ROWS, OTHER_JUMPS = 4, 4, 6
 """Products of a channel for two results, rows of results of a tile at most, entries of the jump list besides those of loop
 iterations."""
 OF_COLUMNS = np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, 2]])
-"""The transform of a window's columns, doubled to avoid halves, for inputs d1 + d2 - 2^15, d2 - d1, d0 - d2 and d3 - d1."""
+"""The transform of a window's columns, doubled to avoid halves, for inputs d1 + d2, d2 - d1, d0 - d2 and d3 - d1."""
 COSTS = (433.0, 49.0, 75.0, 28.6, 80.4, 8.13)
 """Instructions for a call, a tile, a row of its inputs, four inputs in such a row, two channels of a row of results of three
 tiles, and two inputs of them at a place."""
-MIDDLE = 2**15
-"""What is taken from d1 + d2, so that it fits 16 bits."""
+WIDTH = 2**15
+"""The numbers within which operands lie, so that their differences fit 16 bits."""
 
 
-def never_negative(op: Conv2d) -> Verdict:
-    """Checks whether differences of operands fit 16 bits, because none is negative."""
-    return Verdict("operand", op.x_nonnegative, "never negative", "any numbers")
+def center(op: Conv2d) -> int:
+    """Returns what is added to d1 + d2, so that it fits 16 bits."""
+    low, high = bounds_with_padding(op)
+    return -(low + high + 1)
 
 
 def doubled_sums_fit(op: Conv2d) -> Verdict:
     """Checks whether twice every sum fits 32 bits."""
     weights, bias = weight_rows(op).astype(np.int64), op.bias.constant.astype(np.int64)
-    ends = [np.minimum(weights, 0), np.maximum(weights, 0)]
-    least, largest = (2 * (bias + numerics.INT16_MAX * part.sum(axis=1)) for part in ends)
+    products = np.stack([weights * bound for bound in bounds_with_padding(op)])
+    least, largest = (2 * (bias + end.sum(axis=1)) for end in (products.min(0), products.max(0)))
     fits = least.min() >= numerics.INT32_MIN and largest.max() <= numerics.INT32_MAX
     return Verdict("sums", bool(fits), "32 bits for their double", f"{least.min()} to {largest.max()}")
 
@@ -84,12 +85,13 @@ def params(op: Conv2d) -> Params:
     pairs = op.out_channels // 2
     windows = weight_rows(op).reshape(pairs, 2, 3, 3, op.in_channels // 2, 2).astype(np.int64)
     transformed = np.einsum("jc,porckh->pjrkoh", OF_COLUMNS, windows)
-    middle = MIDDLE * transformed[:, 0].sum(axis=(1, 2, 4))
+    middle = -center(op) * transformed[:, 0].sum(axis=(1, 2, 4))
     words = np.ascontiguousarray(transformed.astype(np.int16)).view(np.int32).reshape(pairs, PLACES, -1)
     biases = 2 * op.bias.constant.astype(np.int64).reshape(pairs, 2) + middle
     factors = (upper_word_factors(op) >> 1).reshape(pairs, 2)
     first_three = words[:, :3].reshape(pairs, -1)
-    return {"stream": join_word_stream(biases, first_three, factors, words[:, 3], factors)}
+    stream = join_word_stream(biases, first_three, factors, words[:, 3], factors)
+    return {"center": int(numerics.wrap_to_32_bits(center(op) % 2**16 * 0x10001)), "stream": stream}
 
 
 KERNEL = DSP.kernel(
@@ -101,7 +103,7 @@ KERNEL = DSP.kernel(
             IN_32_BITS,
             plain_3x3,
             *(field_equals("groups", 1), multiple_of("in_channels", 4), multiple_of("out_channels", 2)),
-            never_negative,
+            operand_within(WIDTH),
             doubled_sums_fit,
             lambda op: is_within("further flash", weight_growth_bytes(op), most=MOST_FLASH, unit="bytes"),
         ),

@@ -23,7 +23,7 @@ from pillion.emitters.c.layers16 import (
     sums_have_32_bits,
     weight_rows,
 )
-from pillion.emitters.c.mve import pack, pack_3x3
+from pillion.emitters.c.mve import pack, pack_3x3, winograd16
 from pillion.emitters.c.mve.dot_products import (
     FEW_PIXELS,
     GATHERED,
@@ -164,6 +164,7 @@ PLANES_COST = CallCost(650.0, channel=24.0, reread=0.06)
 KERNELS: tuple[Kernel, ...] = (
     VECTOR.kernel(ONE_PIXEL),
     DOT.kernel(PIXELS),
+    winograd16.KERNEL,
     MVE.kernel(
         Conv2d,
         MVE.routine("conv2d_3x3_s16", "planes"),

@@ -16,7 +16,8 @@ from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
 from pillion.host_io.torch_threads import one_thread
-from pillion.importers.torch.fx_nodes import constant_of, replace
+from pillion.importers.torch.fx_nodes import CLAMPS, argument_of, aten, constant_of, replace
+from pillion.importers.torch.quantize.int16_observers import narrow_levels
 from pillion.importers.torch.quantize.quantized_program import (
     PER_CHANNEL,
     PER_TENSOR,
@@ -24,6 +25,8 @@ from pillion.importers.torch.quantize.quantized_program import (
     complete_values,
 )
 from pillion.importers.torch.rewrite.constant_folding import fold_constants
+from pillion.importers.torch.rows.quantization import takes_clamp
+from pillion.ir.types import DType
 
 
 @one_thread()
@@ -47,6 +50,11 @@ def convert(prepared: GraphModule) -> GraphModule:
 def _replace_observer(module: GraphModule, node: Node, observer: Any) -> None:
     """Replaces an observer by quantize and dequantize; quantizes constants here."""
     source: Any = node.args[0]
+    if (levels := narrow_levels(observer)) is not None and takes_clamp(source):
+        source = _clamp_to_levels(
+            module, source, *(level * float(observer.calculate_qparams()[0]) for level in levels)
+        )
+        node.args = (source,)
     conversion, parameters = _quantize_params(module, node, observer)
     graph = module.graph
     with graph.inserting_before(node):
@@ -60,12 +68,36 @@ def _replace_observer(module: GraphModule, node: Node, observer: Any) -> None:
         _store_quantized_constant(module, integers, tensor, map_arg(parameters, constant_of))
 
 
+def _clamp_to_levels(module: GraphModule, source: Node, low: float, high: float) -> Node:
+    """Clamps a tensor, with its own bounds if it is clamped already."""
+    if source.target in CLAMPS and len(source.users) == 1:
+        own_low, own_high = (
+            (0.0, None)
+            if source.target is aten.relu.default
+            else (argument_of(source, 1), argument_of(source, 2))
+        )
+        low = low if own_low is None else max(low, own_low)
+        high = high if own_high is None else min(high, own_high)
+        operand = source.args[0]
+    else:
+        operand = source
+    with module.graph.inserting_after(source):
+        clamped = module.graph.create_node(
+            "call_function", aten.clamp.default, (operand, low, high), name=f"{source.name}_clamped"
+        )
+    clamped.meta.update(source.meta)
+    return clamped
+
+
 def _quantize_params(
     module: GraphModule, node: Node, observer: Any
 ) -> tuple[ConversionOperators, tuple[Any, ...]]:
     """Returns the observed parameters as arguments of quantize and dequantize."""
     scale, zero_point = observer.calculate_qparams()
-    bounds = (observer.quant_min, observer.quant_max, observer.dtype)
+    bounds = (
+        *(DType.INT16.bounds if narrow_levels(observer) else (observer.quant_min, observer.quant_max)),
+        observer.dtype,
+    )
     if observer.qscheme not in (torch.per_channel_affine, torch.per_channel_symmetric):
         return PER_TENSOR, (float(scale), int(zero_point), *bounds)
     buffers = (

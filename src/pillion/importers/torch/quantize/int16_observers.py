@@ -38,6 +38,18 @@ class Int16Observer(ObserverBase):
         return x
 
 
+def limit_levels(observer: Any, low: int, high: int) -> None:
+    """Limits the levels of a tensor, in training also those to which it is rounded."""
+    for part in (observer, getattr(observer, "activation_post_process", observer)):
+        part.quant_min, part.quant_max = low, high
+
+
+def narrow_levels(observer: Any) -> tuple[int, int] | None:
+    """Returns the levels of a 16-bit tensor if they are fewer than those of the type: the op that makes it clamps it."""
+    levels = observer.quant_min, observer.quant_max
+    return levels if observer.dtype is torch.int16 and levels != DType.INT16.bounds else None
+
+
 class SymmetricObserver(Int16Observer):
     """The range that contains the other observer's, with room for other samples. The other's steps are a power of two
     of its own, so that a shift converts between them, unless it ends where a clamp ends, so that saturation clamps."""

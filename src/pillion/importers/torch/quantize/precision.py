@@ -17,15 +17,29 @@ from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import CLAMPS, aten, constant_nodes, constant_of, fake_result, module_of
+from pillion.importers.torch.fx_nodes import (
+    CLAMPS,
+    argument_of,
+    aten,
+    constant_nodes,
+    constant_of,
+    fake_result,
+    module_of,
+)
 from pillion.importers.torch.loop_nodes import CARRIED, LOOP_ARGUMENT
 from pillion.importers.torch.observers import calls_of_observers, is_per_tensor, observer_of
 from pillion.importers.torch.quantize.bias_headroom import COARSER, add_bias_headroom
-from pillion.importers.torch.quantize.int16_observers import SymmetricObserver, WidenedObserver
+from pillion.importers.torch.quantize.int16_observers import SymmetricObserver, WidenedObserver, limit_levels
 from pillion.importers.torch.quantize.int16_states import ARITHMETIC
 from pillion.importers.torch.quantize.int16_sums import NORMS, accepts_int16
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS
-from pillion.importers.torch.rows.quantization import RULES, function_of, rule_of
+from pillion.importers.torch.rows.quantization import (
+    RULES,
+    function_of,
+    moves_numbers,
+    rule_of,
+    takes_clamp,
+)
 from pillion.importers.torch.scalar_function import operators_in
 from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d, Function, Gather, Linear, Softmax
 from pillion.ops.softmax16 import OUTPUT_16
@@ -91,6 +105,24 @@ class Computation:
         return (max(bounds) or inf) if len(bounds) == 2 else inf
 
     @property
+    def is_rectified(self) -> bool:
+        """Whether a clamp keeps the result from being negative."""
+        last = self.result.all_input_nodes[0]
+        low = 0.0 if last.target is aten.relu.default else argument_of(last, 1)
+        return last.target in CLAMPS and isinstance(low, int | float) and low >= 0
+
+    @property
+    def has_windows_of_3x3(self) -> bool:
+        """Whether it is a convolution with plain windows of 3x3, for which fast kernels have conditions."""
+        layer = self.layer
+        if layer is None or layer.target is not aten.conv2d.default:
+            return False
+        weights = fake_result(observed_node(layer.all_input_nodes[1]))
+        steps, dilation, groups = (argument_of(layer, position) for position in (3, 5, 6))
+        is_plain = set(steps) == set(dilation) == {1} and groups == 1
+        return is_plain and isinstance(weights, Tensor) and tuple(weights.shape[2:]) == (3, 3)
+
+    @property
     def is_sum(self) -> bool:
         """Whether it adds or subtracts two tensors."""
         return any(node.target in SUMS for node in self.calls)
@@ -99,6 +131,13 @@ class Computation:
     def may_mix(self) -> bool:
         """Whether its operands may differ in width."""
         return any(node.target in ARITHMETIC for node in self.calls)
+
+
+def observed_node(node: Node) -> Node:
+    """Returns the node behind observers."""
+    while node.op == "call_module":
+        node = node.all_input_nodes[0]
+    return node
 
 
 def _kind(node: Node) -> str:
@@ -120,13 +159,14 @@ def _has_form(node: Node) -> bool:
     return function_of(node) is not Function.TABLE or JUMPS.isdisjoint(operators_in(node))
 
 
-def use_int16_tensors(prepared: GraphModule, patterns: Sequence[str]) -> None:
-    """Uses int16 for results whose module or name matches a pattern, such as `head.*`, and reads them in 16 bits."""
+def use_int16_tensors(prepared: GraphModule, patterns: Sequence[str], image_bits: int = 16) -> None:
+    """Uses int16 for results whose module or name matches a pattern, such as `head.*`, and reads them in 16 bits. Images
+    of 3x3 convolutions have `image_bits` of them."""
     if not patterns:
         return
     computations = computations_of(prepared)
     chosen = _chosen_observers(prepared, computations, patterns)
-    Widening(prepared, chosen).run(computations)
+    Widening(prepared, chosen, image_bits).run(computations)
 
 
 def computations_of(prepared: GraphModule) -> list[Computation]:
@@ -204,10 +244,7 @@ def widenable_observers(prepared: GraphModule, computations: Sequence[Computatio
 
 def names_of(computation: Computation) -> Iterator[str]:
     """Yields the names by which patterns find a tensor: of its modules and ops, or of the input."""
-    source = computation.result
-    while source.op == "call_module":  # a read in other steps has the name of its source
-        source = source.all_input_nodes[0]
-    for node in (*computation.calls, source):
+    for node in (*computation.calls, observed_node(computation.result)):
         yield module_of(node)
         yield node.name
 
@@ -219,9 +256,10 @@ def _matches(computation: Computation, pattern: str) -> bool:
 class Widening:
     """Exchanges the observers of chosen tensors; readers without a 16-bit form get a call of the old one."""
 
-    def __init__(self, prepared: GraphModule, chosen: set[Any]) -> None:
+    def __init__(self, prepared: GraphModule, chosen: set[Any], image_bits: int = 16) -> None:
         self.prepared = prepared
         self.chosen = chosen
+        self.image_bits = image_bits
         self.fine: dict[Any, str] = {}
         self.shares: set[Any] = set()
         self.coarse = {
@@ -253,11 +291,25 @@ class Widening:
                 node.target = self.fine_module(observer)
         for computation in computations:
             self.connect(computation, is_chosen, is_wide[computation.result])
+        for layer in [c for c in computations if is_wide[c.result] and c.has_windows_of_3x3]:
+            self.narrow_image(layer)
         sums = [c for c in computations if c.is_sum and is_wide[c.result]]
         self.share_steps(sums)
         add_bias_headroom(self.prepared)  # may coarsen results
         self.share_steps(sums)
         self.prepared.recompile()
+
+    def narrow_image(self, layer: Computation) -> None:
+        """Limits the image of a convolution to fewer bits, if the ops that make it can clamp it. Half of the levels are
+        negative, unless none is: they count as one bit."""
+        coarse = self.observers[layer.operands[0]]
+        made = [c for c in self.computations if self.observers[c.result] is coarse]
+        sources = [c.result.all_input_nodes[0] for c in made]
+        if coarse not in self.fine or not all(takes_clamp(node) or moves_numbers(node) for node in sources):
+            return
+        clamped = [c for c, source in zip(made, sources, strict=True) if takes_clamp(source)]
+        bits = min(self.image_bits + all(c.is_rectified for c in clamped), 16)
+        limit_levels(self.prepared.get_submodule(self.fine[coarse]), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
     def share_steps(self, sums: Sequence[Computation]) -> None:
         """Gives 16-bit tensors that are added, and their sums, the same steps, so that nothing is rescaled. A tensor whose

@@ -137,8 +137,12 @@ def ptq(
             return observing
 
         refits = calibrated_by if memory is None else None
-        judges, judged_by = judges_of(prepared, in_float, seen, held_back or (), refits, tuning)
-        choice, prepared = choose_precision(prepared, in_float, seen, judges, judged_by, goal, tuning)
+
+        def trials(module: GraphModule, seen: Sequence[Inputs], judging: Sequence[Inputs]) -> WidthTrials:
+            return WidthTrials(module, in_float, seen, judging, tuning, quantizer.constraints.image_bits)
+
+        judges, judged_by = judges_of(trials, prepared, seen, held_back or (), refits)
+        choice, prepared = choose_precision(trials(prepared, seen, seen), judges, judged_by, goal)
     notes = (ONE_EXAMPLE,) if calibrate is None else ()
     fitted = fitted_layers(prepared)
     with stage("quantizing"):
@@ -158,20 +162,15 @@ def _warn_of_few_samples(tuning: Quantization, count: int) -> None:
 
 
 def judges_of(
+    trials: Callable[[GraphModule, Sequence[Inputs], Sequence[Inputs]], WidthTrials],
     prepared: GraphModule,
-    in_float: GraphModule,
     seen: Sequence[Inputs],
     held_back: Sequence[Inputs],
     calibrated_by: Callable[[Sequence[Inputs]], GraphModule] | None,
-    tuning: Quantization,
 ) -> tuple[list[WidthTrials], str]:
     """Returns the trials that measure programs on samples that did not calibrate them, and a text that names the
     samples. Held-back samples judge if there are any. Otherwise each part of the samples judges a program that the
     other parts calibrate; a single sample, and samples of models with state, judge what they calibrate."""
-
-    def trials(module: GraphModule, seen: Sequence[Inputs], judging: Sequence[Inputs]) -> WidthTrials:
-        return WidthTrials(module, in_float, seen, judging, tuning)
-
     if held_back:
         judge = trials(prepared, seen, held_back)
         return [judge], f"{len(judge.judging)} samples that did not calibrate"
@@ -187,16 +186,9 @@ def judges_of(
 
 
 def choose_precision(
-    prepared: GraphModule,
-    in_float: GraphModule,
-    seen: Sequence[Inputs],
-    judges: Sequence[WidthTrials],
-    judged_by: str,
-    goal: PrecisionGoal,
-    tuning: Quantization,
+    trials: WidthTrials, judges: Sequence[WidthTrials], judged_by: str, goal: PrecisionGoal
 ) -> tuple[PrecisionChoice, GraphModule]:
     """Returns the cheapest choice of 16-bit tensors with the required quality, and the graph with these tensors."""
-    trials = WidthTrials(prepared, in_float, seen, seen, tuning)
     choice, chosen = PrecisionSearch(trials, judges, goal, judged_by).choose()
     return choice, trials.widened(chosen)
 

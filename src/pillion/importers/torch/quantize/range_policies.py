@@ -186,7 +186,7 @@ FORMATS = (
         "results that `--precision` or `--int16` names",
         "are int16, symmetric, if all ops that share their range have 16-bit forms",
         "256 times finer steps where the user wants them",
-        lambda c: use_int16_tensors(c.prepared, c.int16),
+        lambda c: use_int16_tensors(c.prepared, c.int16, c.constraints.image_bits),
     ),
 )
 """Rules that set formats by the ranges, after these were checked."""

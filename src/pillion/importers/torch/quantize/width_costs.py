@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import fake_result
 from pillion.importers.torch.observers import calls_of_observers, observer_of
-from pillion.importers.torch.quantize.precision import Computation
+from pillion.importers.torch.quantize.precision import Computation, observed_node
 
 Rows = NDArray[np.bool_]
 """Plans, one a row: whether each tensor has 16 bits."""
@@ -121,7 +121,7 @@ def _by_computation(computations: Sequence[Computation], by_op: Mapping[str, flo
     suffixes."""
     owners: dict[str, int] = {}
     for i, computation in enumerate(computations):
-        for node in (*computation.calls, _observed(computation.result)):
+        for node in (*computation.calls, observed_node(computation.result)):
             owners.setdefault(node.name, i)
     times = [0.0] * len(computations)
     for op, time in by_op.items():
@@ -133,14 +133,7 @@ def _by_computation(computations: Sequence[Computation], by_op: Mapping[str, flo
     return times
 
 
-def _observed(node: Node) -> Node:
-    """Returns the node behind observers."""
-    while node.op == "call_module":
-        node = node.all_input_nodes[0]
-    return node
-
-
 def elements_of(node: Node) -> int:
     """Returns the elements of a tensor, observed or not."""
-    value = fake_result(_observed(node))
+    value = fake_result(observed_node(node))
     return prod(value.shape) if isinstance(value, Tensor) else 0

@@ -95,8 +95,10 @@ class WidthTrials:
         seen: Sequence[Sequence[Tensor]],
         judging: Sequence[Sequence[Tensor]],
         tuning: Quantization,
+        image_bits: int = 16,
     ) -> None:
         self.prepared, self.in_float, self.tuning = prepared, in_float, tuning
+        self.image_bits = image_bits
         self.computations = computations_of(prepared)
         names = {observer: str(calls[0].target) for observer, calls in calls_of_observers(prepared).items()}
         self.tensors = {names[o]: o for o in widenable_observers(prepared, self.computations)}
@@ -114,7 +116,7 @@ class WidthTrials:
         with quiet_torch():
             copy = GraphModule(module, deepcopy(module.graph))
         chosen = {self.tensors[name] for name in wide if name in self.tensors}
-        Widening(copy, chosen).run(computations_of(copy))
+        Widening(copy, chosen, self.image_bits).run(computations_of(copy))
         return copy
 
     @cached_property

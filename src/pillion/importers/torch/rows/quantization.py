@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import named_argument
+from pillion.importers.torch.fx_nodes import CLAMPS, named_argument
 from pillion.importers.torch.scalar_function import evaluate_steps, operator_of
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
 from pillion.ir.op import Op, Quantization
@@ -118,3 +118,13 @@ def function_of(node: Node) -> Function | None:
     if function is Function.SOFTPLUS:
         return function if named_argument(node, "beta") == 1 else Function.TABLE
     return function
+
+
+def takes_clamp(node: Node) -> bool:
+    """Whether the op of a call clamps its result, or is a clamp."""
+    return node.target in CLAMPS or (node.target in RULES and rule_of(node).takes_clamp)
+
+
+def moves_numbers(node: Node) -> bool:
+    """Whether the result of a call has the numbers of its operands, in the same steps."""
+    return node.target in RULES and rule_of(node).quantization is Quantization.SHARED

@@ -90,7 +90,7 @@ def prepare_trainable(
     fuse_functions(graph, constraints, training=True)
     with quiet_torch():
         rounding = prepare_qat_pt2e(graph, quantizer)
-    use_int16_tensors(rounding, tuning.int16_patterns)
+    use_int16_tensors(rounding, tuning.int16_patterns, constraints.image_bits)
     _delete_uncalled_rounding(rounding)
     for method in ("train", "eval"):  # torchao forbids both, on the instance
         rounding.__dict__.pop(method, None)
