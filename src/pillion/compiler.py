@@ -56,7 +56,7 @@ from pillion.ir.flash_choice import FlashChoice
 from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import why_multipliers_explicit
-from pillion.ir.quantized_model import FloatModel
+from pillion.ir.quantized_model import FloatModel, Progress
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.npu_settings import fastest_that_fits, refuse_npu_options
@@ -91,7 +91,6 @@ from pillion.targets import NPUS, Target, find_target, npu_target_example
 if TYPE_CHECKING:
     import torch
 
-    from pillion.importers.torch.quantize.ptq import Progress
     from pillion.importers.torch.train.qat_module import QatModule
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
@@ -17,14 +17,11 @@ from pillion.importers import pte, tflite
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import Pricing
-from pillion.ir.quantized_model import ReadModel
+from pillion.ir.quantized_model import Progress, QuantizationTask, ReadModel
 from pillion.model_names import is_int8_file, refuse_useless_options
 from pillion.partition import inline_segments
 from pillion.registry import REGISTRY
 from pillion.targets import Target, compiled_operators
-
-if TYPE_CHECKING:
-    from pillion.importers.torch.quantize.ptq import Progress
 
 AS_IN_LITERT = QuantizationConstraints(fixed=frozenset({"softmax", "lut", "add"}))
 """The parameters that LiteRT's kernels fix."""
@@ -41,28 +38,15 @@ def read_model(
     """Reads a model, and quantizes its float parts under the constraints of a chip. `pricing` compares plans where the
     compiler chooses tensors of 16 bits."""
     loading, quantize = options.loading, options.quantize
-    quantizing: dict[str, Any] = {
-        "constraints": (
-            replace(chip.quantization, int16_inputs=options.has_int16_samples)
-            if options.arithmetic in (None, "cmsis-nn")
-            else chip.quantization | AS_IN_LITERT
-        ),
-        "calibrate": quantize.calibrate,
-        "progress": progress if callable(progress) else None,
-        "tuning": quantize,
-        "name": options.name,
-        "pricing": pricing,
-    }
+    constraints = (
+        replace(chip.quantization, int16_inputs=options.has_int16_samples)
+        if options.arithmetic in (None, "cmsis-nn")
+        else chip.quantization | AS_IN_LITERT
+    )
+    task = QuantizationTask(quantize, constraints, progress if callable(progress) else None, pricing)
     if not is_int8_file(model):
         return _read_torch(
-            model,
-            example_inputs,
-            nhwc=options.is_nhwc,
-            input_size=loading.size,
-            weights=loading.weights,
-            trust_pickle=loading.trust_pickle,
-            preprocess=loading.preprocess,
-            **quantizing,
+            model, example_inputs, task, name=options.name, nhwc=options.is_nhwc, loading=loading
         )
     source_options = {
         "weights": loading.weights,
@@ -74,10 +58,10 @@ def read_model(
     refuse_useless_options(str(model), source_options)
     opened = opened_tflite(model)
     if opened is not None and opened.computes_in_float:
-        return _read_float_tflite(opened, example_inputs, **quantizing)
+        return _read_float_tflite(opened, example_inputs, task, options.name)
     has_data = quantize.calibrate is not None or example_inputs is not None
     if opened is not None and has_data and opened.has_float_parts:
-        return _read_partly_float_tflite(opened, example_inputs, **quantizing)
+        return ReadModel(_named(_partly_float_tflite(opened, example_inputs, task), options.name))
     tuning = quantize.tuning or None
     data = {"example_inputs": example_inputs, "calibrate": quantize.calibrate, "tuning": tuning}
     refuse_useless_options(str(model), data)
@@ -91,18 +75,20 @@ def opened_tflite(model: Any) -> tflite.OpenedTflite | None:
     return tflite.open_file(model, compiled_operators()) if is_one else None
 
 
-def _read_torch(model: Any, example_inputs: Any, **options: Any) -> ReadModel:
+def _read_torch(model: Any, example_inputs: Any, task: QuantizationTask, **options: Any) -> ReadModel:
     """Captures, quantizes and imports a PyTorch model."""
     with stage("importing PyTorch"):
         from pillion.importers.torch.read import read
 
-    return read(model, example_inputs, **options)
+    return read(model, example_inputs, task, **options)
 
 
-def _read_float_tflite(opened: tflite.OpenedTflite, example_inputs: Any, **options: Any) -> ReadModel:
+def _read_float_tflite(
+    opened: tflite.OpenedTflite, example_inputs: Any, task: QuantizationTask, name: str | None
+) -> ReadModel:
     """Quantizes and imports a .tflite file that computes in float, with ranges from calibration data or example
     inputs."""
-    if options["calibrate"] is None and example_inputs is None:
+    if task.options.calibrate is None and example_inputs is None:
         raise PillionError(
             f"`{opened.name}` computes in float"
             + (", with weights of 8 bits (hybrid, dynamic range quantization)" if opened.is_hybrid else ""),
@@ -114,25 +100,23 @@ def _read_float_tflite(opened: tflite.OpenedTflite, example_inputs: Any, **optio
         from pillion.importers.tflite_float import float_program
 
     exported, examples = float_program(opened)
-    name = options.pop("name") or opened.name
-    return _read_torch(exported, examples if example_inputs is None else example_inputs, name=name, **options)
+    inputs = examples if example_inputs is None else example_inputs
+    return _read_torch(exported, inputs, task, name=name or opened.name)
 
 
-def _read_partly_float_tflite(
-    opened: tflite.OpenedTflite, example_inputs: Any, *, name: str | None, calibrate: Any, **options: Any
-) -> ReadModel:
+def _partly_float_tflite(opened: tflite.OpenedTflite, example_inputs: Any, task: QuantizationTask) -> Graph:
     """Reads an int8 .tflite file with float operators, which are quantized by calibration data or example
     inputs."""
     with stage("importing PyTorch"):
         from pillion.importers.tflite_float.partly_float import partly_float_graph
 
-    options["constraints"] |= AS_IN_LITERT
+    calibrate = task.options.calibrate
+    task = replace(task, constraints=task.constraints | AS_IN_LITERT)
 
     def quantize(part: Any, examples: Any, samples: Any) -> Graph:
-        return _read_torch(part, examples, calibrate=samples, name=opened.name, **options).graph
+        return _read_torch(part, examples, task.calibrated_by(samples), name=opened.name).graph
 
-    samples = [example_inputs] if calibrate is None else calibrate
-    return ReadModel(_named(partly_float_graph(opened, samples, quantize), name))
+    return partly_float_graph(opened, [example_inputs] if calibrate is None else calibrate, quantize)
 
 
 def _read_int8(path: Any) -> Graph:

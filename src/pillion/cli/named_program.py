@@ -27,7 +27,7 @@ from pillion.read_model import opened_tflite
 
 if TYPE_CHECKING:
     from pillion.importers.torch.float_model import TorchModel
-    from pillion.importers.torch.quantize.ptq import Progress
+    from pillion.ir.quantized_model import Progress
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from pillion.option_values import NEWEST_RUNTIME, Runtime
 if TYPE_CHECKING:
     from pillion.budgets import MetricBound
     from pillion.data.sample import Source
-    from pillion.importers.torch.quantize.ptq import Progress
+    from pillion.ir.quantized_model import Progress
     from pillion.ir.types import Array
     from pillion.program import Program
     from pillion.run.input_checks import InputTensor

@@ -1,15 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model as it was read: its graph, and the float model that it was quantized from."""
+"""How a model is quantized, and the model as it was read: its graph, and the float model that it was quantized from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
+from pillion.compile_options import Quantization
+from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
-from pillion.ir.precision_choice import PrecisionChoice
+from pillion.ir.precision_choice import PrecisionChoice, Pricing
 from pillion.ir.types import Array, Shape
+
+Progress = Callable[[int, int | None], None]
+"""Called after each calibration batch with the number of batches done, and the total if known."""
+
+
+@dataclass(frozen=True)
+class QuantizationTask:
+    """How a float model is quantized for a target."""
+
+    options: Quantization
+    """Calibration data and tuning. Without data, the example inputs determine the ranges."""
+    constraints: QuantizationConstraints
+    """The constraints of the target's processors."""
+    progress: Progress | None = None
+    pricing: Pricing | None = None
+    """Compares plans where the compiler chooses tensors of 16 bits."""
+
+    def calibrated_by(self, samples: Any) -> QuantizationTask:
+        """Returns the task with other calibration data."""
+        return replace(self, options=replace(self.options, calibrate=samples))
 
 
 class FloatModel(Protocol):

@@ -5,14 +5,14 @@ ops."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from pillion.compile_options import AFTER_TRAINING_OPTIONS, Quantization
+from pillion.compile_options import AFTER_TRAINING_OPTIONS, Loading, Quantization
 from pillion.errors import PillionError
 from pillion.importers.torch import capture
 from pillion.importers.torch.buffers_as_states import StatefulModule, as_stateful
@@ -27,106 +27,127 @@ from pillion.importers.torch.quantize.converted_program import (
     refuse_quantization_options,
 )
 from pillion.importers.torch.quantize.precision_search import PrecisionGoal
-from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Progress, ptq
+from pillion.importers.torch.quantize.ptq import PostTraining
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.rewrite.functionalize import refused_writes
 from pillion.importers.torch.rows.refusal_reasons import MOVES, WRITES
-from pillion.importers.torch.to_graph import import_program, import_with_origins
+from pillion.importers.torch.to_graph import import_with_origins
 from pillion.importers.torch.train.qat import finish_training
 from pillion.importers.torch.train.qat_module import QatModule
 from pillion.importers.torch.user_inputs import Batches, as_inputs, require_model
-from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.graph import Graph
-from pillion.ir.precision_choice import Pricing
-from pillion.ir.quantized_model import ReadModel
+from pillion.ir.quantized_model import QuantizationTask, ReadModel
 from pillion.ir.verify import refuse_float
+
+DEFAULT_LOADING = Loading()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A captured model, or one that torch can capture, with its example inputs."""
+
+    model: Any
+    inputs: tuple[Tensor, ...]
+    name: str
+    calibrate: Batches | None = None
+    """Calibration data without the arguments that are fixed."""
+    states: StatefulModule | None = None
+    """The model with its written buffers as inputs and outputs, if it has any."""
+
+    def graph_of(self, module: GraphModule, nhwc: bool) -> tuple[Graph, dict[str, Origin]]:
+        """Imports the quantized model, and maps its values to those of the float model."""
+        graph, origins = import_with_origins(module, self.name, nhwc=nhwc)
+        return graph if self.states is None else self.states.with_states(graph, nhwc), origins
 
 
 def read(
     model: Any,
-    example_inputs: Any = None,
+    example_inputs: Any,
+    task: QuantizationTask,
     *,
-    constraints: QuantizationConstraints,
-    calibrate: Batches | None = None,
-    progress: Progress | None = None,
     name: str | None = None,
     nhwc: bool = False,
-    input_size: capture.InputSize = None,
-    weights: str | Path | None = None,
-    trust_pickle: bool = False,
-    preprocess: Any = None,
-    tuning: Quantization = DEFAULT_TUNING,
-    pricing: Pricing | None = None,
+    loading: Loading = DEFAULT_LOADING,
 ) -> ReadModel:
-    """Imports a module, an exported program, or a model that `-m` names: a zoo model, `file.py:factory`, a .pt2.
-
-    `constraints` are the constraints of the target's processors. Without `calibrate`, the example inputs determine
-    the ranges. `pricing` compares plans where the compiler chooses tensors of 16 bits."""
+    """Imports a module, an exported program, or a model that `-m` names: a zoo model, `file.py:factory`, a .pt2."""
     if isinstance(model, (str, os.PathLike)):
         _require_no_inputs(os.fspath(model), example_inputs)
-        source = capture.load_model(
-            os.fspath(model),
-            input_size=input_size,
-            weights=weights,
-            trust_pickle=trust_pickle,
-            preprocess=preprocess,
-        )
-        name = name or source.name
-        if is_converted(source.exported):
-            return _import_converted(source.exported, source.example_inputs, name, calibrate, nhwc, tuning)
-        is_trained = isinstance(source.module, QatModule)
-        module, inputs = (source.module if is_trained else source.exported), source.example_inputs
-        stateful = None if is_trained else as_stateful(source.module, inputs)
-    elif isinstance(model, StatefulModule):
-        module, stateful, inputs, name = (
-            model,
-            model,
-            as_inputs(example_inputs, "example_inputs"),
-            name or "model",
-        )
+        source = _named_source(os.fspath(model), loading, task.options.calibrate)
     else:
-        if preprocess is not None:
-            name = name or type(model).__name__.lower()
-            given = as_inputs(example_inputs, "example_inputs")
-            model, example_inputs = preprocessed(require_model(model), given, preprocess)
-        module, inputs, calibrate = fix_arguments(require_model(model), example_inputs, calibrate)
-        name = name or (
-            module.preparation.name if isinstance(module, QatModule) else type(module).__name__.lower()
+        source = _given_source(model, example_inputs, loading.preprocess, task.options.calibrate)
+    source = replace(source, name=name or source.name)
+    task = task.calibrated_by(source.calibrate)
+    if is_converted(source.model):
+        refuse_quantization_options(source.name, task.options)
+        converted = read_converted(source.model, source.inputs, source.name)
+        return ReadModel(source.graph_of(converted, nhwc)[0])
+    quantized = _quantize(source, task, nhwc)
+    graph, origins = source.graph_of(quantized.graph_module, nhwc)
+    module = quantized.float_module
+    floats = FloatNet(module, origins) if module is not None else None
+    samples = [[tensor.detach().numpy() for tensor in sample] for sample in quantized.samples]
+    return ReadModel(graph, floats, quantized.precision, samples, quantized.fitted_layers)
+
+
+def _named_source(spec: str, loading: Loading, calibrate: Batches | None) -> Source:
+    source = capture.load_model(
+        spec,
+        input_size=loading.size,
+        weights=loading.weights,
+        trust_pickle=loading.trust_pickle,
+        preprocess=loading.preprocess,
+    )
+    inputs = source.example_inputs
+    if isinstance(source.module, QatModule):
+        return Source(source.module, inputs, source.name, calibrate)
+    states = None if is_converted(source.exported) else as_stateful(source.module, inputs)
+    return Source(source.exported, inputs, source.name, calibrate, states)
+
+
+def _given_source(model: Any, example_inputs: Any, preprocess: Any, calibrate: Batches | None) -> Source:
+    if isinstance(model, StatefulModule):
+        return Source(model, as_inputs(example_inputs, "example_inputs"), "model", calibrate, model)
+    name = type(model).__name__.lower() if preprocess is not None else None
+    if preprocess is not None:
+        given = as_inputs(example_inputs, "example_inputs")
+        model, example_inputs = preprocessed(require_model(model), given, preprocess)
+    module, inputs, calibrate = fix_arguments(require_model(model), example_inputs, calibrate)
+    if isinstance(module, QatModule):
+        return Source(module, inputs, name or module.preparation.name, calibrate)
+    name = name or type(module).__name__.lower()
+    if is_converted(module):
+        return Source(module, inputs, name, calibrate)
+    _refuse_prepared_submodules(module)
+    refuse_prepared(module)
+    return Source(module, inputs, name, calibrate, as_stateful(module, inputs))
+
+
+def _quantize(source: Source, task: QuantizationTask, nhwc: bool) -> QuantizedProgram:
+    refuse = _float_op_refuser(source.name)
+    if isinstance(source.model, QatModule):
+        _require_no_tuning(source.model, task.options)
+        quantized = finish_training(
+            source.model, source.inputs, task.options.calibrate, task.progress, task.constraints
         )
-        if is_converted(module):
-            return _import_converted(module, inputs, name, calibrate, nhwc, tuning)
-        if not isinstance(module, QatModule):
-            _refuse_prepared_submodules(module)
-            refuse_prepared(module)
-        stateful = None if isinstance(module, QatModule) else as_stateful(module, inputs)
-    if stateful is not None:
-        if pricing is not None and pricing.metric is not None:
-            raise PillionError(
-                f"no metric of `{name}` can be judged",
-                rule="samples are judged one by one, and the model remembers earlier ones",
-                here="--max-drop",
-                help="--min-quality 35dB compares with float over the samples of --calibrate",
-            )
-        captured = stateful.exported or stateful
-        refuse, known = _float_op_refuser(name), stateful
-
-        def graph_with_states(module: GraphModule) -> Graph:
-            return known.with_states(import_program(module, name, nhwc=nhwc), nhwc)
-
-        goal = _goal(tuning, pricing, graph_with_states)
-        with_states = ptq(
-            captured, inputs, calibrate, progress, constraints, refuse, stateful, tuning, goal=goal
+        refuse(quantized.float_ops)
+        return quantized
+    states, pricing = source.states, task.pricing
+    if states is not None and pricing is not None and pricing.metric is not None:
+        raise PillionError(
+            f"no metric of `{source.name}` can be judged",
+            rule="samples are judged one by one, and the model remembers earlier ones",
+            here="--max-drop",
+            help="--min-quality 35dB compares with float over the samples of --calibrate",
         )
-        graph, origins = import_with_origins(with_states.graph_module, name, nhwc=nhwc)
-        return _read_model(known.with_states(graph, nhwc), origins, with_states)
-    return _quantize_and_import(module, inputs, name, calibrate, progress, constraints, nhwc, tuning, pricing)
+    goal = _goal(task, lambda module: source.graph_of(module, nhwc)[0])
+    model = source.model if states is None else states.exported or states
+    return PostTraining(task, refuse, states, goal).quantize(model, source.inputs)
 
 
-def _goal(
-    tuning: Quantization, pricing: Pricing | None, graph_of: Callable[[GraphModule], Graph]
-) -> PrecisionGoal | None:
+def _goal(task: QuantizationTask, graph_of: Callable[[GraphModule], Graph]) -> PrecisionGoal | None:
     """Returns the goal of the choice of 16-bit tensors, if the compiler chooses them."""
-    if not tuning.is_mixed or pricing is None:
+    pricing = task.pricing
+    if not task.options.is_mixed or pricing is None:
         return None
     judge = pricing.metric
     return PrecisionGoal(
@@ -135,19 +156,6 @@ def _goal(
         lambda module: pricing.cost(graph_of(module)),
         None if judge is None else lambda module, floats: judge(graph_of(module), floats),
     )
-
-
-def _import_converted(
-    model: Any,
-    inputs: tuple[Tensor, ...],
-    name: str,
-    calibrate: Batches | None,
-    nhwc: bool,
-    tuning: Quantization,
-) -> ReadModel:
-    """Imports a program that a pt2e flow has converted, with its own scales."""
-    refuse_quantization_options(name, calibrate, tuning)
-    return ReadModel(import_program(read_converted(model, inputs, name), name, nhwc=nhwc))
 
 
 def _require_no_inputs(spec: str, example_inputs: Any) -> None:
@@ -183,36 +191,6 @@ def _float_op_refuser(name: str) -> Callable[[Sequence[FloatOp]], None]:
         refuse_float(name, [(op.op, op.source, op.reason) for op in ops])
 
     return refuse
-
-
-def _quantize_and_import(
-    model: Any,
-    inputs: tuple[Tensor, ...],
-    name: str,
-    calibrate: Batches | None,
-    progress: Progress | None,
-    constraints: QuantizationConstraints,
-    nhwc: bool,
-    tuning: Quantization,
-    pricing: Pricing | None,
-) -> ReadModel:
-    refuse = _float_op_refuser(name)
-    if isinstance(model, QatModule):
-        _require_no_tuning(model, tuning)
-        quantized = finish_training(model, inputs, calibrate, progress, constraints)
-        refuse(quantized.float_ops)
-    else:
-        goal = _goal(tuning, pricing, lambda module: import_program(module, name, nhwc=nhwc))
-        quantized = ptq(model, inputs, calibrate, progress, constraints, refuse, tuning=tuning, goal=goal)
-    graph, origins = import_with_origins(quantized.graph_module, name, nhwc=nhwc)
-    return _read_model(graph, origins, quantized)
-
-
-def _read_model(graph: Graph, origins: Mapping[str, Origin], quantized: QuantizedProgram) -> ReadModel:
-    module = quantized.float_module
-    floats = FloatNet(module, origins) if module is not None else None
-    samples = [[tensor.detach().numpy() for tensor in sample] for sample in quantized.samples]
-    return ReadModel(graph, floats, quantized.precision, samples, quantized.fitted_layers)
 
 
 def _require_no_tuning(model: QatModule, tuning: Quantization) -> None:

@@ -84,9 +84,9 @@ def _graphs_of(model: Any) -> list[Any]:
     return [part.graph for part in parts if isinstance(part, GraphModule)]
 
 
-def refuse_quantization_options(name: str, calibrate: object, options: QuantizationOptions) -> None:
+def refuse_quantization_options(name: str, options: QuantizationOptions) -> None:
     """Raises if options ask for a quantization that the program does not have."""
-    asked = ["calibrate"] * (calibrate is not None) + list(options.tuning)
+    asked = ["calibrate"] * (options.calibrate is not None) + list(options.tuning)
     if asked:
         raise PillionError(
             f"`{name}` is quantized already",

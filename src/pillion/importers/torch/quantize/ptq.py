@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -49,12 +49,13 @@ from pillion.importers.torch.user_inputs import (
 )
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.precision_choice import PrecisionChoice
+from pillion.ir.quantized_model import Progress, QuantizationTask
 
 Inputs = Sequence[Tensor]
 Follow = Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]
 """Appends the states that earlier samples left to a sample."""
-Progress = Callable[[int, int | None], None]
-"""Called after each batch with the number of batches done, and the total if known."""
+Refuse = Callable[[Sequence[FloatOp]], None]
+"""Raises if float ops are not allowed."""
 
 DEFAULT_TUNING = Quantization()
 HELD_BACK, FEWEST_TO_HOLD_BACK = 4, 64
@@ -72,86 +73,107 @@ def ptq(
     calibrate: Batches | None = None,
     progress: Progress | None = None,
     constraints: QuantizationConstraints | None = None,
-    refuse: Callable[[Sequence[FloatOp]], None] | None = None,
-    memory: StateMemory | None = None,
+    refuse: Refuse | None = None,
     tuning: Quantization = DEFAULT_TUNING,
     wishes: QuantizationConstraints | None = None,
-    goal: PrecisionGoal | None = None,
 ) -> QuantizedProgram:
     """Quantizes a trained model to int8. Without calibration data, calibrates with the example inputs and warns.
-    `memory` carries states from sample to sample.
 
-    `refuse` receives the float ops before calibration, which may take long. `goal` chooses the tensors that get 16
-    bits. `wishes` is the old name of `constraints`."""
-    constraints = constraints or wishes
-    inputs = as_inputs(example_inputs, "example_inputs")
-    all_inputs = memory.observed(inputs) if memory else inputs
-    if isinstance(model, ExportedProgram):
-        check_examples(model, all_inputs)
-    exported = model if isinstance(model, ExportedProgram) else export(model, all_inputs)
-    ranges = "minmax" if tuning.ranges == "auto" and calibrate is None else tuning.ranges
-    specs = Specs(counted=ranges != "minmax")
-    states = len(all_inputs) - len(inputs)
-    quantizer = PillionQuantizer(specs, constraints or QuantizationConstraints(), states)
-    batches: Batches = [inputs] if calibrate is None else calibrate
-    with stage("preparing"):
-        module = rewrite_for_quantization(exported.module(check_guards=False), quantizer.constraints)
-        if specs.counted and memory is None and calls(module.graph, [aten.log_softmax.int]):
+    `refuse` receives the float ops before calibration, which may take long. `wishes` is the old name of
+    `constraints`."""
+    constraints = constraints or wishes or QuantizationConstraints()
+    task = QuantizationTask(tuning, constraints, progress).calibrated_by(calibrate)
+    return PostTraining(task, refuse).quantize(model, as_inputs(example_inputs, "example_inputs"))
+
+
+@dataclass(frozen=True)
+class PostTraining:
+    """Quantizes trained models to int8."""
+
+    task: QuantizationTask
+    refuse: Refuse | None = None
+    """Receives the float ops before calibration, which may take long."""
+    memory: StateMemory | None = None
+    """Carries states from sample to sample."""
+    goal: PrecisionGoal | None = None
+    """Chooses the tensors that get 16 bits."""
+
+    def quantize(self, model: nn.Module | ExportedProgram, inputs: tuple[Tensor, ...]) -> QuantizedProgram:
+        """Quantizes a model. Without calibration data, calibrates with the example inputs and warns."""
+        options, constraints, memory = self.task.options, self.task.constraints, self.memory
+        all_inputs = memory.observed(inputs) if memory else inputs
+        if isinstance(model, ExportedProgram):
+            check_examples(model, all_inputs)
+        exported = model if isinstance(model, ExportedProgram) else export(model, all_inputs)
+        has_data = options.calibrate is not None
+        ranges = "minmax" if options.ranges == "auto" and not has_data else options.ranges
+        states = len(all_inputs) - len(inputs)
+        quantizer = PillionQuantizer(Specs(counted=ranges != "minmax"), constraints, states)
+        batches: Batches = options.calibrate if has_data else [inputs]
+        with stage("preparing"):
+            module = rewrite_for_quantization(exported.module(check_guards=False), constraints)
+            batches = self._rewrite_by_ranges(module, batches, inputs, counted=quantizer.specs.counted)
+            in_float = copy_module(module)
+            prepared = insert_observers(module, quantizer)
+        if self.refuse is not None:
+            self.refuse(quantizer.float_ops)
+        held_back: list[tuple[Tensor, ...]] | None = [] if self.goal else None
+        follow = memory.observed if memory else None
+        seen = run_through_observers(prepared, batches, self.task.progress, inputs, follow, held_back)
+        fits_weights = options.fits_weights and self.goal is None
+        calibrated = Calibrated(prepared, ranges, constraints, memory, options.int16_patterns, fits_weights)
+        apply_policies(RANGES, calibrated)
+        check_ranges(prepared, "calibration")
+        warn_of_ranges(prepared)
+        apply_policies(FORMATS, calibrated)
+        _warn_of_few_samples(options, len(seen))
+        if fits_weights:
+            round_weights(prepared, seen, centred=options.correct_biases)
+        choice: PrecisionChoice | None = None
+        if self.goal is not None and in_float is not None:
+
+            def recalibrated(samples: Sequence[Inputs]) -> GraphModule:
+                with quiet_torch():
+                    observing = insert_observers(deepcopy(in_float), replace(quantizer))
+                run_through_observers(observing, samples, None, inputs)
+                apply_policies((*RANGES, *FORMATS), replace(calibrated, prepared=observing))
+                return observing
+
+            def trials_of(
+                module: GraphModule, seen: Sequence[Inputs], judging: Sequence[Inputs]
+            ) -> WidthTrials:
+                return WidthTrials(module, in_float, seen, judging, options, constraints.image_bits)
+
+            refits = recalibrated if memory is None else None
+            judges, judged_by = judges_of(trials_of, prepared, seen, held_back or (), refits)
+            trials = trials_of(prepared, seen, seen)
+            choice, wide = PrecisionSearch(trials, judges, self.goal, judged_by).choose()
+            prepared = trials.widened(wide)
+        notes = () if has_data else (ONE_EXAMPLE,)
+        fitted = fitted_layers(prepared)
+        with stage("quantizing"):
+            converted = convert(prepared)
+            if has_data and in_float is not None:
+                answers = correct_biases(converted, in_float, seen, change=options.correct_biases)
+                has_16_bits = bool(options.int16_patterns) or self.goal is not None
+                judged = len(answers[0][0]) - states
+                warn_of_loss(converted, in_float, seen, answers, judged, has_16_bits=has_16_bits)
+            return QuantizedProgram(
+                converted, tuple(quantizer.float_ops), notes, in_float, choice, seen, fitted
+            )
+
+    def _rewrite_by_ranges(
+        self, module: GraphModule, batches: Batches, inputs: Inputs, *, counted: bool
+    ) -> Batches:
+        """Rewrites a model by the ranges of its first samples. Returns all samples."""
+        if counted and self.memory is None and calls(module.graph, [aten.log_softmax.int]):
             few, batches = first_samples(batches, inputs, names_of_inputs(module))
             lower_wide_log_softmaxes(module, few)
-        accuracy_rewrites(module, quantizer.constraints, calibrated=specs.counted)
-        if tuning.equalize and _allows_equalization(module, memory):
+        accuracy_rewrites(module, self.task.constraints, calibrated=counted)
+        if self.task.options.equalize and _allows_equalization(module, self.memory):
             few, batches = first_samples(batches, inputs, names_of_inputs(module))
             equalize(module, few)
-        in_float = copy_module(module)
-        prepared = insert_observers(module, quantizer)
-    if refuse is not None:
-        refuse(quantizer.float_ops)
-    held_back: list[tuple[Tensor, ...]] | None = [] if goal else None
-    follow = memory.observed if memory else None
-    seen = run_through_observers(prepared, batches, progress, inputs, follow, held_back)
-    calibrated = Calibrated(
-        prepared,
-        ranges,
-        quantizer.constraints,
-        memory,
-        tuning.int16_patterns,
-        fits_weights=tuning.fits_weights and goal is None,
-    )
-    apply_policies(RANGES, calibrated)
-    check_ranges(prepared, "calibration")
-    warn_of_ranges(prepared)
-    apply_policies(FORMATS, calibrated)
-    _warn_of_few_samples(tuning, len(seen))
-    if calibrated.fits_weights:
-        round_weights(prepared, seen, centred=tuning.correct_biases)
-    choice: PrecisionChoice | None = None
-    if goal is not None and in_float is not None:
-
-        def calibrated_by(samples: Sequence[Inputs]) -> GraphModule:
-            again = PillionQuantizer(specs, quantizer.constraints, states)
-            with quiet_torch():
-                observing = insert_observers(deepcopy(in_float), again)
-            run_through_observers(observing, samples, None, inputs)
-            apply_policies((*RANGES, *FORMATS), replace(calibrated, prepared=observing))
-            return observing
-
-        refits = calibrated_by if memory is None else None
-
-        def trials(module: GraphModule, seen: Sequence[Inputs], judging: Sequence[Inputs]) -> WidthTrials:
-            return WidthTrials(module, in_float, seen, judging, tuning, quantizer.constraints.image_bits)
-
-        judges, judged_by = judges_of(trials, prepared, seen, held_back or (), refits)
-        choice, prepared = choose_precision(trials(prepared, seen, seen), judges, judged_by, goal)
-    notes = (ONE_EXAMPLE,) if calibrate is None else ()
-    fitted = fitted_layers(prepared)
-    with stage("quantizing"):
-        converted = convert(prepared)
-        if calibrate is not None and in_float is not None:
-            answers = correct_biases(converted, in_float, seen, change=tuning.correct_biases)
-            judged, has_16_bits = len(answers[0][0]) - states, bool(tuning.int16_patterns) or goal is not None
-            warn_of_loss(converted, in_float, seen, answers, judged, has_16_bits=has_16_bits)
-        return QuantizedProgram(converted, tuple(quantizer.float_ops), notes, in_float, choice, seen, fitted)
+        return batches
 
 
 def _warn_of_few_samples(tuning: Quantization, count: int) -> None:
@@ -183,14 +205,6 @@ def judges_of(
         others = [sample for other in (*parts[:number], *parts[number + 1 :]) for sample in other]
         judges.append(trials(calibrated_by(others), others, part))
     return judges, f"{len(seen)} samples in {len(parts)} parts, each after calibration by the others"
-
-
-def choose_precision(
-    trials: WidthTrials, judges: Sequence[WidthTrials], judged_by: str, goal: PrecisionGoal
-) -> tuple[PrecisionChoice, GraphModule]:
-    """Returns the cheapest choice of 16-bit tensors with the required quality, and the graph with these tensors."""
-    choice, chosen = PrecisionSearch(trials, judges, goal, judged_by).choose()
-    return choice, trials.widened(chosen)
 
 
 def first_samples(

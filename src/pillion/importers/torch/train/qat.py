@@ -27,7 +27,6 @@ from pillion.importers.torch.quantize.precision import use_int16_tensors
 from pillion.importers.torch.quantize.ptq import (
     DEFAULT_TUNING,
     Inputs,
-    Progress,
     check_ranges,
     run_through_observers,
 )
@@ -42,6 +41,7 @@ from pillion.importers.torch.train.folded_norms import fold_trained_norms, simul
 from pillion.importers.torch.train.qat_module import Preparation, QatModule
 from pillion.importers.torch.user_inputs import Batches, as_inputs, require_model
 from pillion.ir.constraints import QuantizationConstraints
+from pillion.ir.quantized_model import Progress
 
 NOT_TRAINED = "the module was prepared for training but not trained: its weights are those of the float model"
 
