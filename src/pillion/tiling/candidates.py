@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from itertools import accumulate
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.tile_variants import VariantCache, memory_of
 from pillion.errors import PillionError
-from pillion.ir.access import ROWS, Span, row_bytes
+from pillion.ir.access import ROWS, Span
 from pillion.ir.graph import Graph
 from pillion.ir.types import Value
 from pillion.memory import schedule
@@ -22,6 +21,7 @@ from pillion.memory.warm_up import WarmUpPrediction, predict_from_first_steps
 from pillion.ops import Region, split_into_tiles
 from pillion.ops.guards import branch_guards, selecting_ops
 from pillion.ops.region import rows_made, why_not_in_rows
+from pillion.tiling.live_bytes import LiveBytes
 from pillion.tiling.part_keys import PartKey, PartKeys
 from pillion.tiling.stripe import Stripe
 from pillion.tiling.tiling_costs import TilingCosts
@@ -31,9 +31,6 @@ LONGEST_REGION, LONGEST_OF_MANY = 40, 24
 MANY = 48
 LEAST_SHARE = 0.8
 """A lower bound for the true cost of a region, as a share of its first estimate."""
-
-LEAST_BORDER = 0.75
-"""A lower bound for the live share of a region's operands and results while all inner tensors have rows."""
 
 
 @dataclass(frozen=True)
@@ -57,68 +54,33 @@ class Candidates:
     choices: Sequence[KernelChoice]
     isa: Isa
     fed: Value | None = None
-    """The input that is delivered row by row."""
+    """The input whose rows are delivered one after another, if there is one."""
     known: VariantCache = field(default_factory=VariantCache)
     """The tile variants of ops that were looked at."""
     _found: dict[tuple[int, int, int, int], Candidate | None] = field(default_factory=dict)
+    """The examined regions, by their first op, end, rows per step and grain."""
 
     def __post_init__(self) -> None:
         ops = self.graph.ops
         self.fed_at = next((i for i, op in enumerate(ops) if self.fed in op.activations), 0)
-        self.needs = [memory_of(choice) for choice in self.choices]
-        self.born = {v: -1 for v in self.graph.sources} | {
-            v: i for i, op in enumerate(ops) for v in op.results
-        }
-        self.last = {v: i for i, op in enumerate(ops) for v in op.activations}
-        self.last |= {v: len(ops) for v in self.graph.sinks}
         self.guards = branch_guards(self.graph)
         selecting = selecting_ops(self.guards, self.graph)
         self.why = ["it selects a branch" if op in selecting else why_not_in_rows(op) for op in ops]
-        self._crossing = self._bytes_between_ops()
-        self.live = [self._crossing[i] - self._last_read_bytes(i, i + 1) for i in range(len(ops))]
+        self.live = LiveBytes(self.graph, self.fed, [not why for why in self.why])
         self.whole_ops = [self._whole_op_candidate(i) for i in range(len(ops))]
         self.costs = TilingCosts(self.graph, self.choices, self.isa, self.known)
         self.instructions = self.costs.whole_instructions()
         self._is_border = self._possible_borders()
         self._needed = RowDemand()
-        self._kept: dict[Value, int] = {}
-        self._fresh = [0] * len(ops)
-        for i in range(len(ops)):
-            self._record_window_bytes(i)
-        self._scratch: dict[tuple[int, int], int] = {}
+        self._part_keys = PartKeys(self.graph, self.choices, self.live.last, self.fed)
         self._least_costs: dict[tuple[PartKey, int], float] = {}
-        self._least: dict[tuple[int, int], int] = {}
-        self._part_keys = PartKeys(self.graph, self.choices, self.last, self.fed)
         self._alike: dict[tuple[PartKey, int, int], Candidate | None] = {}
-
-    def _bytes_between_ops(self) -> list[int]:
-        """Returns, for each boundary between two ops, the bytes of the values that cross it."""
-        changes = [0] * (len(self.graph.ops) + 2)
-        for v, born in self.born.items():
-            if born < (last := self.last.get(v, -1)):
-                changes[born + 1] += self._value_bytes(v)
-                changes[last + 1] -= self._value_bytes(v)
-        return list(accumulate(changes))[:-1]
-
-    def _last_read_bytes(self, first: int, end: int) -> int:
-        """Returns the bytes of earlier values that only these ops read."""
-        read = {v for op in self.graph.ops[first:end] for v in op.activations}
-        return sum(self._value_bytes(v) for v in read if self.born[v] < first and self.last[v] < end)
-
-    def _value_bytes(self, value: Value) -> int:
-        return 0 if value is self.fed else align_up(value.type.size_bytes)
+        """Candidates without the bytes of unrelated values, which equal parts share."""
 
     def _whole_op_candidate(self, i: int) -> Candidate:
-        """Returns the candidate of an op that runs whole: other live values, operands, the result unless it is in
-        place, scratch."""
-        op, need = self.graph.ops[i], self.needs[i]
-        if self.fed in op.activations:
+        if self.fed in self.graph.ops[i].activations:
             return IMPOSSIBLE
-        dying = [v for v in need.in_place if self.last.get(v) == i]
-        over = bool(dying) and self._value_bytes(op.results[0]) <= max(map(self._value_bytes, dying))
-        operands = sum(self._value_bytes(v) for v in dict.fromkeys(op.activations) if self.last[v] == i)
-        results = 0 if over or op.kind == "reshape" else sum(map(self._value_bytes, op.results))
-        return Candidate(self.live[i] + operands + results + align_up(need.scratch_bytes), 0.0)
+        return Candidate(self.live.of_whole_op(i, memory_of(self.choices[i])), 0.0)
 
     def spans(self, above: int) -> Iterator[tuple[int, int]]:
         """Yields the parts that may be a region and contain an op that needs more than `above` bytes when it runs
@@ -147,10 +109,10 @@ class Candidates:
     def _region_lengths(self, first: int, longest: int) -> tuple[int, int]:
         """Returns the least and the greatest number of ops of a region that begins here. All readers of a fed input
         belong to one region, which begins with the first reader."""
-        if self.fed is None or first > self.last[self.fed]:
+        if self.fed is None or first > self.live.last[self.fed]:
             return 1, longest
         if self.is_fed(first):
-            return self.last[self.fed] + 1 - first, longest
+            return self.live.last[self.fed] + 1 - first, longest
         return 1, self.fed_at - first
 
     def _possible_borders(self) -> list[bool]:
@@ -163,7 +125,7 @@ class Candidates:
             True,
         ]
         free[self.fed_at] = True
-        sizes = [0, *self._crossing, 0]
+        sizes = [0, *self.live.crossing, 0]
         return [is_free or not _is_plateau_edge(sizes, at) for at, is_free in enumerate(free, 1)]
 
     def least_plan_bytes(self) -> int:
@@ -195,7 +157,8 @@ class Candidates:
         return self.graph.ops[i].folded_bytes > 0
 
     def region(self, first: int, end: int, rows: int, grain: int = 0) -> Candidate | None:
-        """Returns the candidate of a part as a region with `rows` rows per step; None if it is impossible."""
+        """Returns the candidate of a part as a region with `rows` rows per step, of which no op computes more than
+        `grain` at once (0: all); None if it is impossible."""
         key = (first, end, rows, grain)
         if key not in self._found:
             self._found[key] = self._copy_or_make_candidate(first, end, rows, grain)
@@ -211,14 +174,14 @@ class Candidates:
         if alike not in self._alike:
             made = self._make_region_candidate(first, end, rows, grain)
             self._alike[alike] = made and replace(
-                made, bytes=made.bytes - align_up(self.unrelated_bytes(first, end))
+                made, bytes=made.bytes - align_up(self.live.unrelated(first, end))
             )
             return made
         found = self._alike[alike]
         if found is None or found.stripe is None:
             return None
         stripe = replace(found.stripe, first=first, end=end, fed=self._fed_name(first))
-        return Candidate(found.bytes + align_up(self.unrelated_bytes(first, end)), found.cost, stripe)
+        return Candidate(found.bytes + align_up(self.live.unrelated(first, end)), found.cost, stripe)
 
     def may_fit(self, first: int, end: int, rows: int, grain: int, bound: int) -> bool:
         """Whether a region fits, or was not examined yet."""
@@ -237,7 +200,7 @@ class Candidates:
             region.check()
         except PillionError:
             return None
-        used_up = {x for x in region.xs if self.last[x] < end and x is not region.fed_value}
+        used_up = {x for x in region.xs if self.live.last[x] < end and x is not region.fed_value}
         seen = predict_from_first_steps(
             region,
             lambda op, result_rows: self._scratch_bytes(first + op, result_rows),
@@ -246,7 +209,7 @@ class Candidates:
             warm_up_steps(rows),
         )
         return Candidate(
-            align_up(self.unrelated_bytes(first, end)) + align_up(seen.bytes),
+            align_up(self.live.unrelated(first, end)) + align_up(seen.bytes),
             self._region_cost(region, first, seen),
             Stripe(first, end, rows, grain, fed, units),
         )
@@ -259,46 +222,10 @@ class Candidates:
         """Returns the name of the fed input of a region that begins here, or nothing."""
         return self.fed.name if self.fed is not None and self.is_fed(first) else ""
 
-    def unrelated_bytes(self, first: int, end: int) -> int:
-        """Returns the bytes of unrelated values that are live while a region runs."""
-        return self._crossing[first] - self._last_read_bytes(first, end)
-
-    def _record_window_bytes(self, i: int) -> None:
-        """Records the operand bytes that an op reads for one row, and the bytes that it keeps for the next row."""
-        op = self.graph.ops[i]
-        unit = op.row_unit
-        middle = rows_made(op) // 2 // unit * unit if not self.why[i] else 0
-        for x in dict.fromkeys(op.activations) if not self.why[i] else ():
-            now, then = op.input_rows(x, Span(middle, unit)), op.input_rows(x, Span(middle + unit, unit))
-            if now is not None and then is not None:
-                kept_bytes = min(max(now.end - then.first, 0), now.count) * row_bytes(x)
-                self._kept[x] = max(self._kept.get(x, 0), kept_bytes)
-                self._fresh[i] = max(self._fresh[i], now.count * row_bytes(x) - kept_bytes)
-
-    def least_bytes(self, first: int, end: int) -> int:
-        """Estimates the fewest bytes that any region of these ops needs: unrelated values, kept rows of inner
-        tensors, and the operand rows of one op."""
-        if (first, end) not in self._least:
-            self._least[first, end] = self._estimate_least_bytes(first, end)
-        return self._least[first, end]
-
-    def _estimate_least_bytes(self, first: int, end: int) -> int:
-        used_up = self._last_read_bytes(first, end)
-        made = [v for i in range(first, end) for v in self.graph.ops[i].results]
-        left = sum(self._value_bytes(v) for v in made if self.last.get(v, -1) >= end)
-        kept = sum(self._kept.get(v, 0) for v in made if self.last.get(v, -1) < end)
-        fresh = max(self._fresh[first + 1 : end], default=0)
-        border = max(min(used_up, left), int(LEAST_BORDER * max(used_up, left)))
-        return self._crossing[first] - used_up + border + kept + fresh
-
     def _scratch_bytes(self, i: int, rows: int) -> int:
         if self._is_tiled_reduction(i):  # it is kept, and counted so
             return 0
-        if (i, rows) not in self._scratch:
-            self._scratch[i, rows] = align_up(
-                self.known.memory(self.costs.middle_kernel(i, rows)).scratch_bytes
-            )
-        return self._scratch[i, rows]
+        return align_up(self.known.memory(self.costs.middle_kernel(i, rows)).scratch_bytes)
 
     def _region_cost(self, region: Region, first: int, seen: WarmUpPrediction) -> float:
         """Returns the instructions that a region adds: calls beyond the whole ops' calls, and moves."""
@@ -350,7 +277,7 @@ class Candidates:
             if not result_rows[i] or is_alias(op):
                 continue
             for x, span in self._needed.spans(op, Span(0, result_rows[i])).items():
-                at = self.born[x]
+                at = self.live.born[x]
                 if at >= first:
                     result_rows[at] = max(result_rows[at], x.shape[ROWS] if span is None else span.end)
         return result_rows
@@ -386,7 +313,7 @@ class Candidates:
 
     def _has_all_fed_readers(self, stripe: Stripe) -> bool:
         """Whether a stripe contains all readers of a fed input."""
-        return self.is_fed(stripe.first) and (self.fed is None or self.last[self.fed] < stripe.end)
+        return self.is_fed(stripe.first) and (self.fed is None or self.live.last[self.fed] < stripe.end)
 
     def exact_cost(self, stripe: Stripe, events: Sequence[Event] = ()) -> float:
         """Returns the instructions that a stripe adds, counted over the whole schedule instead of its first steps."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
 
 from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.ir.graph import Graph
@@ -23,17 +24,11 @@ class PartKeys:
         self.graph, self.choices, self.last, self.fed = graph, choices, last, fed
         self._numbers: dict[Hashable, int] = {}
         self._ops = [self._number(self._op_key(i, op)) for i, op in enumerate(graph.ops)]
-        self._known: dict[tuple[int, int], PartKey] = {}
+        self.of = cache(self._key_of)
 
-    def of(self, first: int, end: int) -> PartKey:
-        """Returns the key of the ops from `first` to before `end`."""
-        if (first, end) not in self._known:
-            self._known[first, end] = self._make_key(first, end)
-        return self._known[first, end]
-
-    def _make_key(self, first: int, end: int) -> PartKey:
-        """Returns the number of each op, then for each operand and result its first appearance and whether it is
-        needed later."""
+    def _key_of(self, first: int, end: int) -> PartKey:
+        """Returns the key of the ops from `first` to before `end`: the number of each op, then for each operand and
+        result its first appearance and whether it is needed later."""
         seen: dict[Value, int] = {}
         key = list(self._ops[first:end])
         for op in self.graph.ops[first:end]:

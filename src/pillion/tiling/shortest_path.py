@@ -73,7 +73,9 @@ class TilingPathSearch:
         if self.candidates.least_added_cost(bound) > budget:
             return None
         can_be = (
-            part for part in self.candidates.spans(bound) if self.candidates.least_bytes(*part) <= bound
+            part
+            for part in self.candidates.spans(bound)
+            if self.candidates.live.least_of_region(*part) <= bound
         )
         costs = ((part, self._least_cost(part, bound)) for part in can_be)
         parts: dict[Part, float | Candidate] = {part: cost for part, cost in costs if cost <= budget}

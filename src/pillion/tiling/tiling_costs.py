@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import A_CALL, row_elements
@@ -37,10 +38,10 @@ class TilingCosts:
         self.graph, self.choices, self.isa = graph, choices, isa
         self.known = known or VariantCache()
         self.per_moved_byte = INSTRUCTIONS_PER_MOVED_BYTE[isa]
-        self._forms: dict[tuple[int, int], KernelChoice] = {}
-        self._added: dict[tuple[int, int], float] = {}
-        self._edges: dict[tuple[int, int], float] = {}
-        self._split_costs: dict[int, float] = {}
+        self.middle_kernel = cache(self._middle_kernel)
+        self.added_instructions = cache(self._added_instructions)
+        self.edge_call_instructions = cache(self._edge_call_instructions)
+        self.least_split_cost = cache(self._least_split_cost)
 
     def whole_instructions(self) -> float:
         """Returns the instructions of all ops run whole."""
@@ -82,12 +83,10 @@ class TilingCosts:
             (self.known.choices[form],) = choose_kernels(self.graph.replace(ops=(form,)), self.isa)
         return self.known.choices[form]
 
-    def middle_kernel(self, i: int, rows: int) -> KernelChoice:
+    def _middle_kernel(self, i: int, rows: int) -> KernelChoice:
         """Returns the kernel of an op for some rows in the middle of the image; it may differ from the whole op's."""
-        if (i, rows) not in self._forms:
-            first = rows_made(self.graph.ops[i]) // 2 // rows * rows
-            self._forms[i, rows] = self._kernel_for_span(i, Span(first, rows))
-        return self._forms[i, rows]
+        first = rows_made(self.graph.ops[i]) // 2 // rows * rows
+        return self._kernel_for_span(i, Span(first, rows))
 
     def _kernel_for_span(self, i: int, span: Span) -> KernelChoice:
         """Returns the kernel of an op for given rows: the whole op's, if others would need constants of their own."""
@@ -96,28 +95,19 @@ class TilingCosts:
             return KernelChoice(form, kernel, ())
         return self._kernel_choice(form)
 
-    def edge_call_instructions(self, i: int, rows: int) -> float:
+    def _edge_call_instructions(self, i: int, rows: int) -> float:
         """Returns the additional instructions of the calls for the first and the last rows of an image."""
-        if (i, rows) not in self._edges:
-            op, count = self.graph.ops[i], rows_made(self.graph.ops[i])
-            if is_alias(op) or op.folded_bytes or 2 * rows > count:
-                self._edges[i, rows] = 0.0
-            else:
-                middle = self.added_instructions(i, rows)
-                edge_spans = (Span(0, rows), Span(count - rows, rows))
-                self._edges[i, rows] = sum(
-                    self._variant_call_overhead(i, self._kernel_for_span(i, end), rows) - middle
-                    for end in edge_spans
-                )
-        return self._edges[i, rows]
+        op, count = self.graph.ops[i], rows_made(self.graph.ops[i])
+        if is_alias(op) or op.folded_bytes or 2 * rows > count:
+            return 0.0
+        middle = self.added_instructions(i, rows)
+        return sum(
+            self._variant_call_overhead(i, self._kernel_for_span(i, edge), rows) - middle
+            for edge in (Span(0, rows), Span(count - rows, rows))
+        )
 
-    def least_split_cost(self, i: int) -> float:
+    def _least_split_cost(self, i: int) -> float:
         """Returns a lower bound for the instructions of splitting an op into two calls."""
-        if i not in self._split_costs:
-            self._split_costs[i] = self._split_in_halves_cost(i)
-        return self._split_costs[i]
-
-    def _split_in_halves_cost(self, i: int) -> float:
         op, kernel = self.graph.ops[i], self.choices[i].kernel
         half = -(-rows_made(op) // 2)
         if is_alias(op) or op.folded_bytes or why_not_in_rows(op) or half == rows_made(op):
@@ -127,14 +117,13 @@ class TilingCosts:
             return max(2 * kernel.work(form) - kernel.work(op), 0.0)
         return kernel.call_cost.instructions(op, kernel.call_cost.pixels)
 
-    def added_instructions(self, i: int, rows: int) -> float:
+    def _added_instructions(self, i: int, rows: int) -> float:
         """Returns the instructions of a call for some rows, beyond their share of the whole op."""
-        if (i, rows) not in self._added:
-            op = self.graph.ops[i]
-            is_whole = is_alias(op) or op.folded_bytes
-            form = self.choices[i] if is_whole else self.middle_kernel(i, rows)
-            self._added[i, rows] = self._variant_call_overhead(i, form, rows)
-        return self._added[i, rows]
+        op = self.graph.ops[i]
+        is_whole = is_alias(op) or op.folded_bytes
+        return self._variant_call_overhead(
+            i, self.choices[i] if is_whole else self.middle_kernel(i, rows), rows
+        )
 
     def _variant_call_overhead(self, i: int, form: KernelChoice, rows: int) -> float:
         """Returns the instructions of a call of a tile variant by its kernel, beyond the rows' share of the whole
