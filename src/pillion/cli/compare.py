@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 from pillion.cli import completion, console
 from pillion.cli.application import app
 from pillion.cli.dataclass_options import Without
-from pillion.cli.evaluate import FloatOption, NativeOption, WorkersOption
+from pillion.cli.evaluate import FloatOption
 from pillion.cli.help import CHECK, DATA, argument, option
-from pillion.cli.option_groups import NamedProgram
+from pillion.cli.option_groups import EvaluationRuns, NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
@@ -61,8 +61,7 @@ def compare(
     measure: Annotated[
         bool, option(None, "Measure flash and instructions of two programs, if the tools exist.")
     ] = True,
-    native: NativeOption = False,
-    workers: WorkersOption = None,
+    runs: Annotated[EvaluationRuns, Without(("agree", "agree_samples", "on", "timeout"))],
     reading: Reading,
     quantize: ImpliedOption = True,
     options: Annotated[CompileOptions, Without(("memory", "stream"))],
@@ -90,8 +89,8 @@ def compare(
         as_json,
         measure=measure,
         limit=limit,
-        native=native,
-        workers=workers,
+        native=runs.native,
+        workers=runs.workers,
         reading=reading,
     )
 

@@ -13,7 +13,7 @@ from pillion.cli.application import app
 from pillion.cli.data_options import DataOption, LimitOption
 from pillion.cli.dataclass_options import Without
 from pillion.cli.help import CHECK, DATA, RUNNING, option
-from pillion.cli.option_groups import NamedProgram
+from pillion.cli.option_groups import EvaluationRuns, NamedProgram
 from pillion.cli.options import ImpliedOption, JsonOption, OptionalTarget
 from pillion.cli.request import Request
 from pillion.compile_options import CompileOptions
@@ -24,12 +24,6 @@ from pillion.evaluation.gates import Limits
 FloatOption = Annotated[
     Optional[str],
     option(None, "Float model to compare with: zoo name, file.py:Net, .pt2 (default: itself).", "--float"),
-]
-NativeOption = Annotated[
-    bool, option(RUNNING, "Use all instructions of this processor: same bytes, faster.", "--native")
-]
-WorkersOption = Annotated[
-    Optional[int], option(RUNNING, "Processes that run the program (default: one per core).")
 ]
 
 
@@ -57,27 +51,8 @@ def evaluate(
     limit: LimitOption = None,
     float_model: FloatOption = None,
     only_int8: Annotated[bool, option(RUNNING, "Do not run the float model.", "--only-int8")] = False,
-    agree: Annotated[
-        Optional[list[str]],
-        option(
-            RUNNING,
-            "Executor or board to compare bytes with on a few samples. May be repeated.",
-            metavar="PLACE",
-        ),
-    ] = None,
-    agree_samples: Annotated[int, option(RUNNING, "Samples that --agree runs.", min=1)] = 3,
+    runs: EvaluationRuns,
     limits: Limits,
-    on: Annotated[
-        str,
-        option(
-            RUNNING, "Executor: host, or slower: reference, litert, a board, serial:PORT.", metavar="PLACE"
-        ),
-    ] = "host",
-    native: NativeOption = False,
-    workers: WorkersOption = None,
-    timeout: Annotated[
-        float, option(RUNNING, "Time limit for the run of one sample.", metavar="SECONDS")
-    ] = 60.0,
     reading: Reading,
     events: EventOptions,
     quantize: ImpliedOption = True,
@@ -110,8 +85,7 @@ def evaluate(
     costs = costs_of(
         built, flash=limits.max_flash is not None, instructions=limits.max_instructions is not None
     )
-    running: dict[str, Any] = {"limit": limit, "workers": workers, "native": native, "on": on}
-    running |= {"agree": agree or (), "agree_samples": agree_samples, "timeout": timeout}
+    running: dict[str, Any] = {"limit": limit, **vars(runs)}
     with console.progress_bar(quiet=as_json, what="evaluating") as progress:
         if events.events is not None:
             heard = evaluate_events(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
 
 from pillion.cli import completion
-from pillion.cli.help import TIME, argument, option
+from pillion.cli.help import RUNNING, TIME, argument, option
 from pillion.cli.options import ModelOption
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import MODEL_FILES
@@ -78,6 +78,37 @@ def require_single_model(named: str | None, model: str | None) -> None:
             here=f"{named} --model {model}",
             help="leave one of them out",
         )
+
+
+@dataclass(frozen=True)
+class EvaluationRuns:
+    """How a program runs the samples of a data set."""
+
+    agree: Annotated[
+        tuple[str, ...],
+        Option(
+            "Executor or board to compare bytes with on a few samples. May be repeated.",
+            "PLACE",
+            typed=Optional[list[str]],
+        ),
+    ] = ()
+    agree_samples: Annotated[int, option(RUNNING, "Samples that --agree runs.", min=1)] = 3
+    on: Annotated[
+        str,
+        option(
+            RUNNING, "Executor: host, or slower: reference, litert, a board, serial:PORT.", metavar="PLACE"
+        ),
+    ] = "host"
+    native: Annotated[
+        bool, option(RUNNING, "Use all instructions of this processor: same bytes, faster.", "--native")
+    ] = False
+    workers: Annotated[
+        Optional[int], option(RUNNING, "Processes that run the program (default: one per core).")
+    ] = None
+    timeout: Annotated[float, option(RUNNING, "Time limit for the run of one sample.", metavar="SECONDS")] = (
+        60.0
+    )
+    heading: ClassVar = RUNNING
 
 
 @dataclass(frozen=True)
