@@ -86,7 +86,7 @@ class _Recovery:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.same: dict[Value, Value] = {}
+        self.same_scale: dict[Value, Value] = {}
         """A value → another one with the same scale."""
         self.mantissas: dict[Value, float] = {}
         """From 1 to 2."""
@@ -96,8 +96,8 @@ class _Recovery:
                 self._join([v for v in (*op.results, *op.activations) if v.is_quantized])
         for v in graph.values.values():
             if isinstance(v.type.quant, PerTensor):
-                self.mantissas[self.stands_for(v)] = _mantissa(v.scale)
-                self.exponents.fix(self.stands_for(v), _exponent(v.scale))
+                self.mantissas[self.representative(v)] = _mantissa(v.scale)
+                self.exponents.determine(self.representative(v), _exponent(v.scale))
         self.relations = [
             (self._powers(terms), number) for op in graph.ops for terms, number in _relations(op) if number
         ]
@@ -108,21 +108,21 @@ class _Recovery:
         """Lets values share one scale, unless they are known to differ."""
         if len({v.type.quant for v in values if isinstance(v.type.quant, PerTensor)}) < 2:
             for v in values[1:]:
-                one, other = self.stands_for(v), self.stands_for(values[0])
-                self.same.update({one: other} if one is not other else {})
+                one, other = self.representative(v), self.representative(values[0])
+                self.same_scale.update({one: other} if one is not other else {})
 
-    def stands_for(self, v: Value) -> Value:
+    def representative(self, v: Value) -> Value:
         """Returns the value that stands for all with the same scale."""
-        while v in self.same:
-            v = self.same[v]
+        while v in self.same_scale:
+            v = self.same_scale[v]
         return v
 
     def quantizations(self) -> dict[Value, PerTensor]:
         """Returns the scales that were unknown."""
         found = {}
         for v in self.graph.values.values():
-            one, quant = self.stands_for(v), v.type.quant
-            exponent = self.exponents.of(one)
+            one, quant = self.representative(v), v.type.quant
+            exponent = self.exponents.exponent(one)
             if exponent is None or one not in self.mantissas or abs(exponent) > FARTHEST:
                 continue
             if isinstance(quant, UnknownScale):
@@ -132,7 +132,7 @@ class _Recovery:
     def _powers(self, terms: tuple[tuple[Value, int], ...]) -> dict[Value, int]:
         powers: dict[Value, int] = {}
         for v, power in terms:
-            powers[self.stands_for(v)] = powers.get(self.stands_for(v), 0) + power
+            powers[self.representative(v)] = powers.get(self.representative(v), 0) + power
         return {v: power for v, power in powers.items() if power}
 
     def _find_mantissas(self) -> None:
@@ -140,9 +140,9 @@ class _Recovery:
         layers = [op for op in self.graph.ops if isinstance(op, Layer) and op.explicit]
         layers.sort(key=lambda op: len(set(op.explicit)) < DISTINCT)
         while True:
-            while any([self._learn(*relation) for relation in self.relations]):
+            while any([self._learn_mantissa(*relation) for relation in self.relations]):
                 pass
-            ends = ((op, self.stands_for(op.x), self.stands_for(op.y)) for op in layers)
+            ends = ((op, self.representative(op.x), self.representative(op.y)) for op in layers)
             ready = (one for one in ends if (one[1] in self.mantissas) != (one[2] in self.mantissas))
             op, x, y = next(ready, (None, None, None))
             if op is None or x is None or y is None:
@@ -154,16 +154,16 @@ class _Recovery:
             if found is not None:
                 self.mantissas[y if x in self.mantissas else x] = found
 
-    def _learn(self, powers: dict[Value, int], number: float) -> bool:
+    def _learn_mantissa(self, powers: dict[Value, int], number: float) -> bool:
         """Learns the only unknown mantissa of a relation. Returns whether there was one."""
         unknown = [v for v in powers if v not in self.mantissas]
         if len(unknown) != 1 or abs(powers[unknown[0]]) != 1:
             return False
-        scale = self._rest(powers, number) ** powers[unknown[0]]
+        scale = self._without_known(powers, number) ** powers[unknown[0]]
         self.mantissas[unknown[0]] = _mantissa(PerTensor(_mantissa(scale)).scale)
         return True
 
-    def _rest(self, powers: dict[Value, int], number: float) -> float:
+    def _without_known(self, powers: dict[Value, int], number: float) -> float:
         """Returns a relation's number without the known mantissas."""
         for v, power in powers.items():
             number /= self.mantissas.get(v, 1.0) ** power
@@ -172,63 +172,67 @@ class _Recovery:
     def _find_exponents(self) -> None:
         """Chooses the undetermined exponents, in running order: a layer's result is about as large as its operand.
         The scales of the program's own inputs and outputs are never chosen, because others read them."""
-        open_ends = [self.stands_for(v) for v in (*self.graph.sources, *self.graph.sinks)]
+        open_ends = [self.representative(v) for v in (*self.graph.sources, *self.graph.sinks)]
         known = [(p, n) for p, n in self.relations if all(v in self.mantissas for v in p)]
-        equations = [(powers, round(math.log2(self._rest(powers, number)))) for powers, number in known]
+        equations = [
+            (powers, round(math.log2(self._without_known(powers, number)))) for powers, number in known
+        ]
         layers = [op for op in self.graph.ops if isinstance(op, Layer)]
         pairs = [(op.y, op.x) for op in layers] + [(op.x, op.y) for op in layers]
-        values = [v for v in map(self.stands_for, self.graph.values.values()) if v in self.mantissas]
+        values = [v for v in map(self.representative, self.graph.values.values()) if v in self.mantissas]
         while True:
-            while any([self.exponents.solve(*equation) for equation in equations]):
+            while any([self.exponents.add_equation(*equation) for equation in equations]):
                 pass
-            roots = {self.exponents.root(v)[0] for v in open_ends}
-            free = [v for v in values if self.exponents.root(v)[0] not in {None, *roots}]
+            references = {self.exponents.reference(v)[0] for v in open_ends}
+            free = [v for v in values if self.exponents.reference(v)[0] not in {None, *references}]
             if not free:
                 return
-            near = ((self.stands_for(v), self.exponents.of(self.stands_for(o))) for v, o in pairs)
+            near = (
+                (self.representative(v), self.exponents.exponent(self.representative(o))) for v, o in pairs
+            )
             choice = next(((v, e) for v, e in near if v in free and e is not None), (free[0], 0))
-            self.exponents.fix(*choice)
+            self.exponents.determine(*choice)
 
 
 class _Exponents:
     """Exponents of values, each the exponent of another value and a difference; None has the exponent 0."""
 
     def __init__(self) -> None:
-        self.others: dict[Value, tuple[Value | None, int]] = {}
+        self.relative: dict[Value, tuple[Value | None, int]] = {}
 
-    def root(self, v: Value) -> tuple[Value | None, int]:
+    def reference(self, v: Value) -> tuple[Value | None, int]:
         """Returns the value that others follow, and the difference from it."""
         at: Value | None = v
         total = 0
-        while at is not None and at in self.others:
-            at, difference = self.others[at]
+        while at is not None and at in self.relative:
+            at, difference = self.relative[at]
             total += difference
         return at, total
 
-    def of(self, v: Value) -> int | None:
+    def exponent(self, v: Value) -> int | None:
         """Returns the exponent of a value, if it is determined."""
-        root, difference = self.root(v)
-        return difference if root is None else None
+        reference, difference = self.reference(v)
+        return difference if reference is None else None
 
-    def fix(self, v: Value, exponent: int) -> None:
+    def determine(self, v: Value, exponent: int) -> None:
         """Determines an exponent, if it is not."""
-        self.solve({v: 1}, exponent)
+        self.add_equation({v: 1}, exponent)
 
-    def solve(self, powers: dict[Value, int], total: int) -> bool:
+    def add_equation(self, powers: dict[Value, int], total: int) -> bool:
         """Takes an equation, sum(power · exponent) = total, if one unknown follows from it. Returns whether one does."""
         terms: dict[Value, int] = {}
         for v, power in powers.items():
-            root, difference = self.root(v)
+            reference, difference = self.reference(v)
             total -= power * difference
-            if root is not None:
-                terms[root] = terms.get(root, 0) + power
+            if reference is not None:
+                terms[reference] = terms.get(reference, 0) + power
         terms = {v: power for v, power in terms.items() if power}
         if sorted(terms.values()) == [-1, 1]:
             other, v = sorted(terms, key=terms.__getitem__)
-            self.others[v] = (other, total)
+            self.relative[v] = (other, total)
         elif len(terms) == 1 and set(terms.values()) <= {-1, 1}:
             ((v, power),) = terms.items()
-            self.others[v] = (None, power * total)
+            self.relative[v] = (None, power * total)
         else:
             return False
         return True

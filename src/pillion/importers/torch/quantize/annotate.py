@@ -395,7 +395,7 @@ class Annotator:
         if group.shares:
             return self.specs.shares
         if group.norm is not None and not group.symmetric and self.specs.counted:
-            return self.specs.before(group.norm)
+            return self.specs.norm_operand(group.norm)
         if group.scores and not group.symmetric and self.specs.counted:
             return self.specs.scores
         return self.specs.symmetric if group.symmetric else self.specs.activation

@@ -69,7 +69,7 @@ class Specs:
             qscheme=torch.per_tensor_symmetric,
         )
 
-    def before(self, norm: NormParams) -> QuantizationSpec:
+    def norm_operand(self, norm: NormParams) -> QuantizationSpec:
         """Returns the format of a norm's operand: activations, with row variances observed."""
         observer = RowVarianceRange.with_args(eps=SMALLEST_SCALE, norm=norm)
         return _int8_spec(observer, torch.per_tensor_affine, -128)

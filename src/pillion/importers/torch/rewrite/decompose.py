@@ -51,7 +51,7 @@ def decompose_late(module: GraphModule) -> bool:
     """Decomposes layers that kernels lack after batch norms were folded. Returns whether there were any."""
     late = [node for node in calls(module.graph, LATE) if LATE[node.target].applies(node)]
     for node in late:
-        _inline_trace(node, LATE[node.target].form, {})
+        _inline_trace(node, LATE[node.target].function, {})
     return bool(late)
 
 
@@ -70,7 +70,7 @@ def decompose(module: GraphModule) -> None:
 def _decomposition_of(node: Node) -> Callable[..., Any] | None:
     target = node.target
     if target in TABLE:
-        return TABLE[target].form if TABLE[target].applies(node) else None
+        return TABLE[target].function if TABLE[target].applies(node) else None
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
     if target in KEPT or target in RULES or is_write(node):  # a write would go to copies
@@ -82,11 +82,11 @@ def _decomposition_of(node: Node) -> Callable[..., Any] | None:
 
 def _inline_trace(node: Node, function: Callable[..., Any], traces: Traces) -> list[Node]:
     """Replaces a call by a trace, and returns the new calls."""
-    leaves, form = pytree.tree_flatten((node.args, node.kwargs))
+    leaves, nesting = pytree.tree_flatten((node.args, node.kwargs))
     inputs = [leaf for leaf in leaves if isinstance(leaf, Node)]
-    key = (function, form, tuple(map(_trace_properties, leaves)))
+    key = (function, nesting, tuple(map(_trace_properties, leaves)))
     if key not in traces or node.target in LAYERS:  # each layer is a loop of its own
-        traces[key] = _trace_function(node.graph, function, leaves, form)
+        traces[key] = _trace_function(node.graph, function, leaves, nesting)
     inlined, results = copy_calls_before(traces[key], node, inputs)
     if [n for n in inlined if n.target is node.target] and len(inlined) == 1:
         for same in inlined:  # torch has nothing simpler for it
@@ -101,12 +101,16 @@ def _inline_trace(node: Node, function: Callable[..., Any], traces: Traces) -> l
     return [new for new in inlined if new not in unread]
 
 
-def _trace_function(graph: Graph, function: Callable[..., Any], leaves: list[Any], form: Any) -> GraphModule:
+def _trace_function(
+    graph: Graph, function: Callable[..., Any], leaves: list[Any], nesting: Any
+) -> GraphModule:
     """Traces a function's calls for some arguments."""
 
     def run(*tensors: Tensor) -> Any:
         rest = iter(tensors)
-        args, kwargs = pytree.tree_unflatten([next(rest) if isinstance(x, Node) else x for x in leaves], form)
+        args, kwargs = pytree.tree_unflatten(
+            [next(rest) if isinstance(x, Node) else x for x in leaves], nesting
+        )
         return function(*args, **kwargs)
 
     with fake_mode(graph), torch.no_grad():

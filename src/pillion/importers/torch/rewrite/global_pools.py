@@ -24,7 +24,7 @@ from pillion.importers.torch.fx_nodes import (
     replace,
     shape_of,
 )
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import window_count
+from pillion.importers.torch.rewrite.decompositions.building_blocks import window_count
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import AvgPool2d, Mean
 

@@ -24,8 +24,8 @@ def lower_complex_numbers(module: GraphModule) -> None:
     """Replaces complex numbers by pairs of real numbers."""
     pairs = ComplexPairs()
     for node in _complex_calls(module):
-        form = LOWERINGS.get(node.target)
-        lowered = form(pairs, node) if form is not None else None
+        lowering = LOWERINGS.get(node.target)
+        lowered = lowering(pairs, node) if lowering is not None else None
         if lowered is None:
             pairs.keep(node)
         elif is_complex(node):

@@ -135,11 +135,11 @@ def _as_state_list(hx: State | Tensor) -> State:
 
 
 def _cell_decomposition(step: Step) -> Callable[..., Any]:
-    def form(x: Tensor, hx: State | Tensor, *weights: Tensor | None) -> Any:
+    def decomposed(x: Tensor, hx: State | Tensor, *weights: Tensor | None) -> Any:
         new = step(x, _as_state_list(hx), [w for w in weights if w is not None])
         return new[0] if isinstance(hx, Tensor) else tuple(new)
 
-    return form
+    return decomposed
 
 
 _STEPS = {

@@ -205,10 +205,10 @@ def frame_params(node: Node) -> tuple[int, int, Tensor | None]:
     return size, hop, dft_matrices.centre_window(tensor.detach(), size)
 
 
-def _if_matrix_small(form: PairLowering) -> PairLowering:
+def _if_matrix_small(lowering: PairLowering) -> PairLowering:
     """Applies a lowering unless its matrix exceeds MOST_WEIGHTS."""
     return lambda pairs, node: (
-        form(pairs, node) if _largest_matrix_size(node) <= dft_matrices.MOST_WEIGHTS else None
+        lowering(pairs, node) if _largest_matrix_size(node) <= dft_matrices.MOST_WEIGHTS else None
     )
 
 

@@ -174,10 +174,12 @@ BY_TORCH = (
 """Operators that torch's own table decomposes as well; own decompositions exist where these are exact or cheaper in int8."""
 OVER_AN_AXIS = (aten.prelu.default, aten.softmax.int, aten.log_softmax.int)
 
-for _target, _form in {**CELLS, **get_decompositions(BY_TORCH)}.items():
-    decompose_by(_form, _target, when=_needs_factors if _target is aten.addmm.default else lambda _: True)
-for _target, _form in LAYERS.items():
-    decompose_by(_form, _target, when=reads_inputs)
+for _target, _decomposed in {**CELLS, **get_decompositions(BY_TORCH)}.items():
+    decompose_by(
+        _decomposed, _target, when=_needs_factors if _target is aten.addmm.default else lambda _: True
+    )
+for _target, _decomposed in LAYERS.items():
+    decompose_by(_decomposed, _target, when=reads_inputs)
 for _target in CONVOLUTIONS:
     decompose_by(_with_batch(_target), _target, when=_is_unbatched)
 for _target in OVER_AN_AXIS:

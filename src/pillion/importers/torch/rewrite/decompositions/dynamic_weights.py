@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, is_constant, per_axis, shape_of
+from pillion.importers.torch.rewrite.decompositions.building_blocks import window_count
 from pillion.importers.torch.rewrite.decompositions.table import LATE, decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import window_count
 
 Ints = int | Sequence[int]
 

@@ -60,13 +60,13 @@ def _variance(
 
 
 def _with_mean(statistic: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
-    def form(
+    def decomposed(
         x: Tensor, dim: Axes = None, *, correction: float | None = None, keepdim: bool = False
     ) -> tuple[Tensor, Tensor]:
         mean = x.mean(_reduction_axes(x, dim), keepdim=keepdim)
         return statistic(x, dim, correction=correction, keepdim=keepdim), mean
 
-    return form
+    return decomposed
 
 
 def _decompose_vector_norm(

@@ -75,7 +75,7 @@ decompose_by(_log_sum_exp, aten.logsumexp.default)
 decompose_by(strided_diagonal, aten.diagonal.default)
 decompose_by(lambda x: x < 0, aten.signbit.default)
 decompose_by(lambda x: strided_diagonal(x).sum(), aten.trace.default)
-for _form, _target in (
+for _decomposed, _target in (
     (_atan2, aten.atan2.default),
     (lambda a, b: torch.sqrt(a * a + b * b), aten.hypot.default),
     (lambda a, b: torch.maximum(a, b) + F.softplus(-(a - b).abs()), aten.logaddexp.default),
@@ -84,8 +84,8 @@ for _form, _target in (
         aten.logaddexp2.default,
     ),
 ):
-    decompose_by(_form, _target, when=_are_tensor_operands)
-for _form, _target in (
+    decompose_by(_decomposed, _target, when=_are_tensor_operands)
+for _decomposed, _target in (
     (lambda a, b: torch.where(b < 0, -a.abs(), a.abs()), aten.copysign.Tensor),
     (_divide_with_rounding, aten.div.Tensor_mode),
     (lambda a, b: torch.floor(a / b), aten.floor_divide.default),
@@ -93,4 +93,4 @@ for _form, _target in (
     (lambda a, b: a * torch.exp2(b), aten.ldexp.Tensor),
     (lambda a, b: a - b * torch.floor(a / b), aten.remainder.Tensor),
 ):
-    decompose_by(_form, _target, when=_are_real_tensors)
+    decompose_by(_decomposed, _target, when=_are_real_tensors)

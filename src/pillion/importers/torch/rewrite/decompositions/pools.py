@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, shape_of
-from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
-from pillion.importers.torch.rewrite.decompositions.table import decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import (
+from pillion.importers.torch.rewrite.decompositions.building_blocks import (
     accept_unbatched,
     over_volumes,
     window_count,
 )
+from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
+from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 
 Pool = Callable[..., Tensor]
 Ints = int | Sequence[int]
@@ -55,7 +55,7 @@ def _adaptive_pool_phases(before: int, after: int) -> list[_Phase]:
 
 
 def _adaptive_pool_decomposition(pool: Pool) -> Callable[[Tensor, Sequence[int]], Tensor]:
-    def form(x: Tensor, output_size: Sequence[int]) -> Tensor:
+    def decomposed(x: Tensor, output_size: Sequence[int]) -> Tensor:
         (h, w), (rows, columns) = x.shape[-2:], output_size
         tall, wide = _adaptive_pool_phases(h, rows), _adaptive_pool_phases(w, columns)
         if len(tall) * len(wide) <= MOST_PHASES or 1 in (len(tall), len(wide)):
@@ -63,7 +63,7 @@ def _adaptive_pool_decomposition(pool: Pool) -> Callable[[Tensor, Sequence[int]]
         upright = _pool_phases(pool, x, tall, _adaptive_pool_phases(w, w))
         return _pool_phases(pool, upright, _adaptive_pool_phases(rows, rows), wide)
 
-    return form
+    return decomposed
 
 
 def _pool_phases(pool: Pool, x: Tensor, tall: Sequence[_Phase], wide: Sequence[_Phase]) -> Tensor:
@@ -203,11 +203,11 @@ def _max_pool3d(
 
 
 def _adaptive_pool3d(pool: Callable[..., Any]) -> Pool:
-    def form(x: Tensor, output_size: Sequence[int]) -> Tensor:
+    def decomposed(x: Tensor, output_size: Sequence[int]) -> Tensor:
         front, height, width = per_axis(list(output_size), 3)
         return over_volumes(x, lambda y: pool(y, (height, width)), lambda y: pool(y, (front, height * width)))
 
-    return form
+    return decomposed
 
 
 decompose_by(

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, fake_result, is_constant, shape_of
+from pillion.importers.torch.rewrite.decompositions.building_blocks import running_reduction
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import running_reduction
 
 MOST = 64
 """Maximum factors of a product, and maximum distinct exponents."""

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, is_constant, named_argument, shape_of
+from pillion.importers.torch.rewrite.decompositions.building_blocks import over_volumes
 from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import over_volumes
 
 Sizes = Sequence[int] | None
 Factors = Sequence[float] | None
@@ -24,19 +24,19 @@ Factors = Sequence[float] | None
 def _resize_signal(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Resizes a signal as an image of height 1."""
 
-    def form(x: Tensor, output_size: Sizes, *rest: Any) -> Tensor:
+    def decomposed(x: Tensor, output_size: Sizes, *rest: Any) -> Tensor:
         *corners, factors = rest
         size = None if output_size is None else [1, output_size[0]]
         both = None if factors is None else [1.0, factors[0]]
         return resize(x.unsqueeze(2), size, *corners, both).squeeze(2)
 
-    return form
+    return decomposed
 
 
 def _resize_volume(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Resizes each image of a volume, then its depth."""
 
-    def form(x: Tensor, output_size: Sizes, *rest: Any) -> Tensor:
+    def decomposed(x: Tensor, output_size: Sizes, *rest: Any) -> Tensor:
         *corners, factors = rest
         size: Any = output_size or (None, None, None)
         scales: Any = None if factors is None else [list(factors[1:]), [factors[0], 1.0]]
@@ -46,13 +46,15 @@ def _resize_volume(resize: Callable[..., Tensor]) -> Callable[..., Tensor]:
             lambda y: resize(y, output_size and [size[0], y.shape[-1]], *corners, scales and scales[1]),
         )
 
-    return form
+    return decomposed
 
 
 def _resize_by_matrices(resize: Any) -> Callable[..., Tensor]:
     """Resizes by one constant matrix per axis; its columns are the resized unit pixels."""
 
-    def form(x: Tensor, output_size: Sizes, align_corners: bool, scale_factors: Factors = None) -> Tensor:
+    def decomposed(
+        x: Tensor, output_size: Sizes, align_corners: bool, scale_factors: Factors = None
+    ) -> Tensor:
         for axis in (1, 0):
             size = None if output_size is None else [1, output_size[axis]]
             factors = None if scale_factors is None else [1.0, scale_factors[axis]]
@@ -62,7 +64,7 @@ def _resize_by_matrices(resize: Any) -> Callable[..., Tensor]:
             x = x @ matrix if axis == 1 else (x.transpose(2, 3) @ matrix).transpose(2, 3)
         return x
 
-    return form
+    return decomposed
 
 
 def _resize_nearest(x: Tensor, output_size: Sizes, scale_factors: Factors = None) -> Tensor:
@@ -75,12 +77,12 @@ def _resize_nearest(x: Tensor, output_size: Sizes, scale_factors: Factors = None
     return x
 
 
-def _with_separate_factors(form: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _with_separate_factors(decomposed: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Adapts a decomposition to an operator with one argument per factor."""
 
     def parts(x: Tensor, output_size: Sequence[int], *rest: Any) -> Tensor:
         corners, factors = rest[:-2], list(rest[-2:])
-        return form(x, None, *corners, factors)
+        return decomposed(x, None, *corners, factors)
 
     return parts
 
@@ -112,12 +114,12 @@ decompose_by(_resize_signal(aten.upsample_bilinear2d.vec), aten.upsample_linear1
 decompose_by(_resize_volume(aten.upsample_nearest2d.vec), aten.upsample_nearest3d.vec)
 decompose_by(_resize_volume(aten._upsample_nearest_exact2d.vec), aten._upsample_nearest_exact3d.vec)
 decompose_by(_resize_volume(aten.upsample_bilinear2d.vec), aten.upsample_trilinear3d.vec)
-for _form, _resize in (
+for _decomposed, _resize in (
     (_resize_by_matrices(aten.upsample_bilinear2d.vec), aten.upsample_bilinear2d),
     (_resize_nearest, aten.upsample_nearest2d),
 ):
-    decompose_by(_form, _resize.vec, when=_has_inexact_factors)
-    decompose_by(_with_separate_factors(_form), _resize.default, when=_has_inexact_factors)
+    decompose_by(_decomposed, _resize.vec, when=_has_inexact_factors)
+    decompose_by(_with_separate_factors(_decomposed), _resize.default, when=_has_inexact_factors)
 for _curve in (
     aten.upsample_bicubic2d.vec,
     aten._upsample_bicubic2d_aa.vec,

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, fake_result, torch_operators
+from pillion.importers.torch.rewrite.decompositions.building_blocks import running_reduction
 from pillion.importers.torch.rewrite.decompositions.pools import reads_values_only
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import running_reduction
 
 Axes = int | list[int] | None
 

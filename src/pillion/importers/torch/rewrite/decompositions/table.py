@@ -14,7 +14,7 @@ from torch.fx import Node
 class Decomposition:
     """A function with an operator's arguments, and a test for the calls that it replaces."""
 
-    form: Callable[..., Any]
+    function: Callable[..., Any]
     applies: Callable[[Node], bool]
 
 
@@ -25,7 +25,7 @@ LATE: dict[Any, Decomposition] = {}
 
 
 def decompose_by(
-    form: Callable[..., Any],
+    function: Callable[..., Any],
     *targets: Any,
     when: Callable[[Node], bool] = lambda _: True,
     table: dict[Any, Decomposition] = TABLE,
@@ -33,4 +33,4 @@ def decompose_by(
     """Enters the decomposition of some operators."""
     for target in targets:
         assert target not in table, f"{target} has two decompositions"
-        table[target] = Decomposition(form, when)
+        table[target] = Decomposition(function, when)

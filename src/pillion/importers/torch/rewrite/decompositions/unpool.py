@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, shape_of
+from pillion.importers.torch.rewrite.decompositions.building_blocks import window_count
 from pillion.importers.torch.rewrite.decompositions.pools import (
     Ints,
     dilated_max,
@@ -22,7 +23,6 @@ from pillion.importers.torch.rewrite.decompositions.pools import (
 )
 from pillion.importers.torch.rewrite.decompositions.static_gather import gather_static
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import window_count
 
 POOLS = (aten.max_pool2d_with_indices.default,)
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.fx import Node
 
 from pillion.importers.torch.fx_nodes import aten, named_argument, per_axis, shape_of
+from pillion.importers.torch.rewrite.decompositions.building_blocks import accept_unbatched, window_count
 from pillion.importers.torch.rewrite.decompositions.table import LATE, decompose_by
-from pillion.importers.torch.rewrite.decompositions.tensor_forms import accept_unbatched, window_count
 
 Ints = int | Sequence[int]
 
@@ -65,7 +65,7 @@ def _transposed_conv_decomposition(rank: int) -> Callable[..., Tensor]:
     interleaved afterwards: with stride s, output s·m + r sees taps r, s + r, 2s + r … of the kernel."""
 
     @accept_unbatched(rank + 2)
-    def form(
+    def decomposed(
         x: Tensor,
         weight: Tensor,
         bias: Tensor | None = None,
@@ -95,7 +95,7 @@ def _transposed_conv_decomposition(rank: int) -> Callable[..., Tensor]:
             y = y.narrow(2 + axis, p, size) if (p, size) != (0, y.shape[2 + axis]) else y
         return y
 
-    return form
+    return decomposed
 
 
 def _dilate_kernel(weight: Tensor, apart: Sequence[int]) -> Tensor:

@@ -8,19 +8,19 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Form = Callable[..., Tensor]
+TensorFunction = Callable[..., Tensor]
 
 
-def accept_unbatched(rank: int) -> Callable[[Form], Form]:
+def accept_unbatched(rank: int) -> Callable[[TensorFunction], TensorFunction]:
     """Makes a function of tensors of `rank` axes take one without the batch axis, too."""
 
-    def decorate(function: Form) -> Form:
-        def form(x: Tensor, *rest: object, **options: object) -> Tensor:
+    def decorate(function: TensorFunction) -> TensorFunction:
+        def decomposed(x: Tensor, *rest: object, **options: object) -> Tensor:
             if x.dim() == rank:
                 return function(x, *rest, **options)
             return function(x.unsqueeze(0), *rest, **options).squeeze(0)
 
-        return form
+        return decomposed
 
     return decorate
 
@@ -35,7 +35,7 @@ def window_count(
     return count - 1 if ceil_mode and (count - 1) * step >= size + border else count
 
 
-def over_volumes(x: Tensor, images: Form, depth: Form) -> Tensor:
+def over_volumes(x: Tensor, images: TensorFunction, depth: TensorFunction) -> Tensor:
     """Applies a function to the images [N, D, H, W] of volumes [..., D, H, W], then one to the depths [N, 1, D, H·W]."""
     *lead, frames, height, width = x.shape
     flat = images(x.reshape(-1, frames, height, width))
