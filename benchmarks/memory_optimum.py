@@ -91,7 +91,7 @@ def optimum(
     for number, memory in enumerate(memories):
         model.add(room[number] + sum(loads[number]) <= memory.bytes // SCALE)
         for block, (here, at) in placed.items():
-            model.add(at + -(-(block.size + block.tail) // SCALE) <= room[number]).only_enforce_if(
+            model.add(at + -(-(block.size + block.overread_bytes) // SCALE) <= room[number]).only_enforce_if(
                 here[number]
             )
     _keep_apart(model, placed)
@@ -112,7 +112,7 @@ def _keep_apart(model: cp_model.CpModel, placed: Placed) -> None:
         model.add(at_a + a.size // SCALE <= at_b).only_enforce_if(below)
         model.add(at_b + b.size // SCALE <= at_a).only_enforce_if(above)
         model.add(at_a == at_b).only_enforce_if(same)
-        if a.over is not b and b.over is not a:
+        if a.overlaid is not b and b.overlaid is not a:
             model.add(same == 0)
         for x, y in zip(in_a, in_b, strict=True):
             model.add_bool_or([below, above, same, x.negated(), y.negated()])

@@ -53,7 +53,7 @@ def test_a_result_takes_the_place_of_what_is_used_up(step: int, lag: int) -> Non
     """The first rows of the result need room before there is anything that is used up."""
     x, y = used_up(1600, 0, 9, 160), made(800, 0, 9, step)
     x.space_before = lag
-    assert y.reach(x) == lag
+    assert y.least_distance_to(x) == lag
     assert place_blocks([x, y], 0) == 1600 + lag
     assert sound([x, y])
 

@@ -49,8 +49,8 @@ def lowest(blocks: Sequence[LiveBlock], order: Sequence[int]) -> int:
     for number in order:
         block = blocks[number]
         meeting = [n for n in offsets if blocks[n].overlaps(block)]
-        behind = {n: offsets[n] + (blocks[n].reach(block) or 0) for n in meeting}
-        before = {n: offsets[n] - (block.reach(blocks[n]) or 0) for n in meeting}
+        behind = {n: offsets[n] + (blocks[n].least_distance_to(block) or 0) for n in meeting}
+        before = {n: offsets[n] - (block.least_distance_to(blocks[n]) or 0) for n in meeting}
         places = sorted({0, *(at for at in behind.values() if at > 0)})
         offsets[number] = next(
             at for at in places if all(at >= behind[n] or at <= before[n] for n in meeting)

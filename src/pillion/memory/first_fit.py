@@ -85,7 +85,7 @@ class _FirstFitSearch:
                     (numbers[r], *block.least_distances.get(r, (block.size, r.size)))
                     for r in block.interfering
                 ],
-                {numbers[r] for r in block.interfering if r is block.over or r.over is block},
+                {numbers[r] for r in block.interfering if r is block.overlaid or r.overlaid is block},
                 {numbers[partner]: at for partner, at in block.bound.items()},
             )
             for block in blocks

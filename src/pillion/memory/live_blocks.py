@@ -15,16 +15,19 @@ from pillion.memory.events import align_up
 
 @dataclass(eq=False)
 class LiveBlock:
-    """Bytes that are live from tick `first` to tick `last`. `over` may be overwritten if both begin at the same
-    offset. An op takes one tick, a region one per event; there, `extent` holds the live bytes at each tick."""
+    """Bytes that are live from tick `first` to tick `last`. An op takes one tick, a region one per event."""
 
     size: int
     first: int
     last: int
-    over: LiveBlock | None = None
-    tail: int = 0
+    overlaid: LiveBlock | None = None
+    """The block of the operand that a result may overwrite, if both begin at the same offset."""
+    overread_bytes: int = 0
+    """Bytes behind the block that a kernel may read."""
     offset: int = -1
+    """The place in the arena, once it is chosen."""
     extent: LiveExtent | None = None
+    """The live bytes at each tick, if not all of them are live all the time."""
     interfering: Sequence[LiveBlock] = ()
     """Interfering blocks: their live ranges overlap."""
     is_state: bool = False
@@ -64,7 +67,7 @@ class LiveBlock:
             block.bound = together
         return True
 
-    def reach(self, other: LiveBlock) -> int | None:
+    def least_distance_to(self, other: LiveBlock) -> int | None:
         """Returns the least distance to a block behind this one; None if they do not interfere."""
         first, last = max(self.first, other.first), min(self.last, other.last)
         if first > last:
@@ -86,7 +89,7 @@ class LiveBlock:
 
     def overlaps(self, other: LiveBlock) -> bool:
         """Whether the live ranges overlap."""
-        return self.reach(other) is not None
+        return self.least_distance_to(other) is not None
 
 
 def _blocks_overlap(a: LiveBlock, b: LiveBlock, distance: int, works: Iterable[LiveBlock]) -> bool:
@@ -120,8 +123,8 @@ def least_bytes(blocks: Sequence[LiveBlock], ticks: int) -> int:
     share."""
     live = live_bytes(blocks, ticks)
     for block in blocks if any(block.extent is not None for block in blocks) else ():
-        if block.over is not None:
-            _subtract_shared_bytes(live, block, block.over)
+        if block.overlaid is not None:
+            _subtract_shared_bytes(live, block, block.overlaid)
     for block in blocks:
         for overlaid in block.nested:
             saved = min(overlaid.size, block.size - block.bound[overlaid] + block.bound[block])
@@ -164,7 +167,7 @@ def _record_least_distances(a: LiveBlock, b: LiveBlock) -> None:
     """Records the least distances between two blocks with changing liveness."""
     if a.extent is None and b.extent is None:
         return
-    behind, before = a.reach(b), b.reach(a)
+    behind, before = a.least_distance_to(b), b.least_distance_to(a)
     assert behind is not None
     assert before is not None
     a.least_distances[b], b.least_distances[a] = (behind, before), (before, behind)

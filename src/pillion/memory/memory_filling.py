@@ -46,7 +46,7 @@ class MemoryFilling:
         if room < 0 or least > room:
             return False
         return most + max(
-            (block.tail for block in blocks), default=0
+            (block.overread_bytes for block in blocks), default=0
         ) <= CERTAIN_SHARE * room or self._are_placed(units)
 
     def _are_placed(self, units: Sequence[MemoryUnit]) -> bool:
@@ -62,8 +62,10 @@ class MemoryFilling:
         most = int(live.max(initial=0))
         here = set(blocks)
         for block in blocks:
-            if block.over in here:
-                live[max(block.first, block.over.first) : min(block.last, block.over.last) + 1] -= block.size
+            if block.overlaid in here:
+                live[max(block.first, block.overlaid.first) : min(block.last, block.overlaid.last) + 1] -= (
+                    block.size
+                )
         return int(live.max(initial=0)), most
 
     def takes(self, unit: MemoryUnit, taken: Sequence[MemoryUnit]) -> bool:
@@ -151,4 +153,4 @@ def arena_bytes(blocks: Sequence[LiveBlock], effort: PlanningEffort) -> int:
     if not blocks:
         return 0
     size = place_blocks(blocks, 0, effort)
-    return max([size, *(block.offset + block.size + block.tail for block in blocks)])
+    return max([size, *(block.offset + block.size + block.overread_bytes for block in blocks)])

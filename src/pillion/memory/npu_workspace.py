@@ -38,7 +38,7 @@ def place_in_npu_workspace(
                 continue
             is_used_up = value in op.results or (block.last == work.last and block not in shared)
             if is_used_up and work.try_to_nest(block, at + guard_bytes(needs, op)):
-                block.over = None
+                block.overlaid = None
 
 
 def _blocks_read_meanwhile(

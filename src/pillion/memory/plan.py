@@ -144,7 +144,7 @@ def plan_memory(
     if request is None:
         least = least_bytes(everything, clock.ticks)
         arena_bytes = place_blocks(everything, least, effort) if scratch else activation_bytes
-        arena_bytes = max([arena_bytes, *(b.offset + b.size + b.tail for b in unique)])
+        arena_bytes = max([arena_bytes, *(b.offset + b.size + b.overread_bytes for b in unique)])
     else:
         divided = DividedMemory(
             graph, needs, blocks, scratch, request, clock.ticks, alignment, clock.spans(graph)
@@ -347,9 +347,9 @@ def _whole_block_extent(block: LiveBlock, parts: Sequence[tuple[int, LiveExtent]
 def _region_buffer_blocks(need: RegionMemory, begin: int) -> dict[Value, LiveBlock]:
     """Returns a block per buffer of a region. An op that consumes an operand may place its result there, if its
     kernel allows."""
-    tail = need.overread_bytes
+    overread = need.overread_bytes
     blocks = {
-        buffer.value: _region_block(align_up(buffer.bytes), begin, buffer.extent, tail)
+        buffer.value: _region_block(align_up(buffer.bytes), begin, buffer.extent, overread)
         for buffer in need.schedule.buffers
     }
     storage = need.schedule.storage
@@ -357,15 +357,23 @@ def _region_buffer_blocks(need: RegionMemory, begin: int) -> dict[Value, LiveBlo
         result = blocks.get(need.schedule.results[number])
         for value in need.ops[number].in_place if result else ():
             operand = blocks.get(storage[value])
-            if value in used_up and operand and result and not result.over and result.size <= operand.size:
-                result.over = operand
+            if (
+                value in used_up
+                and operand
+                and result
+                and not result.overlaid
+                and result.size <= operand.size
+            ):
+                result.overlaid = operand
     return blocks
 
 
-def _region_block(size: int, begin: int, extent: LiveExtent, tail: int = 0) -> LiveBlock:
+def _region_block(size: int, begin: int, extent: LiveExtent, overread: int = 0) -> LiveBlock:
     """Returns a block of a region that begins at a tick, with the liveness of its extent."""
     first, last = extent.first, extent.last
-    return LiveBlock(size, begin + first, begin + last, tail=tail, extent=extent.window(first, last))
+    return LiveBlock(
+        size, begin + first, begin + last, overread_bytes=overread, extent=extent.window(first, last)
+    )
 
 
 def _scratch_blocks(graph: Graph, needs: Needs, clock: _OpTicks) -> Iterator[tuple[Op, LiveBlock]]:

@@ -72,10 +72,10 @@ def overlay_result(op: Op, need: AnyMemory, first: int, last: int, found: LoopBl
         is_fixed = (
             found.shifts.get(value) or found.shifts.get(op.results[0]) or block.is_state or under.is_state
         )
-        if is_free and not is_fixed and block.over is None and block.size <= under.size:
-            block.over = under
+        if is_free and not is_fixed and block.overlaid is None and block.size <= under.size:
+            block.overlaid = under
     for value in op.activations:
-        found.blocks[value].tail = max(found.blocks[value].tail, need.overread_bytes)
+        found.blocks[value].overread_bytes = max(found.blocks[value].overread_bytes, need.overread_bytes)
 
 
 def _overwritten_carried_values(need: RepeatMemory) -> dict[Value, Value]:

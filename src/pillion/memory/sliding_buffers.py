@@ -115,7 +115,10 @@ def _move_to_block(
     block = blocks[value]
     moved = [member for member, its in blocks.items() if its is block]
     blocks.update((member, state_block) for member in moved)
-    state_block.last, state_block.tail = max(state_block.last, block.last), max(state_block.tail, block.tail)
+    state_block.last, state_block.overread_bytes = (
+        max(state_block.last, block.last),
+        max(state_block.overread_bytes, block.overread_bytes),
+    )
     return moved
 
 
@@ -127,5 +130,5 @@ def _may_compute_behind_state(
     members = [value for value, its in blocks.items() if its is block]
     computed = [v for v in members if (op := graph.producers.get(v)) is None or not is_alias(op)]
     is_made = len(computed) == 1 and computed[0] in graph.producers
-    is_free = not block.is_state and block.over is None and not any(shifts.get(v) for v in members)
+    is_free = not block.is_state and block.overlaid is None and not any(shifts.get(v) for v in members)
     return is_made and is_free and not any(v in graph.outputs for v in members)

@@ -65,6 +65,6 @@ def layout_states(
     for block in dict.fromkeys(block for block in blocks.values() if block.is_state):
         block.offset = at
         at += block.size
-        end = max(end, at + block.tail)
+        end = max(end, at + block.overread_bytes)
     offsets = {v: block.offset + shifts.get(v, 0) for v, block in blocks.items() if block.is_state}
     return offsets, align_up(end)
