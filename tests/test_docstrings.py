@@ -132,7 +132,7 @@ def test_a_fragment_is_found(doc: str) -> None:
     assert fault_of(doc)
 
 
-def test_what_a_base_says_need_not_be_said_again() -> None:
+def test_inherited_docstrings_suffice() -> None:
     by_place = {one.place: one for one in all_public()}
     assert is_exempt(by_place["ops/conv.py: Conv2d.sums"])
     assert is_exempt(by_place["schemas/tflite.py: SubGraph"])

@@ -222,7 +222,7 @@ def test_compensated_rounding_is_nearer_than_the_nearest_weights(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_layers_before_change_is_made_good_by_weights(seed: int) -> None:
+def test_weights_compensate_errors_of_earlier_layers(seed: int) -> None:
     """Inputs are mixed as by weights of 4 bits; without what they were meant to be, weights cannot know."""
     op, inputs = layer(seed)
     leak = np.eye(24) + np.random.default_rng(seed).normal(0, 0.08, (24, 24))
@@ -296,7 +296,7 @@ def test_the_better_of_two_roundings_is_taken_if_it_fits_the_limit(
 
 
 @pytest.mark.parametrize("low", [-128, 0])
-def test_what_layers_before_change_is_made_good_by_the_bias(low: int) -> None:
+def test_the_bias_compensates_errors_of_earlier_layers(low: int) -> None:
     """The mean of the results is kept, whatever is clamped."""
     op, inputs = layer(5)
     op = replace(op, low=low)

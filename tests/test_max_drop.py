@@ -146,7 +146,7 @@ def test_a_bound_finer_than_a_sample_is_said() -> None:
     "options",
     [{"precision": "int16"}, {"int16": ("last",)}],
 )
-def test_what_names_tensors_does_not_choose_them(options: dict[str, Any]) -> None:
+def test_named_tensors_exclude_the_search(options: dict[str, Any]) -> None:
     with pytest.raises(PillionError, match="chosen twice"):
         compiled(MetricGoal(samples(), "0.5%"), **options)
 

@@ -121,7 +121,7 @@ def test_without_vectors_too(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", False),
     ],
 )
-def test_what_vectors_need(macros: str, has_vectors: bool) -> None:
+def test_vectors_are_detected_from_compiler_macros(macros: str, has_vectors: bool) -> None:
     assert Processor(("-march=native",), macros).has_vectors == has_vectors
 
 

@@ -62,7 +62,7 @@ WRONG: dict[str, tuple[Callable[[Program], object], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_refused(
+def test_invalid_calls_are_refused(
     name: str, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -200,7 +200,7 @@ def test_a_device_checks_itself(tmp_path: Path) -> None:
     assert re.search(rf"\{{{last}, 0, ", main), "the last op is asked about, by its number"
 
 
-def test_what_is_said_of_a_loop(tmp_path: Path) -> None:
+def test_the_ledger_explains_the_ops_of_a_loop(tmp_path: Path) -> None:
     program = compiled(Layer(nn.GRU, 3, 35), samples(((5, 1, 3),), 2), "cortex-m55+ethos-u55-128")
     entries = {entry.op: entry for entry in program.ledger}
     assert list(entries) == flatten_ops(program.graph.ops)
@@ -292,7 +292,7 @@ def test_inputs_are_outputs_of_the_run_before() -> None:
 @pytest.mark.parametrize(
     ("options", "words"), [({"bidirectional": True}, "from the end"), (None, "nothing to remember")]
 )
-def test_what_cannot_go_on_is_refused(options: dict[str, Any] | None, words: str) -> None:
+def test_models_without_carried_state_refuse_stateful(options: dict[str, Any] | None, words: str) -> None:
     module: nn.Module = nn.Linear(4, 3) if options is None else Marks(**options)
     with pytest.raises(PillionError, match=words) as caught:
         pillion.compile(module.eval(), (torch.randn(1, 3, 4),), target="cortex-m33", stateful=True)

@@ -50,7 +50,7 @@ def test_a_missing_tool_is_named_with_what_is_left_out(tool: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_who_runs_no_tests_needs_less(tool: str, tmp_path: Path) -> None:
+def test_users_need_fewer_tools_than_tests(tool: str, tmp_path: Path) -> None:
     assert bool(said(tmp_path, (tool,))) == (tool in FOR_USERS)
 
 

@@ -122,13 +122,13 @@ NO_LOOPS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("net", NO_LOOPS.values(), ids=NO_LOOPS)
-def test_what_differs_from_step_to_step_is_no_loop(net: Any) -> None:
+def test_differing_steps_are_no_loop(net: Any) -> None:
     make, shape = net
     torch.manual_seed(1)
     assert steps_of(make(), inputs((shape,))) == []
 
 
-def test_what_reads_other_elements_than_the_next_ends_the_loop() -> None:
+def test_irregular_slices_end_a_loop() -> None:
     torch.manual_seed(1)
     given = inputs(((1, 6, 4),))
     assert steps_of(Lifted(_at_odd_places, cell=cell()), given) == []
@@ -139,7 +139,7 @@ def test_what_reads_other_elements_than_the_next_ends_the_loop() -> None:
     assert steps_of(Lifted(jumps, cell=cell()), inputs(((1, 8, 4),))) == [4]  # the first one stays outside
 
 
-def test_what_is_computed_of_all_steps_is_not_part_of_one() -> None:
+def test_computations_over_all_steps_stay_outside() -> None:
     def attention(parts: Any, x: Tensor) -> Tensor:
         outs = each(parts["cell"], x, zeros(x, 6))
         mean = torch.stack(outs).mean(0)

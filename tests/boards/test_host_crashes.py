@@ -105,15 +105,13 @@ def test_an_endless_loop_ends_in_time(write_firmware: WriteFirmware) -> None:
 @pytest.mark.parametrize(
     ("statement", "how"), [("for (;;) {}", "did not finish"), ("__builtin_trap();", "SIGILL")]
 )
-def test_what_runs_before_main_is_watched_too(
-    write_firmware: WriteFirmware, statement: str, how: str
-) -> None:
+def test_crashes_before_main_are_caught(write_firmware: WriteFirmware, statement: str, how: str) -> None:
     firmware = run_before_main(write_firmware(ORDINARY_OPS), statement)
     with pytest.raises(PillionError, match=how):
         HostModel(firmware, timeout=0.5)
 
 
-def test_what_the_model_prints_is_no_answer(
+def test_printed_text_is_not_taken_for_outputs(
     write_firmware: WriteFirmware, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model = HostModel(
@@ -125,7 +123,7 @@ def test_what_the_model_prints_is_no_answer(
 
 
 @linux
-def test_what_the_model_starts_ends_with_it(write_firmware: WriteFirmware) -> None:
+def test_child_processes_end_with_the_model(write_firmware: WriteFirmware) -> None:
     firmware = write_firmware(
         {"forks": "{ extern int fork(void); if (fork() == 0) { test_endless(); } }", **ORDINARY_OPS}
     )

@@ -28,7 +28,7 @@ def test_outputs(write_firmware: WriteFirmware, native: bool) -> None:
         assert model.run([x]) == expected_outputs(x)
 
 
-def test_what_the_model_says_of_itself(write_firmware: WriteFirmware) -> None:
+def test_the_model_describes_itself(write_firmware: WriteFirmware) -> None:
     model = HostModel(write_firmware(ORDINARY_OPS))
     assert (model.name, model.arena_bytes, model.op_names) == ("tiny", ARENA_BYTES, list(ORDINARY_OPS))
     assert [(place.name, place.bytes) for place in model.inputs] == [("x", COUNT)]

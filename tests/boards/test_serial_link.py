@@ -94,7 +94,7 @@ def test_a_run_its_profile_and_its_selftest() -> None:
     ],
     ids=["noise before", "noise within", "lost", "first lost"],
 )
-def test_what_the_line_spoils_is_sent_again(count: int, change: Callable[[bytes], bytes]) -> None:
+def test_damaged_frames_are_sent_again(count: int, change: Callable[[bytes], bytes]) -> None:
     for board, hears in (
         (SimulatedBoard(spoil=at(count, change)), {}),
         (SimulatedBoard(), {"hears": at(count, change)}),

@@ -148,7 +148,7 @@ def test_other_numbers_of_inputs_are_said() -> None:
     assert error.value.help == "give input"
 
 
-def test_what_a_forward_raises_is_shown_with_its_line(tmp_path: Path) -> None:
+def test_errors_of_forward_name_their_line(tmp_path: Path) -> None:
     """Also where the words of the error name no line."""
     body = "class Net(nn.Module):\n    def forward(self, x):\n        raise KeyError('oops')\n"
     with pytest.raises(PillionError, match="torch cannot export Net") as error:

@@ -43,7 +43,7 @@ def test_a_program_computes_in_the_arithmetic_that_is_named(file: Path, name: st
     np.testing.assert_array_equal(program.run(x, on="host")[0], found[0])
 
 
-def test_what_changes_is_counted_against_the_models_own(file: Path) -> None:
+def test_changes_are_counted_against_the_models_own_arithmetic(file: Path) -> None:
     program = api.compile(str(file), target="cortex-m33", arithmetic="cmsis-nn")
     found = program.change_of_arithmetic(5, seed=3)
     assert found is not None

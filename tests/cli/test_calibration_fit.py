@@ -48,7 +48,7 @@ def test_photos_are_fitted_and_normalized(photo: np.ndarray, tmp_path: Path, pil
 
 
 @pytest.mark.nightly
-def test_what_looks_at_a_program_fits_its_data_too(photo: np.ndarray, tmp_path: Path, pillion: Call) -> None:
+def test_explain_report_and_verify_take_fit(photo: np.ndarray, tmp_path: Path, pillion: Call) -> None:
     given = ("net.py:Net", "-t", "cortex-m33", "--calibrate", "photos/")
     for command in ("explain", "report", "verify"):
         more = ("--json", "-q") if command == "verify" else ("--json",)

@@ -140,9 +140,7 @@ def test_two_programs_are_compared(pillion: Call, project: Path, data: Path, tmp
     assert facts["same_answer"] == 1
 
 
-def test_what_cannot_be_evaluated_is_refused(
-    pillion: Call, project: Path, data: Path, tmp_path: Path
-) -> None:
+def test_unusable_data_is_refused(pillion: Call, project: Path, data: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "labels.npz", x=X, y=np.arange(20))
     np.savez(tmp_path / "nan.npz", x=X * np.nan, y=np.arange(20) % 5)
     (tmp_path / "empty").mkdir()
@@ -163,7 +161,7 @@ def test_what_cannot_be_evaluated_is_refused(
     refused(pillion("eval", project, "-d", data, "--std", "x"), "--std x")
 
 
-def test_what_cannot_be_compared_is_refused(pillion: Call, project: Path, data: Path, tmp_path: Path) -> None:
+def test_invalid_comparisons_are_refused(pillion: Call, project: Path, data: Path, tmp_path: Path) -> None:
     refused(pillion("compare", project), "without data", "--data")
     refused(pillion("compare", project, "-d", data, "--float", NET), "layers", "C project")
     refused(pillion("compare", NET, *TARGET, "-d", data, "-o", tmp_path / "x.png"), "-o x.svg")

@@ -189,7 +189,7 @@ MORE_USES = [
 
 @pytest.mark.turns(7)
 @pytest.mark.parametrize("use", MORE_USES, ids=lambda use: f"{use[1][0]}-{use[0]}-{use[1][-2]}")
-def test_what_is_no_file_is_refused_at_once(
+def test_special_files_are_refused_at_once(
     use: tuple[str, tuple[str, ...]], strange: Path, pillion: Call
 ) -> None:
     suffix, command = use

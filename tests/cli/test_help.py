@@ -97,9 +97,7 @@ def test_options_come_in_the_order_in_which_one_thinks(pillion: Call) -> None:
         (("new",), "missing argument"),
     ],
 )
-def test_what_is_mistyped_is_answered_like_all_mistakes(
-    typed: tuple[str, ...], words: str, pillion: Call
-) -> None:
+def test_typing_errors_have_the_form_of_all_errors(typed: tuple[str, ...], words: str, pillion: Call) -> None:
     answer = pillion(*typed)
     assert (answer.code, answer.out) == (2, "")
     first, second = answer.err.splitlines()

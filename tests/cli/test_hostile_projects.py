@@ -141,7 +141,7 @@ def test_most_damage_is_found(project: Path) -> None:
     assert found > len(SEEDS) // 2
 
 
-def test_what_is_written_is_what_is_read(project: Path) -> None:
+def test_manifests_survive_the_round_trip(project: Path) -> None:
     text = (project / MANIFEST).read_text()
     manifest = manifest_of(text)
     assert manifest.text() == text

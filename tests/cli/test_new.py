@@ -118,7 +118,7 @@ def test_an_empty_folder_is_as_good_as_none(
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
 
 
-def test_what_cannot_be_written_leaves_nothing(
+def test_a_failed_write_leaves_nothing(
     tmp_path: Path, pillion: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = Path.open

@@ -49,7 +49,7 @@ def test_commands_that_compile_take_all_that_says_how(name: str) -> None:
     assert leaves(CompileOptions) - leaves(Memory) - leaves(Stream) | {"quantize"} <= params(name)
 
 
-def test_what_only_training_leaves_out() -> None:
+def test_train_takes_no_options_of_calibration() -> None:
     assert params("compile") >= NOT_WHILE_TRAINING
     assert not NOT_WHILE_TRAINING & params("train")
 
@@ -90,7 +90,7 @@ def test_fields_become_options_and_objects_again() -> None:
     assert seen == [("x", Look(Colour("blue", True), 4), True)]
 
 
-def test_what_was_typed_is_named_as_it_is_typed() -> None:
+def test_changed_options_have_command_line_names() -> None:
     assert changed_options(Look()) == {}
     assert changed_options(Look(Colour("blue", True), 4)) == {
         "--hue": "blue",

@@ -162,7 +162,7 @@ def test_results_that_are_too_many_are_known_by_their_checksums(
 
 
 @pytest.mark.nightly
-def test_what_an_npu_would_answer_is_tested_by_its_stand_in(tmp_path: Path, samples: Path) -> None:
+def test_selftests_run_the_reference_of_npu_segments(tmp_path: Path, samples: Path) -> None:
     program = package.compile(Net(), example_inputs(), target="imxrt700")
     assert any(op.kind == "segment" for op in program.graph.ops)
     folder = program.firmware(tmp_path / "fw", selftest=samples)
@@ -281,7 +281,9 @@ def test_the_size_is_bounded(tmp_path: Path) -> None:
     assert not (tmp_path / "fw").exists()
 
 
-def test_what_cannot_hold_or_run_one_is_refused(pillion: Call, tmp_path: Path, samples: Path) -> None:
+def test_selftests_of_other_formats_and_executors_are_refused(
+    pillion: Call, tmp_path: Path, samples: Path
+) -> None:
     answer = pillion(
         "compile", "-m", NET, "-t", "cortex-m33", "-q", "-o", tmp_path / "x.tflite", "--selftest", samples
     )

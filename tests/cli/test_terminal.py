@@ -48,7 +48,7 @@ def test_no_command_lets_a_name_speak_to_the_terminal(
     assert not set(answer.out + answer.err) & set("\x1b\x07\x9b\u202e\r")
 
 
-def test_what_is_escaped_and_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     assert escape_controls(HOSTILE) == SPELLED
     assert escape_controls("größe/模型 → ×\n\tx") == "größe/模型 → ×\n\tx"
     error = PillionError(HOSTILE, rule=HOSTILE, here=f"1\n{HOSTILE}", help="")

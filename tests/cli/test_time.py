@@ -83,7 +83,7 @@ def test_the_estimate_of_kernels_holds_the_counted_one() -> None:
 
 @pytest.mark.qemu
 @pytest.mark.nightly
-def test_what_ops_take_that_make_a_few_rows_at_a_time_is_counted_in_all_their_runs() -> None:
+def test_time_of_stripes_counts_all_runs() -> None:
     program = package.compile("resnet8", target="cortex-m33", io_dtype="int8", io_layout="nhwc")
     assert program.stripes
     x = np.zeros(program.graph.inputs[0].shape, np.int8)

@@ -196,7 +196,7 @@ BODIES = {
 
 @pytest.mark.turns(5)
 @pytest.mark.parametrize("body", BODIES)
-def test_what_a_loop_can_do_wrong(pillion: Command, body: str) -> None:
+def test_errors_of_training_loops_are_explained(pillion: Command, body: str) -> None:
     code, *parts = BODIES[body]
     pillion.write(HEAD, code)
     refused(pillion.train(), *parts)
@@ -218,7 +218,7 @@ NEVER = "def train(model):\n    raise AssertionError('the loop must not begin')\
         (("-o", "."), "not empty"),
     ],
 )
-def test_what_can_be_refused_is_refused_before_training(
+def test_invalid_options_are_refused_before_training(
     pillion: Command, options: tuple[str, ...], part: str
 ) -> None:
     product = (
@@ -231,7 +231,7 @@ def test_what_can_be_refused_is_refused_before_training(
 
 
 @pytest.mark.parametrize("function", ["loop.py", "loop.py:", "loop", "loop:train"])
-def test_what_names_no_function(pillion: Command, function: str) -> None:
+def test_invalid_function_names_are_refused(pillion: Command, function: str) -> None:
     pillion.write(HEAD, LOOP)
     refused(pillion.train(function=function), "does not name a function", "loop.py:train")
 

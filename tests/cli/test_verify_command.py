@@ -145,7 +145,7 @@ def test_nothing_to_compare_is_no_mismatch(
         (["missing"], "missing"),
     ],
 )
-def test_what_cannot_be_verified_is_refused(arguments: list[str], what: str, pillion: Call) -> None:
+def test_invalid_arguments_are_refused(arguments: list[str], what: str, pillion: Call) -> None:
     answer = pillion("verify", *arguments)
     assert answer.code == 2
     assert what in answer.err

@@ -358,7 +358,7 @@ HOSTILE: dict[str, tuple[str, Callable[[Path], object], InputSpec, str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_hostile_or_broken_is_refused(tmp_path: Path, name: str) -> None:
+def test_hostile_and_broken_files_are_refused(tmp_path: Path, name: str) -> None:
     file, make, wanted, words = HOSTILE[name]
     make(tmp_path / file)
     with pytest.raises(PillionError, match=words):

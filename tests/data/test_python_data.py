@@ -120,19 +120,19 @@ def test_a_function_in_a_file_makes_samples(tmp_path: Path) -> None:
         ("import nothing_of_this_name", "ModuleNotFoundError"),
     ],
 )
-def test_what_a_function_does_wrong_is_said(tmp_path: Path, body: str, words: str) -> None:
+def test_errors_of_data_functions_are_explained(tmp_path: Path, body: str, words: str) -> None:
     (tmp_path / "data.py").write_text(body)
     with pytest.raises(PillionError, match=words):
         list(open_data(f"{tmp_path}/data.py:samples").samples(WANTED))
 
 
 @pytest.mark.parametrize("given", [None, 3.5j, [None], [("a", 1)], [(X[0], 1, 2)], [torch.zeros(4, 4)]])
-def test_what_is_no_data_is_refused(given: Any) -> None:
+def test_objects_that_are_no_data_are_refused(given: Any) -> None:
     with pytest.raises(PillionError):
         list(open_data(given).samples(WANTED))
 
 
-def test_what_a_generator_raises_on_its_way_is_said(tmp_path: Path) -> None:
+def test_errors_of_generators_name_their_line(tmp_path: Path) -> None:
     (tmp_path / "data.py").write_text(
         "import numpy as np\ndef samples():\n    yield np.zeros((3, 5)), 0\n    raise KeyError('gone')\n"
     )

@@ -53,7 +53,7 @@ def test_a_core_is_a_target_with_or_without_the_number_format(name: str) -> None
         ("cortex-m35p", "Arm Cortex-M35P, DSP kernels"),
     ],
 )
-def test_what_is_left_out_is_said(name: str, summary: str) -> None:
+def test_summaries_name_missing_extensions(name: str, summary: str) -> None:
     assert find_target(name).summary == summary
 
 

@@ -90,7 +90,7 @@ def ops() -> tuple[Op, ...]:
 
 @pytest.mark.turns(6)
 @pytest.mark.parametrize(("isa", "kernel"), KERNELS)
-def test_what_a_kernel_takes_it_has_calls_for(isa: Isa, kernel: Kernel) -> None:
+def test_accepted_ops_have_calls(isa: Isa, kernel: Kernel) -> None:
     taken = 0
     for op in ops():
         if isinstance(op, kernel.op) and all_ok(kernel.check(op, Arithmetic.CMSIS_NN)):

@@ -295,7 +295,7 @@ def test_images_run_the_chosen_branch_alone(tmp_path: Path) -> None:
     assert ends < {step.at for step in steps}, "branches end where a step begins"
 
 
-def test_what_images_do_not_have_is_refused() -> None:
+def test_images_refuse_npu_calls_and_several_arenas() -> None:
     program = queue()
     with pytest.raises(PillionError, match="one arena"):
         image_bytes(

@@ -151,7 +151,7 @@ def _waits(what: Action) -> bool:
     return isinstance(what, TakeRows)
 
 
-def test_what_is_done_once_stays() -> None:
+def test_calls_without_repetition_are_not_outlined() -> None:
     items = [ProgramItem.at(RunStep(n), MemoryLocation(16 * n)) for n in range(9)]
     assert outline_repeated_calls([items, []], {}) == ([items, []], [])
 

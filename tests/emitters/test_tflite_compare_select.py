@@ -158,7 +158,7 @@ REFUSED: list[tuple[type[Op], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("cls", "fields", "rule"), REFUSED, ids=[rule for _, _, rule in REFUSED])
-def test_what_litert_does_not_do_is_refused(cls: type[Op], fields: dict[str, Any], rule: str) -> None:
+def test_ops_that_litert_lacks_are_refused(cls: type[Op], fields: dict[str, Any], rule: str) -> None:
     dtype = DType.INT32 if cls is TopPlaces else DType.BOOL
     op = make_op(cls, Value("y", TensorType((), dtype)), **fields)
     with pytest.raises(PillionError, match=rule):

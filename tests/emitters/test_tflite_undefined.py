@@ -46,7 +46,7 @@ def emitted(op: Op) -> bytes:
     ],
     ids=["add", "sub", "linear"],
 )
-def test_what_leaves_the_register_is_refused(inside: Op, outside: Op, rule: str) -> None:
+def test_overflows_of_registers_are_refused(inside: Op, outside: Op, rule: str) -> None:
     assert emitted(inside)
     with pytest.raises(PillionError) as refused:
         emitted(outside)

@@ -357,7 +357,7 @@ def refused_ops() -> Iterator[tuple[Op, str]]:
 
 
 @pytest.mark.parametrize(("op", "words"), list(refused_ops()), ids=lambda p: getattr(p, "kind", p))
-def test_what_tflite_cannot_say_is_refused(op: Op, words: str) -> None:
+def test_ops_without_a_tflite_form_are_refused(op: Op, words: str) -> None:
     with pytest.raises(PillionError, match=words) as caught:
         emit(Graph("g", op.activations, (op,), op.results))
     assert all((caught.value.rule, caught.value.here))

@@ -232,7 +232,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_evaluated_is_refused(name: str) -> None:
+def test_unusable_data_and_options_are_refused(name: str) -> None:
     data, options, words = WRONG[name]
     with pytest.raises(PillionError, match=words):
         pillion.evaluate(nets.classifier(), data, **options)

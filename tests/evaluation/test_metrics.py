@@ -104,7 +104,7 @@ def test_a_metric_of_the_users_sees_all_at_once(tmp_path: Path) -> None:
         ("def n(outputs, labels): return 1", "has no function m"),
     ],
 )
-def test_what_a_metric_of_the_users_does_wrong_is_said(tmp_path: Path, body: str, words: str) -> None:
+def test_errors_of_user_metrics_are_explained(tmp_path: Path, body: str, words: str) -> None:
     (tmp_path / "own.py").write_text(body)
     with pytest.raises(PillionError, match=words):
         value(f"{tmp_path}/own.py:m", batch([[1, 2]], [0]))

@@ -93,7 +93,7 @@ def test_files_of_the_user_stay(tmp_path: Path, small: Files, other: Files) -> N
     assert content_of(folder) == wanted
 
 
-def test_what_is_the_same_is_not_touched(tmp_path: Path, small: Files, other: Files) -> None:
+def test_unchanged_files_are_not_rewritten(tmp_path: Path, small: Files, other: Files) -> None:
     """So that make does not build it again."""
     folder = tmp_path / "fw"
     write_project(small, folder)
@@ -148,9 +148,7 @@ LOST: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_what_would_be_lost_is_named_and_kept_unless_forced(
-    name: str, tmp_path: Path, small: Files, other: Files
-) -> None:
+def test_edited_files_are_kept_unless_forced(name: str, tmp_path: Path, small: Files, other: Files) -> None:
     change, words = LOST[name]
     folder = tmp_path / "fw"
     write_project(small, folder)
@@ -196,7 +194,7 @@ def in_the_way(kind: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("kind", ["a file", "a link", "a folder", "a pipe"])
-def test_what_no_file_can_replace_is_refused(
+def test_paths_that_no_file_can_replace_are_refused(
     kind: str, force: bool, tmp_path: Path, small: Files, other: Files
 ) -> None:
     folder = tmp_path / "fw"
@@ -392,7 +390,7 @@ def test_a_kill_while_a_killed_run_is_finished(tmp_path: Path, small: Files, oth
         assert content_of(folder) == with_folders(other)
 
 
-def test_what_was_edited_after_a_kill_is_kept(tmp_path: Path, small: Files, other: Files) -> None:
+def test_edits_after_a_kill_are_kept(tmp_path: Path, small: Files, other: Files) -> None:
     folder = tmp_path / "fw"
     write_project(small, folder)
     stage_all(folder, other)

@@ -67,7 +67,7 @@ def test_stages_are_shown_until_they_end(monkeypatch: pytest.MonkeyPatch) -> Non
     assert terminal.getvalue() == seen
 
 
-def test_what_ends_soon_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_stages_show_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = a_terminal(monkeypatch, 0.2)
     threads = threading.active_count()
     for _ in range(50):

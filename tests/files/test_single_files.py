@@ -70,14 +70,14 @@ def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(
     assert [path.name for path in tmp_path.iterdir()] == ["m.pte"]
 
 
-def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
+def test_staging_folders_of_other_processes_are_kept(tmp_path: Path) -> None:
     with atomic_files._staging_folder(tmp_path, "m.pte") as busy:
         write_whole(tmp_path / "m.pte", b"mine")
         assert busy.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["m.pte"]
 
 
-def test_what_only_has_our_name_is_left_alone(tmp_path: Path) -> None:
+def test_folders_named_like_staging_folders_are_kept(tmp_path: Path) -> None:
     mine = tmp_path / ".m.pte.pillion-1"
     mine.mkdir()
     (mine / "README").write_text("my own")
@@ -130,7 +130,7 @@ def make(kind: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device", "socket", "loop", "protected"])
-def test_what_is_no_file_to_write_is_refused_and_stays(
+def test_special_files_are_not_overwritten(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a socket's name is short
@@ -161,9 +161,7 @@ def test_a_disk_that_is_full_changes_nothing(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device", "socket", "loop"])
-def test_what_is_no_file_to_read_is_refused_at_once(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_special_files_are_not_read(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     make(kind, Path("m.pte"))
     with pytest.raises(PillionError, match="cannot be read"):

@@ -26,6 +26,6 @@ def marked(path: Path) -> object:
 
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("path", [marked(path) for path in FOUND])
-def test_what_was_found_stays_right(path: Path) -> None:
+def test_earlier_findings_stay_correct(path: Path) -> None:
     hunt = HUNTS[path.name.split(".")[0]]
     hunt.holds(verify_graph(parse(path.read_text("utf-8"))))

@@ -64,7 +64,7 @@ def ask(name: str, examples: int) -> None:
         ("states", 6),
     ],
 )
-def test_what_the_compiler_does_keeps_the_meaning(name: str, examples: int) -> None:
+def test_random_programs_keep_their_meaning(name: str, examples: int) -> None:
     ask(name, examples)
 
 

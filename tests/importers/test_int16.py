@@ -175,7 +175,7 @@ def test_a_name_widens_what_it_names_and_its_operands() -> None:
     assert DType.INT8 in {sums[-1].y.dtype, program.graph.ops[-1].operands[0].dtype}
 
 
-def test_what_others_read_in_8_bits_is_shifted() -> None:
+def test_int8_readers_of_int16_tensors_shift() -> None:
     """The steps of 8 bits are a power of two of those of 16 bits."""
     shifts = []
     for name, tensor in (("residual", "depth"), ("mixed", "stem"), ("attention", "value")):

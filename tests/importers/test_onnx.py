@@ -227,7 +227,7 @@ def test_chains_of_constants_have_a_limit(tmp_path: Path) -> None:
         load_onnx(saved(tmp_path / "net.onnx", nodes, {"c0": np.ones(1, np.float32)}))
 
 
-def test_what_a_reading_did_not_ask_for_is_refused(tmp_path: Path) -> None:
+def test_unknown_attributes_and_inputs_are_refused(tmp_path: Path) -> None:
     node = helper.make_node("Relu", ["x"], ["y"], mystery=3)
     with pytest.raises(PillionError, match="mystery is 3"):
         load_onnx(saved(tmp_path / "net.onnx", [node], {}))

@@ -102,7 +102,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], tuple[int, ...], str]] = [
 @pytest.mark.parametrize(
     ("operator", "args", "sizes", "words"), REFUSED, ids=[f"{o.split('::')[1]}-{a}" for o, a, _, _ in REFUSED]
 )
-def test_what_names_no_elements_is_refused(
+def test_empty_results_are_refused(
     operator: str, args: tuple[Any, ...], sizes: tuple[int, ...], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(PillionError, match=words):

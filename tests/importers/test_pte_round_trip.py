@@ -176,7 +176,7 @@ def test_models_come_back(name: str, target: str, tmp_path: Path) -> None:
     assert alike(program.graph, graph_of(Container(path.read_bytes(), "m")))
 
 
-def test_what_a_sum_says_of_its_operands_is_known_to_who_made_them() -> None:
+def test_zero_points_propagate_from_sums_to_their_producers() -> None:
     """Concatenation is given no zero points: those of its operands are those that the sum behind it is given."""
     parts = tuple(value(name, (1, 4), 0.125, 7) for name in "ab")
     whole, other, total = (
@@ -226,7 +226,7 @@ def test_multipliers_are_read_as_they_are_said(cls: type[Op], scales: tuple[floa
     assert alike(one_op(op), read_back)
 
 
-def test_what_a_program_says_twice_is_seen_both_ways() -> None:
+def test_contradicting_zero_points_each_hold_for_their_op() -> None:
     """Two sums that give one operand two zero points: each computes with its own."""
     a, b, y, z = (value(name, (1, 7), 0.25, zero) for name, zero in zip("abyz", (3, -9, 5, 7), strict=True))
     first = Add(a=a, b=b, y=y)

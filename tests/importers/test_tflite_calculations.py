@@ -150,7 +150,7 @@ def test_shapes_and_sizes_that_follow_from_others() -> None:
     assert {op.kind for op in graph.ops} <= {"reshape", "gather"}
 
 
-def test_what_follows_from_two_shapes() -> None:
+def test_broadcast_shapes_are_constants() -> None:
     (y,) = read(
         File("BROADCAST_ARGS").constant([3, 1]).constant([2, 1, 5]).output(3, **WORDS).bytes()
     ).outputs

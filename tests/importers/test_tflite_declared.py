@@ -200,7 +200,7 @@ def test_the_scale_of_a_bias_is_that_of_the_sums(code: str) -> None:
 
 
 @pytest.mark.parametrize(("code", "largest"), [("ADD", 5e4), ("SUB", 5e4), ("SQUARED_DIFFERENCE", 15.0)])
-def test_what_is_summed_is_made_smaller(code: str, largest: float) -> None:
+def test_multipliers_of_sums_are_below_one(code: str, largest: float) -> None:
     same_as_litert(File(code).input(64, scale=largest).input(64).output(64).bytes())
     with pytest.raises(PillionError, match="multiplier is below 1"):
         read(File(code).input(64, scale=2 * largest).input(64).output(64).bytes())
@@ -220,7 +220,7 @@ def test_a_convolution_makes_an_image() -> None:
 
 
 @pytest.mark.parametrize("part", part_of(range(2), 2))
-def test_what_contradicts_itself_is_refused_or_equals_litert(part: int) -> None:
+def test_contradictory_files_are_refused_or_equal_litert(part: int) -> None:
     """The seeds are fixed."""
     rng, kept = random.Random(part), 0
     for number in range(150):

@@ -95,7 +95,7 @@ def test_detectors_find_the_same_on_every_machine(by_class: bool, tmp_path: Path
         ({"nms_iou_threshold": float("nan")}, "four scales"),
     ],
 )
-def test_what_detectors_do_not_take_is_refused(named: dict[str, Any], words: str) -> None:
+def test_invalid_detector_options_are_refused(named: dict[str, Any], words: str) -> None:
     raw = DetectionFile().bytes()
     model = read_root_table(tflite.Model, raw, tflite.IDENTIFIER)
     model.subgraphs[0].operators[-1].custom_options = options(**DetectionFile(named=named).settings())

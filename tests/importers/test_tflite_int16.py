@@ -232,7 +232,7 @@ SUM = make_op(Add, wide("y", (), 2.0**-9), a=wide("a", (3,), 2.0**-10), b=wide("
     ],
     ids=["bias", "named bias", "linear bias", "zero point", "shifted sum"],
 )
-def test_what_litert_computes_otherwise_is_refused(
+def test_int16_ops_that_differ_from_litert_are_refused(
     op: Op, change: Callable[[tflite.Model], None], words: str
 ) -> None:
     with pytest.raises(pillion.PillionError, match=words):
@@ -366,7 +366,7 @@ REARRANGING = {
 
 
 @pytest.mark.parametrize("file", REARRANGING.values(), ids=REARRANGING)
-def test_what_moves_and_compares_16_bits(file: File, tmp_path: Path) -> None:
+def test_movement_and_comparison_in_16_bits(file: File, tmp_path: Path) -> None:
     graph = same_as_litert(file.bytes(), below=5)
     path, inputs = tmp_path / "net.tflite", [random_like(v) for v in graph.inputs]
     inputs = [x % np.int32(5) if x.dtype == np.int32 else x for x in inputs]

@@ -39,7 +39,7 @@ def written(op: Op) -> bytes | None:
 
 @pytest.mark.turns(4)
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
-def test_what_is_written_is_read_back(cls: type[Op]) -> None:
+def test_examples_survive_the_round_trip(cls: type[Op]) -> None:
     """The same bytes and types; where one operator says the op, its attributes; and a text that parses."""
     for op in cls.examples():
         raw = written(op)
@@ -109,7 +109,7 @@ def test_reading_needs_neither_torch_nor_litert() -> None:
     assert answer.stdout.strip() == "[]"
 
 
-def test_what_a_window_counts_survives_the_round_trip() -> None:
+def test_padding_of_pools_survives_the_round_trip() -> None:
     pool = AvgPool2d(
         x=value("x", (1, 6, 6, 1)),
         y=value("y", (1, 3, 3, 1)),

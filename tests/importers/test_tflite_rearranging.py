@@ -96,7 +96,7 @@ def test_products_of_broadcast_matrices(
     same_as_litert(file.output(*outer, 3, 2, scale=0.7).bytes())
 
 
-def test_what_is_known_of_shapes() -> None:
+def test_operators_on_known_shapes_are_constants() -> None:
     (y,) = read(File("RANK").input(2, 3, 4).output(**WORDS).bytes()).outputs
     assert y.constant.tolist() == 3
     (y,) = read(File("ZEROS_LIKE").input(2, 3, **WORDS).output(2, 3, **WORDS).bytes()).outputs

@@ -231,7 +231,7 @@ def a_cell_that_is_no_state(model: tflite.Model) -> None:
         (changed(SvdfFile().bytes(), one_state_for_two), "one"),
     ],
 )
-def test_what_layers_do_not_take_is_refused(raw: bytes, words: str) -> None:
+def test_unsupported_recurrent_layers_are_refused(raw: bytes, words: str) -> None:
     with pytest.raises(PillionError, match=words) as caught:
         read(raw)
     assert caught.value.rule
@@ -239,7 +239,7 @@ def test_what_layers_do_not_take_is_refused(raw: bytes, words: str) -> None:
 
 
 @pytest.mark.parametrize("extra", [(9, 10, 11), (16, 17), (20, 21, 22, 23), (1,)])
-def test_what_an_lstm_does_not_take_is_told_how_to_train_it_without(extra: tuple[int, ...]) -> None:
+def test_refused_lstm_features_say_how_to_train_without(extra: tuple[int, ...]) -> None:
     with pytest.raises(PillionError) as caught:
         read(LstmFile(extra=extra).bytes())
     assert caught.value.help.startswith("train it with")

@@ -84,7 +84,7 @@ def refused_files() -> dict[str, tuple[File, str]]:
 
 
 @pytest.mark.parametrize(("file", "words"), [pytest.param(*v, id=k) for k, v in refused_files().items()])
-def test_what_is_not_read_is_named(file: File, words: str) -> None:
+def test_unsupported_operators_are_named(file: File, words: str) -> None:
     with pytest.raises(PillionError, match=words) as caught:
         read(file.bytes())
     assert all((caught.value.rule, caught.value.here, caught.value.help))

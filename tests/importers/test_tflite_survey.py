@@ -130,7 +130,7 @@ def test_several_refusals_are_said_at_once() -> None:
     assert len(error.help.splitlines()) == 1
 
 
-def test_what_is_damaged_stays_a_damaged_file() -> None:
+def test_damaged_files_are_reported_as_damaged() -> None:
     model = custom("x")
     model.subgraphs[0].operators[0].opcode_index = 7
     with pytest.raises(PillionError, match="not a valid TensorFlow Lite file"):

@@ -124,7 +124,7 @@ def refused() -> dict[str, tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize("name", refused())
-def test_what_rounds_otherwise_is_refused(name: str) -> None:
+def test_uint8_ops_with_other_rounding_are_refused(name: str) -> None:
     raw, words = refused()[name]
     with pytest.raises(PillionError) as caught:
         read(raw)

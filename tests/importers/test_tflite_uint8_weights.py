@@ -184,7 +184,7 @@ def test_the_emulated_core_answers_the_same(target: str, board: str) -> None:
     assert [a.tolist() for a in program.run(image, on=board)] == wanted
 
 
-def test_what_fits_is_not_read_twice() -> None:
+def test_fitting_weights_are_not_split() -> None:
     net = ByteNet(1)
     raw = net.bytes(net.depthwise(net.input(1, 9, 9, 4), 1, 97))
     graph = read(raw)

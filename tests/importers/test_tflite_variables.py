@@ -67,7 +67,7 @@ def test_a_wake_word_net_is_the_same_over_hundreds_of_steps(tmp_path: Path) -> N
     assert same(program.stream("litert").run(steps[:40]), wanted[:40])
 
 
-def test_what_is_written_is_read_as_the_same_graph() -> None:
+def test_written_graphs_are_read_unchanged() -> None:
     graph = read(wake_word())
     once = read(emit(graph))
     assert [s.name for s in once.states] == [s.name for s in graph.states]
@@ -167,7 +167,7 @@ def test_variables_are_what_they_are_when_they_are_read(
     assert same([ours.step(*x) for x in steps], wanted)
 
 
-def test_what_a_variable_is_at_first_may_be_computed() -> None:
+def test_initial_values_may_be_computed() -> None:
     file = StreamingFile()
     x, handle = file.main.quantized((1, 5), 0.1, 3), file.main.handle("sum")
     halves = tflite.Quantization(scale=[0.05], zero_point=[0])

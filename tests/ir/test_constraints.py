@@ -26,7 +26,7 @@ def test_wishes_together_are_all_that_either_has(field: str) -> None:
     assert one | QuantizationConstraints() == QuantizationConstraints() | one == one
 
 
-def test_who_has_names_for_functions_keeps_them() -> None:
+def test_functions_by_name_survive_a_union() -> None:
     one = QuantizationConstraints(functions_by_name=True)
     assert (one | QuantizationConstraints()).functions_by_name
     assert (QuantizationConstraints() | one).functions_by_name

@@ -159,7 +159,7 @@ def test_bad_text_is_refused(text: str) -> None:
         parse(text)
 
 
-def test_what_only_a_state_needs_is_kept_and_what_nobody_needs_goes() -> None:
+def test_ops_of_states_are_not_dead() -> None:
     graph = graph_of(QUEUE)
     assert len(graph.without_dead_ops().ops) == 3
     assert [op.kind for op in graph.replace(states=(), inputs=graph.sources).without_dead_ops().ops] == [

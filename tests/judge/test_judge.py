@@ -141,7 +141,7 @@ COMPOSED = ("layer norm", "group norm", "vectors of length 1", "encoder with a m
 @pytest.mark.turns(4)
 @pytest.mark.torch
 @pytest.mark.parametrize("name", COMPOSED)
-def test_what_is_composed_for_a_file_is_what_the_kernels_compute(name: str) -> None:
+def test_compositions_equal_the_kernels(name: str) -> None:
     for one in answers(name):
         assert isinstance(one, Row), one
         assert not one.complaint, str(one)

@@ -70,7 +70,7 @@ def test_the_bytes_of_the_reference(target: rig.Target) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS[1:])
-def test_what_no_formula_makes_goes_elsewhere(target: rig.Target) -> None:
+def test_large_ratios_and_zero_points_use_another_kernel(target: rig.Target) -> None:
     """A ratio above one from 16 bits to 8, and 16-bit tensors with a zero point."""
     above = conversion(DType.INT16, DType.INT8, 3000.0, 0, 64)
     shifted = conversion(DType.INT8, DType.INT16, 64.0, 0, 64)

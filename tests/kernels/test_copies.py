@@ -90,7 +90,7 @@ def test_each_element_arrives_and_none_beside(target: rig.Target, isa: Isa) -> N
         pytest.param(rig.M55, Isa.MVE, (0.6, 1.2, 0.5), id="m55"),
     ],
 )
-def test_what_a_byte_takes(target: rig.Target, isa: Isa, most: tuple[float, ...]) -> None:
+def test_instructions_per_copied_byte(target: rig.Target, isa: Isa, most: tuple[float, ...]) -> None:
     """Instructions for each byte of the result, of rows of a few channels."""
     ops = (
         concat((1, 30, 22), (12, 12)),

@@ -120,7 +120,7 @@ def test_layers_of_every_kind(target: rig.Target) -> None:
     rig.check(target, cases, wanted, rig.fillings(cases))
 
 
-def test_what_remains_portable() -> None:
+def test_mixed_shifts_remain_portable() -> None:
     """On Helium, right shifts from 12 on next to left shifts; with DSP, left shifts, and results next to halves."""
     halves, left = (layer(Linear, (2, 16), (8, 16), ratio, 1) for ratio in (0.7, 1.5))
     assert kernels_of(rig.M55, halves)

@@ -77,7 +77,7 @@ def test_ties_go_away_from_zero(board: Target) -> None:
     check_runs(board, [Run(op, (every,)) for op in taken(board, ops)], TFLITE)
 
 
-def test_what_integers_cannot_round_is_refused() -> None:
+def test_scales_above_one_have_no_single_rounding() -> None:
     """A scale above one has no right shift."""
     op = linear(1, 8, 4, seed=1)
     coarse = replace(op, y=Value("y", replace(op.y.type, quant=PerTensor(1e-6, 0))))

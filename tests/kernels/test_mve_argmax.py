@@ -45,7 +45,7 @@ def test_the_first_of_equal_ones_in_long_rows(cls: type[ArgExtremum]) -> None:
     check_runs(M55, runs)
 
 
-def test_what_is_not_taken_is_said() -> None:
+def test_refusals_name_the_rule() -> None:
     assert refusals(place(ArgMax, (1, 10), 1)) == ["results"]
     assert refusals(place(ArgMax, (8, 8193), 1)) == ["size"]
     assert kernel_of(place(ArgMin, (8, 8192), 1)) is not None

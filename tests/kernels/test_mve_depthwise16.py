@@ -175,7 +175,7 @@ def test_layers_take_at_most_1_3_times_the_instructions_of_8_bits() -> None:
     compare_counts(M55, [(op, in_8_bits(op)) for op in ops], 1.3)
 
 
-def test_what_no_kernel_takes() -> None:
+def test_no_kernel_takes_overflowing_products_or_coarse_ratios() -> None:
     """Two taps whose products do not fit 16 bits together, ratios of scales from 1/2 on, rows too far apart for strips."""
     op = from_8_bits(depthwise((1, 5, 5, 4), (1, 2), 1), 1)
     weights = constant_value("w", np.full(op.weights.shape, -128, np.int8), op.weights.type.quant)

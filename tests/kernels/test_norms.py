@@ -127,7 +127,7 @@ def test_helium_leaves_large_images_in_groups_to_others() -> None:
 
 @pytest.mark.qemu
 @pytest.mark.parametrize(("channels", "most"), [(3, 7.0), (8, 6.2), (40, 6.0)])
-def test_what_norms_of_each_channel_take_on_helium(channels: int, most: float) -> None:
+def test_instructions_of_channel_norms_on_helium(channels: int, most: float) -> None:
     """Instructions of an element: few channels take hardly more than many."""
     op = norm((1, 32, 32, channels), 0, axis=1, groups=channels)
     kernel = kernel_of(M55, op)

@@ -189,7 +189,7 @@ def test_every_number_of_16_bits(target: rig.Target) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("remembered", [1, 2, 7, 8, 9, 40])
-def test_what_filters_remember_is_weighed(target: rig.Target, remembered: int) -> None:
+def test_svdf_sums_wrap_in_32_bits(target: rig.Target, remembered: int) -> None:
     """Sums of 16-bit products wrap in 32 bits."""
     rng, units = np.random.default_rng(remembered), 3
     shape = units, remembered
@@ -209,7 +209,7 @@ def test_what_filters_remember_is_weighed(target: rig.Target, remembered: int) -
     rig.check(target, [case_of(op, kernel, x, Arithmetic.TFLITE) for x in inputs], wanted)
 
 
-def test_what_cannot_be_summed_by_pairs_of_weights_is_left_to_the_portable_kernel() -> None:
+def test_overflowing_pair_sums_use_the_portable_kernel() -> None:
     """256 times -128 and a number below zero leave a halfword, and long sums of large weights 24 bits."""
     op = layer(LstmCell, 1, 5, 4)
     weights = op.input_weights.constant.copy()
@@ -225,7 +225,7 @@ def test_what_cannot_be_summed_by_pairs_of_weights_is_left_to_the_portable_kerne
 
 @pytest.mark.qemu
 @pytest.mark.parametrize(("target", "most"), [(M33, 0.5), (M55, 0.13)], ids=["m33", "m55"])
-def test_what_a_step_takes(target: rig.Target, most: float) -> None:
+def test_instructions_of_an_lstm_step(target: rig.Target, most: float) -> None:
     """Of the instructions of the portable kernels, a layer of 128 cells that takes 128 numbers."""
     for cls in (LstmCell, LstmOutput):
         op, fast = layer(cls, 1, 128, 128), {M33: KERNELS_OF[Isa.DSP], M55: KERNELS_OF[Isa.MVE]}[target]

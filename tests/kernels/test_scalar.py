@@ -201,6 +201,6 @@ def test_real_numbers_by_clean_c() -> None:
     check_real_numbers(SANITIZED_C, -5)
 
 
-def test_what_is_not_taken_is_said() -> None:
+def test_refusals_name_the_rule() -> None:
     one = conv2d((1, 2, 2, 4), 1, seed=1)
     assert refusals(M3, one) == ["out_channels"]

@@ -58,20 +58,20 @@ def test_a_result_takes_the_place_of_what_is_used_up(step: int, lag: int) -> Non
     assert sound([x, y])
 
 
-def test_what_is_not_made_yet_is_room_for_others() -> None:
+def test_bytes_not_yet_written_are_free() -> None:
     """A buffer is gone before the upper half of a result is made."""
     y, brief = made(1600, 0, 9, 160), LiveBlock(800, 0, 4)
     assert place_blocks([y, brief], 0) == 1600
     assert sound([y, brief])
 
 
-def test_what_is_used_up_is_room_for_others() -> None:
+def test_bytes_read_for_the_last_time_are_free() -> None:
     x, late = used_up(1600, 0, 9, 160), LiveBlock(800, 5, 9)
     assert place_blocks([x, late], 0) == 1600
     assert sound([x, late])
 
 
-def test_what_is_live_at_once_counts_what_is_in_use() -> None:
+def test_the_lower_bound_counts_live_bytes() -> None:
     x, y = used_up(1600, 0, 9, 160), made(1600, 0, 9, 160)
     assert least_bytes([x, y], 10) == 1760
     assert least_bytes([x, LiveBlock(320, 2, 3)], 10) == 1600
@@ -84,7 +84,7 @@ def test_changes_and_ticks_say_what_is_in_use() -> None:
     assert extent_at_ticks({2: 48, 5: 32, 6: 0}, 7).used.tolist() == [0, 0, 48, 0, 0, 32, 0]
 
 
-def test_what_is_read_once_is_free_then_and_what_is_written_is_there() -> None:
+def test_extents_of_unread_and_written_bytes() -> None:
     unread = extent_of_unread_bytes([(0, 0), (2, 32), (2, 16), (4, 48)], 64, 7)
     assert unread.low.tolist() == [0, 16, 16, 48, 48, NOWHERE, NOWHERE]
     assert unread.high.tolist() == [64] * 5 + [-NOWHERE] * 2
@@ -93,7 +93,7 @@ def test_what_is_read_once_is_free_then_and_what_is_written_is_there() -> None:
     assert written.high.tolist() == [-NOWHERE, 16, 16, 48, 48]
 
 
-def test_what_is_never_in_use_at_once_may_lie_anywhere() -> None:
+def test_extents_that_are_never_live_at_once_do_not_interfere() -> None:
     one, other = extent_at_ticks({0: 64, 2: 64}, 4), extent_at_ticks({1: 64, 3: 64}, 4)
     assert least_distance(64, one, other) is None
     assert least_distance(64, one, None) == 64

@@ -164,7 +164,7 @@ def test_hundreds_of_live_inputs_are_planned_in_seconds() -> None:
 
 
 @given(programs())
-def test_who_needs_no_scratch_has_none(graph: Graph) -> None:
+def test_ops_without_scratch_get_none(graph: Graph) -> None:
     """As long as nothing is said of an op, it needs nothing beside its operands and results."""
     plan = plan_memory(graph, {op: OpMemory() for op in graph.ops})
     assert (dict(plan.scratch_offsets), plan.scratch_bytes) == ({}, 0)

@@ -58,7 +58,7 @@ CASES: dict[str, tuple[tuple[Op, ...], int]] = {
 
 
 @pytest.mark.parametrize(("ops", "moves"), CASES.values(), ids=CASES)
-def test_what_is_carried_is_copied_only_where_it_must_be(ops: tuple[Op, ...], moves: int) -> None:
+def test_carried_values_are_copied_only_if_necessary(ops: tuple[Op, ...], moves: int) -> None:
     graph = loop(ops)
     host_is_the_reference(graph)
     assert moves_of_a_step(graph) == moves  # one puts the element of the result away
@@ -77,7 +77,7 @@ def test_a_result_may_be_carried_and_stacked() -> None:
         ((Add(a=H, b=X, y=Y),), (), value("next", 1, 3), "results are those of the inner graph"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_loops_are_refused(
     ops: tuple[Op, ...], made: tuple[Value, ...], following: Value, rule: str
 ) -> None:
     with pytest.raises(PillionError) as caught:

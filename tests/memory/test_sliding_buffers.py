@@ -63,7 +63,7 @@ def test_new_rows_are_made_behind_the_kept_ones() -> None:
 
 @pytest.mark.parametrize("isa", [Isa.PORTABLE, Isa.DSP, Isa.MVE])
 @pytest.mark.parametrize("shown", ["new", "joined", "after"])
-def test_what_is_also_answered_keeps_its_place(isa: Isa, shown: str) -> None:
+def test_outputs_keep_their_place(isa: Isa, shown: str) -> None:
     graph = net(**{shown: rows("", 1)})
     program = lower(graph, isa)
     assert shown in {v.name for v in program.memory.offsets}
@@ -81,7 +81,7 @@ def test_rows_that_do_not_lie_in_a_row_are_copied() -> None:
     assert not sliding_buffers_of(graph.replace(ops=(*graph.ops[:3], two)))
 
 
-def test_what_is_read_after_the_rows_have_moved_is_no_joint() -> None:
+def test_rows_read_after_their_move_have_no_sliding_buffer() -> None:
     graph = net()
     early = graph.replace(ops=(*graph.ops[:2], graph.ops[3], graph.ops[2]))
     assert not sliding_buffers_of(verify_graph(early))

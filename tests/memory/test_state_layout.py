@@ -20,13 +20,13 @@ def test_a_queue_is_moved_in_its_place() -> None:
     assert not {v.name for v in program.memory.offsets} & {"rows", "later"}
 
 
-def test_what_has_a_place_already_is_copied() -> None:
+def test_values_with_a_place_are_copied() -> None:
     graph = copy_new_states(graph_of(KINDS_OF_ENDS))
     copied = {state.name for state in graph.states if state.after.name.endswith("_kept")}
     assert copied == {"left", "right", "last", "shown", "once"}
 
 
-def test_what_is_read_after_it_was_remade_is_copied_at_the_end() -> None:
+def test_states_read_after_their_update_are_copied_at_the_end() -> None:
     """`total` is read after `sum` was made; `folded` is made over itself, through other shapes of it."""
     program = program_of(KINDS_OF_ENDS)
     copied = {

@@ -143,7 +143,7 @@ def test_programs_filter_streams_of_samples_on_all_executors(scale: float) -> No
         ([[1, 0, 0, 1, 0, 0]] * (MOST_SECTIONS + 1), f"1 to {MOST_SECTIONS} rows", "[9, 6]"),
     ],
 )
-def test_what_is_no_stable_filter_is_refused(sections: Any, rule: str, here: str) -> None:
+def test_unstable_filters_are_refused(sections: Any, rule: str, here: str) -> None:
     with pytest.raises(PillionError) as refused:
         BiquadCascade(sections)
     assert rule in refused.value.rule

@@ -177,7 +177,7 @@ class ByHand(nn.Module):
 
 
 @needs_cc
-def test_what_others_write_with_bytes_is_exact() -> None:
+def test_byte_arithmetic_written_by_hand_is_exact() -> None:
     torch.manual_seed(2)
     net, x = ByHand().eval(), noise(2, 3, 7, 11)
     program = pillion.compile(net, (x,), target="cortex-m55")
@@ -205,6 +205,6 @@ def test_what_others_write_with_bytes_is_exact() -> None:
         (lambda: GrayToRgb()(noise(1, 1, 3, 6)), "3 axes"),
     ],
 )
-def test_what_is_no_picture_is_refused(call: Callable[[], object], rule: str) -> None:
+def test_tensors_that_are_no_pictures_are_refused(call: Callable[[], object], rule: str) -> None:
     with pytest.raises(PillionError, match=rule):
         call()

@@ -199,7 +199,7 @@ def test_rows_that_are_taken_away_are_named(cls: type[Op], monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
-def test_what_is_taken_out_of_a_list_is_named(cls: type[Op], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_rows_are_named(cls: type[Op], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ALL_OPS", tuple(op for op in ALL_OPS if op is not cls))
     remaining = tuple(kernel for kernel in KERNELS_OF[Isa.PORTABLE] if kernel.op is not cls)
     monkeypatch.setitem(KERNELS_OF, Isa.PORTABLE, remaining)

@@ -150,7 +150,7 @@ def test_idle_and_almost(name: str, arithmetic: Arithmetic) -> None:
 
 @pytest.mark.parametrize("arithmetic", Arithmetic)
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
-def test_who_answers_with_its_operand_is_idle(cls: type[Op], arithmetic: Arithmetic) -> None:
+def test_is_identity_agrees_with_the_reference(cls: type[Op], arithmetic: Arithmetic) -> None:
     for op in cls.examples():
         if not (isinstance(op, Lut) and arithmetic.is_tflite and not has_tflite_form(op)):
             assert op.is_identity == answers_with_its_operand(op, arithmetic), op

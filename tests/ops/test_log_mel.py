@@ -123,6 +123,6 @@ def test_frames_are_independent() -> None:
         ({"offset": 1e30}, "near the powers"),
     ],
 )
-def test_what_makes_no_sense_is_refused(change: dict[str, Any], rule: str) -> None:
+def test_invalid_attributes_are_refused(change: dict[str, Any], rule: str) -> None:
     with pytest.raises(PillionError, match=rule):
         replace(op_of(), **change).check()

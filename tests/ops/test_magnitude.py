@@ -76,7 +76,7 @@ def test_a_function_that_falls_counts_down() -> None:
     assert (np.diff(held) >= 0).all()
 
 
-def test_what_is_infinite_at_nothing_is_the_end_of_the_range() -> None:
+def test_an_infinite_value_at_zero_maps_to_the_end_of_the_range() -> None:
     held, first, falls = tabulate_thresholds(np.log, PerTensor(0.1, 0))
     assert (first, falls) == (-128, False)
     assert held[0] == pytest.approx(np.exp(-12.75), rel=1e-6)
@@ -92,7 +92,7 @@ def test_what_is_infinite_at_nothing_is_the_end_of_the_range() -> None:
         ({"thresholds": constant_value("t", np.arange(255, 0, -1).astype(np.float32))}, "ascend"),
     ],
 )
-def test_what_makes_no_sense_is_refused(change: dict[str, Any], rule: str) -> None:
+def test_invalid_attributes_are_refused(change: dict[str, Any], rule: str) -> None:
     with pytest.raises(PillionError, match=rule):
         replace(op_of("sqrt"), **change).check()
 

@@ -154,7 +154,7 @@ TWO, INFINITE = (constant_value("w", np.array(held, np.float32)) for held in ([1
         ({"x": value("x", (MOST_ELEMENTS[DType.INT8] + 1,), 0.05), "axis": 0}, "at most 8388608 elements"),
     ],
 )
-def test_what_it_refuses(attributes: dict[str, Any], rule: str) -> None:
+def test_invalid_attributes_are_refused(attributes: dict[str, Any], rule: str) -> None:
     with pytest.raises(PillionError) as found:
         Normalize(y=value("y", (2, 12)), **{"x": X, **attributes}).check()
     assert rule in str(found.value)

@@ -71,6 +71,6 @@ def test_results_saturate_and_silence_is_nothing() -> None:
         ({"y": Value("y", TensorType((1, 9, 257), DType.INT16, PerTensor(1e-30)))}, "near the range"),
     ],
 )
-def test_what_makes_no_sense_is_refused(change: dict[str, Any], rule: str) -> None:
+def test_invalid_attributes_are_refused(change: dict[str, Any], rule: str) -> None:
     with pytest.raises(PillionError, match=rule):
         replace(op_of(), **change).check()

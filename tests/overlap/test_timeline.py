@@ -138,7 +138,9 @@ def test_the_time_of_a_run_is_that_of_the_longer_queue(program: Program) -> None
         (ETHOS, Memory(rows_in=True), "two ways to run in parts"),
     ],
 )
-def test_what_cannot_be_is_refused(target: str, memory: Memory, message: str) -> None:
+def test_overlap_is_refused_without_npu_or_with_memory_options(
+    target: str, memory: Memory, message: str
+) -> None:
     with pytest.raises(PillionError, match=message):
         pillion.compile(
             Tiles().eval(),

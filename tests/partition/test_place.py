@@ -180,7 +180,7 @@ OTHER_SCALE = value("y", quant=PerTensor(0.1, 3))
     ],
     ids=lambda op: op.kind,
 )
-def test_who_changes_the_scale_computes(idle: Op, busy: Op) -> None:
+def test_rescaling_ops_are_not_removed(idle: Op, busy: Op) -> None:
     assert N3_64.removes(idle)
     assert not N3_64.removes(busy)
 
@@ -340,7 +340,7 @@ def test_only_npu_allows_moves_on_the_core() -> None:
     assert all(not entry.deciding.ok for entry in made.ledger)
 
 
-def test_what_is_only_slower_goes_to_the_npu_where_that_is_preferred() -> None:
+def test_prefer_npu_moves_slower_ops() -> None:
     """Each alone is slower there: two crossings for one addition."""
     graph = with_borders(on_cpu, on_npu, on_cpu)
     usual = partition(graph, N3_64, ON_M55)

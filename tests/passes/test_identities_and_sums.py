@@ -37,7 +37,7 @@ def between(cls: type[Op]) -> Graph:
 
 
 @pytest.mark.parametrize("cls", OPTIONS, ids=lambda cls: cls.kind)
-def test_what_does_nothing_is_left_out(cls: type[Op]) -> None:
+def test_identities_are_dropped(cls: type[Op]) -> None:
     graph = between(cls)
     after = verify_graph(drop_identities(graph))
     assert [op.kind for op in after.ops] == ["max_pool2d", "max_pool2d"]

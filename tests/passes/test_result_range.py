@@ -116,7 +116,7 @@ def wraps(op: Op, monkeypatch: pytest.MonkeyPatch) -> bool:
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_what_wraps_is_refused_and_nothing_else(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exactly_the_overflowing_ops_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of the result are halved until 32 bits are not enough: the last that fits is taken, the next is not."""
     found = []
     for halvings in range(32):

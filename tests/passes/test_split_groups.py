@@ -68,7 +68,7 @@ def test_the_bytes_stay(arithmetic: Arithmetic, groups: int, inputs: int, output
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_what_else_a_convolution_has(options: dict[str, object]) -> None:
+def test_strides_padding_and_bounds_survive_the_split(options: dict[str, object]) -> None:
     graph = graph_of(grouped(3, 4, 5, **options))  # type: ignore[arg-type]  # the options of a case
     x = random_like(graph.inputs[0])
     assert verify_graph(split_groups(graph)).reference(x)[0].tobytes() == graph.reference(x)[0].tobytes()

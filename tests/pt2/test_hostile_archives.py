@@ -255,7 +255,7 @@ def test_the_root_may_be_called_like_a_folder_of_torch(members: Members, tmp_pat
         assert not trace.exists()
 
 
-def test_what_is_read_computes_the_same(members: Members, tmp_path: Path) -> None:
+def test_read_programs_compute_the_same(members: Members, tmp_path: Path) -> None:
     x = torch.randn(1, 3, 8, 8)
     for raw in (archive(members), archive(in_guards(members, tmp_path / "trace"))):
         with quiet_torch():
@@ -341,7 +341,7 @@ def test_damaged_archives_end_in_a_program_or_one_error(members: Members, tmp_pa
     assert 0 < sum(answers) < len(answers)
 
 
-def test_what_is_checked_is_what_torch_reads(members: Members) -> None:
+def test_checked_archives_are_unambiguous(members: Members) -> None:
     """One root, no name twice, nothing packed: nothing that two readers could understand differently."""
     made = uncompressed_members(checked_archive(archive({**members, "extra/x": b"y"})))
     assert {name.partition("/")[0] for name in made} == {"package"}

@@ -71,7 +71,7 @@ def test_the_facts_alone(tmp_path: Path, data: Path, call: Any) -> None:
     assert list(tmp_path.iterdir()) == [data]
 
 
-def test_what_was_written_is_shown_as_it_is(tmp_path: Path, data: Path, call: Any) -> None:
+def test_reports_of_files_show_their_own_segments(tmp_path: Path, data: Path, call: Any) -> None:
     """A .pte without a target: its own segments, and the words of the file as reason. The .tflite is compiled."""
     for output in ("net.pte", "net.tflite"):
         assert call("compile", "-m", f"{NET}:Net", "-t", "imxrt700", "-q", "-o", tmp_path / output).code == 0
@@ -135,7 +135,7 @@ WRONG: dict[str, tuple[tuple[object, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_refused(
+def test_invalid_arguments_are_refused(
     name: str, tmp_path: Path, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -64,7 +64,7 @@ def test_edges_join_who_makes_with_who_reads(npu_facts: Facts) -> None:
     assert {t.name for t in npu_facts.inputs} == {e.tensor for e in npu_facts.edges if e.maker == -1}
 
 
-def test_what_crosses_a_border_is_counted_once_a_segment(on_npu: Program, npu_facts: Facts) -> None:
+def test_boundary_tensors_count_once_per_segment(on_npu: Program, npu_facts: Facts) -> None:
     assert npu_facts.crossing_bytes == on_npu.ledger.crossing_bytes
     assert npu_facts.crossing_bytes == sum(s.bytes_in + s.bytes_out for s in npu_facts.segments)
     crossing = {e.tensor for e in npu_facts.edges if e.is_border}
@@ -191,7 +191,7 @@ def test_the_stand_in_of_the_npu_is_no_measurement(on_npu: Program) -> None:
     assert facts.measured.instructions == sum(op.instructions or 0 for op in facts.ops)
 
 
-def test_what_is_not_measured_has_its_reason(on_cpu: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_measurements_have_a_reason(on_cpu: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no-measure" in collect(on_cpu, PLAIN).measured.missing
     nowhere = pillion.compile(_net(), (torch.randn(1, 3, 9, 9),), target="cortex-m0plus")
     assert "no emulated board has a cortex-m0plus" in collect(nowhere, ReportOptions()).measured.missing
@@ -215,7 +215,7 @@ def test_signal_to_noise_is_that_of_torch(on_cpu: Program, samples: list[Array])
         assert ratio > 15
 
 
-def test_who_trains_on_changes_no_report(samples: list[Array]) -> None:
+def test_training_afterwards_does_not_change_the_report(samples: list[Array]) -> None:
     from branches import SHAPE, Branches
 
     model = Branches()

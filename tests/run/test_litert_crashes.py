@@ -107,7 +107,7 @@ def test_numbers_of_another_type_are_refused() -> None:
         LiteRtProcess(RUNS).run([np.zeros((2, 3), np.int32)] * 2)
 
 
-def test_what_lasts_too_long_is_stopped() -> None:
+def test_runs_beyond_the_time_limit_are_stopped() -> None:
     held = LiteRtProcess(RUNS)
     os.kill(held._process.child.pid, signal.SIGSTOP)
     with pytest.raises(PillionError, match="did not finish") as caught:

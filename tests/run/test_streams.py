@@ -105,7 +105,7 @@ class Forgetful(HostExecutor):
         return [*super().run(program, samples[:2], options), *super().run(program, samples[2:], options)]
 
 
-def test_what_is_kept_wrongly_is_told_from_wrong_ops() -> None:
+def test_wrong_states_are_distinguished_from_wrong_ops() -> None:
     found = verify(program_of(QUEUE), executors=[ReferenceExecutor(), Forgetful()])
     (difference,) = found.differences
     assert (difference.sample, difference.op) == (2, None)

@@ -196,7 +196,7 @@ def test_a_value_that_is_overwritten_is_told_from_a_wrong_result() -> None:
     assert "overwritten" in difference_lines(found)
 
 
-def test_who_does_not_take_part_says_why_and_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_executors_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", "")
     found = program(net(), "cortex-m0plus").verify(1)
@@ -218,7 +218,7 @@ class Failing(Faulty):
         )
 
 
-def test_who_does_not_finish_fails_the_verification() -> None:
+def test_failing_executors_fail_the_verification() -> None:
     found = verify(
         program(net()), executors=[ReferenceExecutor(), Failing(lambda g: g), Faulty(lambda g: g, "good")]
     )

@@ -90,7 +90,7 @@ def mean_of(graph: Graph, rows: Array) -> Array:
     return graph.producers[graph.outputs[1]].reference(graph.arithmetic, rows)
 
 
-def test_what_sees_no_padding_is_a_window_though_the_net_is_causal() -> None:
+def test_causal_nets_without_visible_padding_are_windows() -> None:
     """The last row alone, with a receptive field inside the window."""
     for seed in range(30):
         net = drawn(from_seed(seed), causal=True, head="last", layers=2)

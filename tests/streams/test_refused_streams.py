@@ -130,7 +130,7 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_needs_the_whole_window_is_refused(case: str) -> None:
+def test_ops_over_the_whole_window_are_refused(case: str) -> None:
     build, here, help = REFUSED[case]
     graph = build()
     with pytest.raises(PillionError) as refusal:
@@ -140,7 +140,7 @@ def test_what_needs_the_whole_window_is_refused(case: str) -> None:
     assert help in refusal.value.help
 
 
-def test_what_does_the_same_to_all_rows_is_not() -> None:
+def test_ops_on_each_row_are_not_refused() -> None:
     """Along another axis, or behind the end of time, all of it may stand."""
     beside = constant_value("gain", np.array([[[[5]], [[7]]]], np.int8).reshape(1, 1, 2, 1)[:, :, :1], QUANT)
     for graph in (

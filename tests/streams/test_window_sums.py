@@ -121,7 +121,7 @@ def test_long_streams(end: str, zero_point: int) -> None:
 
 
 @pytest.mark.parametrize("end", ["mean", "pool"])
-def test_what_lies_before_the_signal_is_summed_up_too(end: str) -> None:
+def test_initial_sums_contain_the_padding(end: str) -> None:
     """Rows that are made of padding alone: each channel has another one."""
     graph = net(end, causal=True, zero_point=90)
     program = lower(hop_of(graph, 2)[0])
@@ -147,7 +147,7 @@ def test_the_state_holds_the_sums() -> None:
         assert kept <= program.memory.kept_scratch[op] <= program.memory.state_bytes - sums
 
 
-def test_who_sums_up_the_whole_window() -> None:
+def test_short_windows_and_maxima_keep_no_sums() -> None:
     """What is short, what is no sum, and windows of several images, which do not lie in a row."""
     for graph, hop in (
         (net("max"), 1),
@@ -158,7 +158,7 @@ def test_who_sums_up_the_whole_window() -> None:
         assert lower(made).sums == ()
 
 
-def test_who_else_sees_the_window() -> None:
+def test_other_readers_of_the_window_keep_it() -> None:
     """A mean and a maximum of the same rows; only the sums of the one are kept."""
     graph = net("mean")
     y = graph.ops[0].results[0]

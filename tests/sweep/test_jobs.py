@@ -78,7 +78,7 @@ def test_the_key_knows_pillion_and_the_tools(tmp_path: Path, monkeypatch: pytest
     assert only_job(tmp_path, ONE + FAST).tools == ""
 
 
-def test_what_is_missing_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+def test_missing_files_are_refused_before_the_first_job(tmp_path: Path) -> None:
     with pytest.raises(PillionError, match=r"gone\.npz is not there"):
         only_job(tmp_path, ONE + "calibrate = 'gone.npz'\n")
 
@@ -182,9 +182,7 @@ def test_accuracy_on_files_with_a_limit(tmp_path: Path) -> None:
         ("only_npu = true", NET, "has no NPU", True),
     ],
 )
-def test_what_goes_wrong_is_a_result(
-    model: str, net: str, what: str, is_lasting: bool, tmp_path: Path
-) -> None:
+def test_failures_are_results(model: str, net: str, what: str, is_lasting: bool, tmp_path: Path) -> None:
     source = "" if model.startswith("source") else "source = 'net.py:Net'\n"
     text = f"[[model]]\nname = 'n'\n{source}{model}\n[options]\ntarget = 'cortex-m33'\n{FAST}"
     done = job_worker.run_job(only_job(tmp_path, text, net))
@@ -207,7 +205,7 @@ def test_an_error_of_ours_is_an_accident(tmp_path: Path, monkeypatch: pytest.Mon
     assert "Traceback" in done.log
 
 
-def test_what_is_printed_is_kept_and_not_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_printed_text_goes_to_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = job_worker.run_job(only_job(tmp_path, ONE + FAST, "print('hello')\n" + NET))
     assert done.log == "hello\n"
     assert capfd.readouterr().out == ""

@@ -40,7 +40,7 @@ def plan(tmp_path: Path) -> SweepFile:
     return plan_of(tmp_path, INT8 + FAST)
 
 
-def test_what_is_done_is_not_done_again(plan: SweepFile, tmp_path: Path) -> None:
+def test_finished_jobs_are_not_repeated(plan: SweepFile, tmp_path: Path) -> None:
     rows, first = swept(plan, tmp_path / "out")
     again, second = swept(plan, tmp_path / "out")
     assert len(first.did) == 36
@@ -128,7 +128,7 @@ def test_two_sweeps_cannot_write_one_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_what_a_killed_sweep_left_goes(plan: SweepFile, tmp_path: Path) -> None:
+def test_remains_of_killed_sweeps_are_deleted(plan: SweepFile, tmp_path: Path) -> None:
     left = tmp_path / "out" / "jobs" / ".new-abc"
     with open_store(tmp_path / "out"):
         left.mkdir()
@@ -313,7 +313,7 @@ def test_a_search_learns(tmp_path: Path) -> None:
     assert macs[0] > 10_000
 
 
-def test_what_fails_is_told_to_the_search(tmp_path: Path) -> None:
+def test_the_search_learns_of_failures(tmp_path: Path) -> None:
     int8_file(tmp_path)
     rows, _ = searched(tmp_path, 6, SEARCH.replace("[search]", "only_npu = true\n[search]"))
     assert all(one.result.failure is not None for one in rows)

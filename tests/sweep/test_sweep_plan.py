@@ -175,7 +175,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_makes_no_sense_is_refused(case: str, tmp_path: Path) -> None:
+def test_invalid_sweep_files_are_refused(case: str, tmp_path: Path) -> None:
     text, help, words = REFUSED[case]
     with pytest.raises(PillionError) as caught:
         read_plan(sweep_file(tmp_path, text))

@@ -83,7 +83,7 @@ CORES = (("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547"))
 @pytest.mark.parametrize(
     ("target", "board", "rows"), part_of([(*core, rows) for rows in (1, 2, 3, 4) for core in CORES], 3)
 )
-def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, rows: int) -> None:
+def test_estimates_agree_with_the_emulator(target: str, board: str, rows: int) -> None:
     """Of the instructions that stripes add to a program without any, the estimate is within a tenth."""
     program = compiled(Mixed(), (1, 3, 64, 64), target)
     stripe = Stripe(0, len(program.graph.ops), rows)
@@ -100,7 +100,7 @@ def test_what_is_estimated_is_what_the_emulator_counts(target: str, board: str, 
     assert abs(estimated - counted) < 0.1 * counted, (estimated, counted, whole.profile.instructions)
 
 
-def test_what_has_fewer_axes_is_the_same_for_all_images() -> None:
+def test_operands_with_fewer_axes_broadcast_over_images() -> None:
     """The finding of a random program: an operand without an axis of images lay at other bytes for the second one."""
     graph = parse("""\
 graph broadcast arithmetic=cmsis-nn

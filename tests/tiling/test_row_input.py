@@ -132,7 +132,7 @@ def test_the_self_test_looks_at_what_leaves_a_region(way: dict[str, object], tmp
         assert (outcome.sample, outcome.op) == (1, result.op), number
 
 
-def test_what_the_project_says(tmp_path: Path) -> None:
+def test_the_manifest_and_header_describe_row_input(tmp_path: Path) -> None:
     program = by_rows(whole())
     folder = program.firmware(tmp_path / "fw")
     manifest = read_manifest(folder)

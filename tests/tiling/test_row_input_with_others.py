@@ -118,7 +118,7 @@ def test_the_largest_that_can_is_the_one() -> None:
     assert fed == program.graph.inputs[1].name
 
 
-def test_what_has_nothing_to_do_with_the_rows_runs_before_them() -> None:
+def test_ops_that_read_no_rows_run_first() -> None:
     """It is the same graph in another order, and in this one it stays."""
     graph = scene().graph
     (now,) = (value for value in graph.inputs if value.name == "now")
@@ -155,7 +155,7 @@ def test_the_project_says_and_tests_it(net: object, tmp_path: Path) -> None:
 
 
 @pytest.mark.turns(2)
-def test_what_is_remembered_goes_on_from_picture_to_picture() -> None:
+def test_states_persist_between_images() -> None:
     plain = mixed()
     program = plain.within(Memory(rows_in=True, extra="100%"))
     assert program.graph.states
@@ -192,7 +192,7 @@ def test_boards_do_the_same(target: str) -> None:
     assert all(np.array_equal(one[0], stream.step(*x)[0]) for one, x in zip(answers, pictures, strict=True))
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_row_inputs_are_refused() -> None:
     with pytest.raises(PillionError, match="--rows-of") as refusal:
         scene().within(Memory(rows_in="then"))
     assert "now" in str(refusal.value.help) + str(refusal.value.rule)

@@ -147,7 +147,7 @@ def test_boards_give_the_same_bytes_in_the_memory_that_was_planned(target: str, 
 
 
 @pytest.mark.turns(8)
-def test_what_is_too_little_is_refused_with_what_is_enough() -> None:
+def test_a_refused_limit_names_the_least_ram() -> None:
     with pytest.raises(PillionError) as refusal:
         compiled(target="cortex-m33", max_ram="4K")
     least = int(refusal.value.help.split()[1].rstrip(","))

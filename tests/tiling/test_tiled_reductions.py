@@ -108,7 +108,7 @@ class Folded(nn.Module):
 
 
 @pytest.mark.parametrize(("fold", "kind"), [(torch.amax, "reduce_max"), (torch.sum, "reduce_sum")])
-def test_what_is_made_of_all_of_a_picture_ends_a_stripe(fold: Callable[..., torch.Tensor], kind: str) -> None:
+def test_global_reductions_end_a_stripe(fold: Callable[..., torch.Tensor], kind: str) -> None:
     torch.manual_seed(4)
     plain = pillion.compile(
         Folded(fold).eval(),
@@ -212,7 +212,7 @@ def test_a_whole_net_is_one_stripe_up_to_its_classifier(whole: Program) -> None:
     assert program.memory.arena_bytes < ends_before.memory.arena_bytes - 5000
 
 
-def test_what_is_kept_is_planned(whole: Program) -> None:
+def test_partial_results_have_a_place(whole: Program) -> None:
     """The sums have a place of their own from the first row to the last: no buffer of the stripe lies there meanwhile."""
     program = whole.within(Memory(rows_in=True, extra="100%"))
     memory = program.memory

@@ -224,7 +224,7 @@ def resize(before: int, after: int) -> ResizeBilinear:
     ("before", "after", "says"),
     [(12, 19, "no rhythm of up to 16 rows"), (1 << 20, 2 << 20, "beyond 32 bits")],
 )
-def test_what_ends_a_stripe(before: int, after: int, says: str) -> None:
+def test_resizes_by_uneven_factors_end_a_stripe(before: int, after: int, says: str) -> None:
     assert says in why_not_in_rows(resize(before, after))
     assert not why_not_in_rows(resize(12, 36))
     assert not why_not_in_rows(resize(120, 96))

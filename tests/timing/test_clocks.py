@@ -23,7 +23,7 @@ NO_CLOCKS = [
 
 
 @pytest.mark.parametrize("text", [*NO_CLOCKS, 0, -3, float("nan"), float("inf"), True, None, 10**400, [160]])
-def test_what_is_no_clock_is_refused(text: object) -> None:
+def test_invalid_clocks_are_refused(text: object) -> None:
     with pytest.raises(PillionError, match="is no clock") as raised:
         parse_clock(text)  # type: ignore[arg-type]  # that is the point
     assert "160MHz" in raised.value.help
@@ -108,7 +108,7 @@ def test_cycles_are_those_of_the_table() -> None:
     )  # 10 and 40 ns for 8 bytes, 0 and 40 ns for a jump
 
 
-def test_what_fits_a_cache_is_waited_for_once() -> None:
+def test_cached_constants_are_loaded_once() -> None:
     small = InstructionCounts({}, constants=MemoryAccesses(320_000, 500))
     large = InstructionCounts({}, constants=MemoryAccesses(320_000, 513))
     cached = MEMORIES["cached"]

@@ -97,7 +97,7 @@ def test_the_usual_copy_is_taken_where_there_are_two(tmp_path: Path) -> None:
         assert_loads(tmp_path / "w.pt", state_of(2))
 
 
-def test_what_lies_beside_the_model_is_left_out_and_named(tmp_path: Path) -> None:
+def test_extra_tensors_are_left_out_and_named(tmp_path: Path) -> None:
     state = prefixed("net.")(state_of(2)) | {"loss.weight": torch.ones(5)}
     torch.save({"state_dict": state}, tmp_path / "w.ckpt")
     with pytest.warns(PillionWarning, match="those of `net`; left out: loss.weight"):

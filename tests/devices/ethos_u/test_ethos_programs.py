@@ -182,7 +182,7 @@ def _fail(*_: object) -> None:
 
 
 @needs_vela
-def test_what_vela_fails_on_stays_on_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ops_on_which_vela_fails_stay_on_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """An op that has no TFLite form leaves the others on the NPU; then Vela compiles nothing."""
     x = X[:, :, :40, :36]
     pooled = nn.Sequential(nn.Conv2d(3, 8, 3), nn.AvgPool2d(3, 2, 1, count_include_pad=False)).eval()

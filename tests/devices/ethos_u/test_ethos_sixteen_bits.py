@@ -35,7 +35,7 @@ def ops_in_16_bits(kind: type[Op]) -> Iterator[Op]:
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-256", *EXECUTED_U85])
 @pytest.mark.parametrize("kind", [*SIXTEEN_BITS, BatchMatmul], ids=lambda kind: kind.kind)
-def test_what_the_rules_take_is_computed_exactly(kind: type[Op], accelerator: str) -> None:
+def test_accepted_ops_are_exact(kind: type[Op], accelerator: str) -> None:
     taken = 0
     for op in ops_in_16_bits(kind):
         file = tflite_of(op)

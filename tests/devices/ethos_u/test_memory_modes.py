@@ -153,9 +153,7 @@ inherit=Memory_Mode.Base
         ("cortex-m55", {"memory_mode": "Sram_Only"}, ["has no NPU", "--memory-mode", "--target alif-e7"]),
     ],
 )
-def test_what_the_compiler_does_not_know_is_refused(
-    target: str, options: dict[str, str], words: list[str]
-) -> None:
+def test_unknown_memory_options_are_refused(target: str, options: dict[str, str], words: list[str]) -> None:
     with pytest.raises(PillionError) as error:
         compiled(target, **options)
     assert all(word in str(error.value) for word in words), str(error.value)

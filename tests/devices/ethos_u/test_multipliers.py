@@ -57,7 +57,7 @@ def test_few_channels_become_a_plain_convolution(npu: str, channels: int, multip
 
 
 @pytest.mark.parametrize("npu", SIZES)
-def test_what_would_not_gain_stays(npu: str) -> None:
+def test_unprofitable_convolutions_stay(npu: str) -> None:
     """Many channels, one filter for each, or a form that no rule allows."""
     for graph in (net(128, 2, 6), net(256, 2, 6), net(8, 1), net(8, 2, stride=(4, 1), padding=(1, 0, 1, 0))):
         assert [type(op) for op in rewritten(graph, npu)] == [DepthwiseConv2d]

@@ -218,7 +218,7 @@ def test_u85_shares_extremes_between_operations() -> None:
         ("BLOCKDEP", 0x0008012F, "reserved bits of BLOCKDEP"),
     ],
 )
-def test_what_is_unknown_of_u85_is_refused(register: str, word: int, says: str) -> None:
+def test_unknown_u85_commands_are_refused(register: str, word: int, says: str) -> None:
     file = tflite_of(a_convolution())
     assert file is not None
     stream = compiled(file, "ethos-u85-256").interpreter
@@ -270,7 +270,7 @@ def command(stream: StreamInterpreter, name: str, number: int = 0) -> int:
         (0x00010123, "several cores"),
     ],
 )
-def test_what_is_unknown_is_refused(word: int, says: str) -> None:
+def test_unknown_commands_are_refused(word: int, says: str) -> None:
     stream = convolution()
     with pytest.raises(StreamError, match=f"not modelled: {says}"):
         run(changed(stream, command(stream, "BLOCKDEP"), word))

@@ -66,9 +66,7 @@ def _file(op: Op) -> bytes:
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", U85])
 @pytest.mark.parametrize(("seed", "count"), [(1, 70), pytest.param(2, 600, marks=pytest.mark.nightly)])
-def test_what_the_rules_take_compiles_and_is_computed_exactly(
-    accelerator: str, seed: int, count: int
-) -> None:
+def test_accepted_ops_compile_and_are_exact(accelerator: str, seed: int, count: int) -> None:
     maker, taken = Maker(seed), 0
     for _ in range(count):
         op = maker.op()
@@ -133,7 +131,7 @@ def _require_edge(name: str, inside: Op, outside: Op, accelerator: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_streams_compute_wrongly_is_refused(name: str) -> None:
+def test_ops_that_vela_compiles_wrongly_are_refused(name: str) -> None:
     """Vela takes it, on all NPUs; the stream is seen to compute something else where it is executed."""
     inside, outside = WRONG[name]
     assert not broken(inside)
@@ -143,7 +141,7 @@ def test_what_streams_compute_wrongly_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG_U85)
-def test_what_streams_of_u85_compute_wrongly_is_refused(name: str) -> None:
+def test_ops_that_vela_compiles_wrongly_for_u85_are_refused(name: str) -> None:
     inside, outside = WRONG_U85[name]
     assert not broken(inside, U85)
     assert differing(graph_of(inside), compiled(_file(inside), U85), 1) == 0
@@ -160,7 +158,7 @@ def _goes_wrong(op: Op) -> bool:
 
 
 @pytest.mark.parametrize("name", BEYOND)
-def test_what_the_rules_alone_refuse_compiles(name: str) -> None:
+def test_rules_refuse_ops_that_vela_accepts(name: str) -> None:
     inside, outside = BEYOND[name]
     for npu in NPUS:
         assert not broken(inside, npu)
@@ -196,7 +194,7 @@ def test_other_types_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", UNWRITTEN)
-def test_what_no_file_says_is_refused(name: str) -> None:
+def test_ops_without_a_tflite_form_are_refused(name: str) -> None:
     op = UNWRITTEN[name]
     for npu in NPUS:
         assert name.split(".")[1] in broken(op, npu)

@@ -202,7 +202,7 @@ def test_each_generation_has_each_rule_once(name: str) -> None:
         (concat(), N3_64, ("3.1", "3.2")),
     ],
 )
-def test_who_takes_an_op(op: Op, npu: Device, takes: tuple[str, ...]) -> None:
+def test_each_generation_takes_its_ops(op: Op, npu: Device, takes: tuple[str, ...]) -> None:
     assert tuple(name for name in NAMES if not refusals(op, name, npu)) == takes
 
 

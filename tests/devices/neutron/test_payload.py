@@ -141,7 +141,7 @@ def test_the_head_counts_in_bytes(count: int) -> None:
         ({"weights": bytes(17)}, "5 bytes of weights"),
     ],
 )
-def test_what_does_not_belong_together_is_refused(changes: dict[str, object], wanted: str) -> None:
+def test_inconsistent_payloads_are_refused(changes: dict[str, object], wanted: str) -> None:
     made = payload()
     with pytest.raises(PillionError, match=wanted):
         compose_payload(DevicePayload(**{**vars(made), **changes}))

@@ -90,7 +90,7 @@ def test_mobilenet_v3_becomes_one_segment() -> None:
     ],
     ids=["sum", "sum_of_all", "functions_and_sums", "groups"],
 )
-def test_what_the_core_runs_is_not_rewritten(function: Callable[[Tensor], Tensor]) -> None:
+def test_ops_of_the_core_are_not_rewritten(function: Callable[[Tensor], Tensor]) -> None:
     """Measured for the first two as means and products: 28.6 dB instead of 38.4, and a refusal."""
     made = torch.Generator().manual_seed(0)
     xs = [torch.randn(1, 8, 23, generator=made) for _ in range(16)]

@@ -103,7 +103,7 @@ def test_real_numbers_are_refused_without_a_crash(cls: type[Op]) -> None:
 
 
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
-def test_what_the_npu_takes_has_a_tflite_form(cls: type[Op]) -> None:
+def test_accepted_ops_have_a_tflite_form(cls: type[Op]) -> None:
     accepted = [example for example in cls.examples() if all_ok(N3_64.judge(example))]
     for example in (*accepted, *(case[0] for name, case in CASES.items() if name.startswith(f"{cls.kind}."))):
         assert emit(Graph("one", example.activations, (example,), example.results))

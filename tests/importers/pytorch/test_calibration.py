@@ -60,7 +60,7 @@ def test_several_inputs(tmp_path: Path) -> None:
         (np.zeros((1, 3, 5, 7), complex), "complex"),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path: Path, content: np.ndarray, words: str) -> None:
+def test_files_of_the_wrong_shape_are_refused(tmp_path: Path, content: np.ndarray, words: str) -> None:
     np.save(tmp_path / "x.npy", content)
     with pytest.raises(PillionError, match="does not fit") as error:
         list(load_calibration(tmp_path, EXAMPLE))
@@ -120,7 +120,7 @@ def test_a_batch_that_the_model_cannot_compute_is_named() -> None:
         ptq(model, EXAMPLE, calibrate=batches)
 
 
-def test_what_stays_in_float_is_refused_before_calibration() -> None:
+def test_float_ops_are_refused_before_calibration() -> None:
     seen: list[int] = []
 
     def refuse(ops: Sequence[FloatOp]) -> None:

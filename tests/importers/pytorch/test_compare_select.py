@@ -153,7 +153,7 @@ class Recommended(torch.nn.Module):
         return torch.where(x > 0, x, 0.0), x.topk(2)
 
 
-def test_what_refusals_recommend_compiles() -> None:
+def test_recommended_code_compiles() -> None:
     pillion.compile(Recommended(), (torch.randn(3, 5),), target="cortex-m33")
 
 

@@ -268,7 +268,7 @@ def test_calibration_data_are_taken_from_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_torch_compile_gave_is_its_module() -> None:
+def test_compiled_modules_are_unwrapped() -> None:
     given = torch.compile(Net())
     assert compiled(given).text() == compiled().text()
     assert pillion.prepare_qat(given, X, target="cortex-m33").preparation.name == "net"  # type: ignore[arg-type]  # it is a Module
@@ -297,7 +297,7 @@ def test_a_path_says_itself_what_its_inputs_look_like(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_no_model_is_refused(name: str) -> None:
+def test_objects_that_are_no_model_are_refused(name: str) -> None:
     model, words = MODELS[name]
     with pytest.raises(PillionError, match="compile takes a module") as error:
         pillion.compile(model, (X,), target="cortex-m33")
@@ -306,7 +306,7 @@ def test_what_is_no_model_is_refused(name: str) -> None:
         pillion.prepare_qat(model, (X,), target="cortex-m33")
 
 
-def test_what_is_prepared_is_not_prepared_again() -> None:
+def test_prepared_modules_are_not_prepared_again() -> None:
     prepared = pillion.prepare_qat(Net(), X, target="cortex-m33")
     with pytest.raises(PillionError, match="prepared for training already"):
         pillion.prepare_qat(prepared, X, target="cortex-m33")
@@ -361,7 +361,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_refused(name: str) -> None:
+def test_invalid_arguments_are_refused(name: str) -> None:
     call, words = WRONG[name]
     with pytest.raises(PillionError, match=f"(?s){words}"):
         call()

@@ -124,7 +124,7 @@ REFUSED: dict[str, tuple[Callable[[Tensor], Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_form_is_refused(name: str) -> None:
+def test_unsupported_complex_operators_are_refused(name: str) -> None:
     function, *words = REFUSED[name]
     with pytest.raises(PillionError) as refused:
         pillion.compile(Call(function), drawn([(2, 64)]), target="cortex-m55")

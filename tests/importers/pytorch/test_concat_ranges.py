@@ -118,7 +118,7 @@ def test_c_is_the_reference(net: nn.Module) -> None:
             assert np.array_equal(wanted, found)
 
 
-def test_what_only_concatenations_read_is_made_in_their_steps() -> None:
+def test_operands_of_concats_alone_share_their_scale() -> None:
     class Pyramid(nn.Module):
         """Pools of a tensor that only they read, joined."""
 
@@ -163,7 +163,7 @@ class WithoutTrend(nn.Module):
         return x - torch.nn.functional.avg_pool1d(wide, 5, 1).transpose(1, 2)
 
 
-def test_what_is_joined_with_itself_may_have_a_range_of_its_own() -> None:
+def test_a_concat_of_one_tensor_with_itself_may_keep_its_range() -> None:
     samples = [torch.randn(1, 9, 3, generator=torch.Generator().manual_seed(i)) for i in range(4)]
     program = pillion.compile(
         WithoutTrend(), samples[0], target="cortex-m33", calibrate=samples, progress=False

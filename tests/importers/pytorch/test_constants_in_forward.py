@@ -133,7 +133,7 @@ class WrittenFromInput(nn.Module):
         return made + x
 
 
-def test_what_is_written_from_an_input_is_no_constant() -> None:
+def test_tensors_written_from_inputs_are_no_constants() -> None:
     """It is not answered with the numbers of the example."""
     program = pillion.compile(WrittenFromInput(), (numbers(2, 5),), target="cortex-m33")
     other = torch.flip(numbers(2, 5), [0, 1])

@@ -46,7 +46,7 @@ STEPS: dict[str, tuple[Callable[[Graph, Node], Node], int]] = {
 
 @pytest.mark.parametrize("start", ["x", "p"])
 @pytest.mark.parametrize("name", STEPS)
-def test_what_a_node_depends_on_is_found_at_any_depth(name: str, start: str) -> None:
+def test_dependencies_are_found_at_any_depth(name: str, start: str) -> None:
     node = grown(start, *STEPS[name])
     assert is_constant(node) == is_trainable(node) == (start == "p")
 

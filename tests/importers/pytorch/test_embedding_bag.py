@@ -93,7 +93,7 @@ class Twice(nn.Module):
         return rows.sum(-2) * rows.amax(-2)
 
 
-def test_what_others_read_too_is_looked_up_as_it_is() -> None:
+def test_lookups_with_other_readers_are_not_fused() -> None:
     kinds = {op.kind for op in compiled(Twice().eval()).graph.ops}
     assert "embedding_bag" not in kinds
     assert {"gather", "reduce_sum"} <= kinds

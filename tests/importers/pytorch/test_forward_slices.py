@@ -93,6 +93,6 @@ def test_reads_of_several_parts() -> None:
         assert np.abs(wanted - found).max() < 0.06
 
 
-def test_what_nobody_reads_is_not_joined() -> None:
+def test_unread_operands_are_not_concatenated() -> None:
     program, _ = answered(lambda x: torch.cat([x * 300, x.sigmoid()], 1)[:, 6:])
     assert "concat" not in {op.kind for op in program.graph.ops}

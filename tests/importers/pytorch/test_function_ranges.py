@@ -127,7 +127,7 @@ def test_outputs_have_room_and_end_with_the_function() -> None:
     assert parameters(compiled(net, count=3)) == USUAL["sigmoid"]
 
 
-def test_who_demands_the_whole_range_has_it() -> None:
+def test_npus_and_litert_get_the_whole_range() -> None:
     targets = ("cortex-m55+ethos-u55-128", "imxrt700")
     for options in (*({"target": name} for name in targets), {"arithmetic": "tflite"}):
         assert parameters(compiled(Gated("sigmoid"), **options)) == USUAL["sigmoid"]  # type: ignore[arg-type]

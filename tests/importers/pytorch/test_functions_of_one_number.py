@@ -160,7 +160,7 @@ NAMED = Call(lambda x: x * torch.sigmoid(1.5 * x))
 
 
 @pytest.mark.parametrize("npu", sorted({t.npu.name: t.name for t in npu_targets() if t.npu}.values()))
-def test_what_an_npu_knows_by_name_stays(npu: str) -> None:
+def test_functions_that_an_npu_has_by_name_stay(npu: str) -> None:
     assert tables(NAMED, SIGNED, npu) == ["mul", "lut", "mul"]
 
 
@@ -182,7 +182,7 @@ def test_a_clamp_in_front_stays_the_range_of_what_computes() -> None:
     assert [op.kind for op in ops if op.kind in ("conv2d", "clamp", "lut")] == ["conv2d", "lut"]
 
 
-def test_what_others_read_is_computed_for_itself() -> None:
+def test_tensors_with_other_readers_are_not_fused() -> None:
     def function(x: Tensor) -> tuple[Tensor, Tensor]:
         y = torch.floor(x * 2)
         return y, y / 3 + torch.ceil(y * 0.4)

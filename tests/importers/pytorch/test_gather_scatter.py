@@ -154,7 +154,7 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 
 @pytest.mark.turns(12)
 @pytest.mark.parametrize("name", EXACT)
-def test_what_only_moves_is_exact(name: str) -> None:
+def test_moves_are_exact(name: str) -> None:
     function, inputs = EXACT[name]
     check_exact(function, *inputs)
 

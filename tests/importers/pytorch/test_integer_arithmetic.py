@@ -75,7 +75,7 @@ def test_places_become_columns_and_rows() -> None:
         assert np.array_equal(program.run(x, on=on)[0], points(x)[0].numpy())
 
 
-def test_what_does_not_fit_keeps_its_lowest_bits() -> None:
+def test_overflow_wraps_around() -> None:
     i = torch.tensor([2**31 - 1, -(2**31), 70000, -1], dtype=torch.int32)
     program = pillion.compile(
         Call(lambda i: (i + 1, i - 1, i * i, -i, i // -1, i % -1)), (i,), target="cortex-m33"
@@ -96,7 +96,7 @@ def test_divisions_by_zero() -> None:
         assert remainder.tolist() == [5, -5, 0]
 
 
-def test_what_calibration_computes_is_what_the_program_computes() -> None:
+def test_calibration_computes_as_the_program() -> None:
     rng = np.random.default_rng(3)
     for calculation in Calculation:
         a = rng.integers(-(2**31), 2**31 - 1, 500).astype(np.int32)

@@ -110,7 +110,7 @@ def test_a_function_that_turns_is_a_table_behind_the_power() -> None:
     assert [type(op) for op in program.graph.ops if isinstance(op, (Magnitude, Lut))] == [Magnitude, Lut]
 
 
-def test_what_others_read_as_well_is_a_power() -> None:
+def test_powers_with_other_readers_stay() -> None:
     def join(a: Tensor, b: Tensor) -> Tensor:
         power = a * a + b * b
         return torch.cat([torch.log(power + 0.01), power], 1)
@@ -118,7 +118,7 @@ def test_what_others_read_as_well_is_a_power() -> None:
     assert sum(isinstance(op, Magnitude) for op in compiled(Spectrum(join)).graph.ops) == 1
 
 
-def test_what_turns() -> None:
+def test_monotonic_functions_are_recognized() -> None:
     def step(name: str, *args: float) -> tuple[tuple[str, tuple[object, ...], tuple[()]], ...]:
         return ((name, (("result", 0), *args), ()),)
 

@@ -78,7 +78,7 @@ def test_a_sum_that_is_read_elsewhere_keeps_its_range() -> None:
 
 
 @pytest.mark.parametrize("target", ["cortex-m33", "imxrt700"])
-def test_what_is_masked_has_no_share_even_where_its_score_is_the_best(target: str) -> None:
+def test_masked_scores_have_no_share(target: str) -> None:
     """The first query may see the worst key only; all others would have the highest scores that there are."""
     keys = torch.ones(TOKENS, DEPTH)
     keys[0] = -1

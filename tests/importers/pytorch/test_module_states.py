@@ -168,12 +168,12 @@ class Growing(nn.Module):
 @pytest.mark.parametrize(
     ("net", "words"), [(Counter(), "count: torch.int64"), (Growing(), r"past: torch.float32\[2, 4\]")]
 )
-def test_what_cannot_be_a_state_is_named(net: nn.Module, words: str) -> None:
+def test_buffers_that_cannot_be_states_are_named(net: nn.Module, words: str) -> None:
     with pytest.raises(PillionError, match=words):
         pillion.compile(net.eval(), torch.ones(1, 4), target="cortex-m33")
 
 
-def test_what_training_alone_writes_is_no_state() -> None:
+def test_buffers_written_in_training_are_no_states() -> None:
     net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU())
     program = pillion.compile(
         net, torch.ones(1, 4), target="cortex-m33", calibrate=[(x,) for x in torch.randn(8, 1, 4)]

@@ -114,7 +114,7 @@ def test_an_output_has_room_on_both_sides(scores: nn.Module) -> None:
     assert high - low < 1.65 * span
 
 
-def test_what_is_never_negative_stays_so() -> None:
+def test_nonnegative_ranges_get_no_negative_headroom() -> None:
     torch.manual_seed(0)
     low, high, least, most = end(Scores(positive=True).eval())
     assert low == least == 0

@@ -105,7 +105,7 @@ class Call(nn.Module):
         return self.function(x)
 
 
-def test_what_no_data_calibrate_stays_a_pool() -> None:
+def test_pools_stay_without_calibration_data() -> None:
     program = pillion.compile(nn.AvgPool2d(3), IMAGES[0], target="cortex-m33", progress=False)
     assert "avg_pool2d" in [op.kind for op in program.graph.ops]
 

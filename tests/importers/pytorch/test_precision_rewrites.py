@@ -186,7 +186,7 @@ def joined_for_two(x: Tensor, c: Tensor) -> Tensor:
     return (joined + c[:, :1]) * joined
 
 
-def test_what_others_read_is_joined() -> None:
+def test_concats_with_other_readers_stay() -> None:
     net, x = Of(joined_for_two, numbers(1, 2, 5)), numbers(1, 3, 5, seed=2)
     module = rewritten(net, x)
     assert aten.cat.default in [node.target for node in calls(module.graph)]

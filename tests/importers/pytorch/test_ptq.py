@@ -315,7 +315,7 @@ FLOATS: dict[str, tuple[Callable[..., object], list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_what_stays_in_float_is_listed(name: str) -> None:
+def test_float_ops_are_listed(name: str) -> None:
     function, names, reason = FLOATS[name]
     program = quantized(Call(function), *random_inputs(IMAGE))
     found = [op.op.removeprefix("aten.").rpartition(".")[0] for op in program.float_ops]

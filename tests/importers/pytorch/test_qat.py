@@ -351,7 +351,7 @@ def test_diverged_training_is_reported(where: str) -> None:
         finish_training(module.eval(), inputs)
 
 
-def test_what_compile_will_refuse_is_said_before_training() -> None:
+def test_float_ops_are_warned_of_before_training() -> None:
     class Products(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return torch.logcumsumexp(x, 1)

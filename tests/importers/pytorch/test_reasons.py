@@ -48,7 +48,7 @@ class Call(nn.Module):
 
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("instead", WRITTEN)
-def test_what_is_to_be_written_instead_compiles(instead: str) -> None:
+def test_suggested_code_compiles(instead: str) -> None:
     shape = next((s for word, s in SHAPES.items() if word in instead), (2, 5, 4))
     x, y = (torch.rand(shape, generator=torch.Generator().manual_seed(i)) + 0.5 for i in range(2))
     known = {"torch": torch, "F": F, **CONSTANTS}

@@ -75,7 +75,7 @@ def test_no_level_is_spent_where_a_function_is_flat(
 @pytest.mark.parametrize(
     "function", [lambda x: F.hardswish(x) + x, torch.abs, lambda x: F.hardswish(x.relu())]
 )
-def test_what_others_read_or_what_is_nowhere_flat_keeps_its_range(
+def test_ranges_stay_without_saturation_or_with_other_readers(
     function: Callable[[Tensor], Tensor],
 ) -> None:
     low, high = reach(compiled(function))

@@ -93,7 +93,7 @@ def test_rules_are_those_of_the_ops(target: Any) -> None:
         assert rule.quantization is KINDS[rule.kind].quantization
 
 
-def test_what_is_quantized_can_be_imported_and_nothing_else() -> None:
+def test_quantized_operators_are_those_that_can_be_imported() -> None:
     """A batch norm is one of training, which is gone when a graph is imported; ends of loops go into an op that runs its own graph."""
     assert set(RULES) - {batch_norm, *ENDS_OF_LOOPS} == set(ROWS)
     assert set(ENDS_OF_LOOPS) <= set(RULES)

@@ -75,7 +75,7 @@ def test_a_tensor_inside_is_told_with_its_line() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("index", [0, 1])
-def test_what_is_no_number_is_refused(value: float, index: int) -> None:
+def test_nan_and_infinity_in_samples_are_refused(value: float, index: int) -> None:
     broken = tuple(x.clone() for x in GOOD)
     broken[index][1, 2] = value
     with pytest.raises(PillionError) as refused:

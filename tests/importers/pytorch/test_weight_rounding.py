@@ -257,7 +257,7 @@ def test_fitted_weights_of_few_samples_are_warned_of() -> None:
         compiled(nn.Linear(64, 32), pairs(3))
 
 
-def test_what_all_inputs_have_in_common_is_left_to_biases() -> None:
+def test_a_common_offset_of_inputs_is_left_to_biases() -> None:
     """Inputs that lie around 5 go together in nothing else, so weights change only if biases do not."""
     torch.manual_seed(0)
     model, made = nn.Linear(64, 64), torch.Generator().manual_seed(0)

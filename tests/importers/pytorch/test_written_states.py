@@ -144,7 +144,7 @@ def test_files_of_other_runtimes_have_8_bits_and_say_so() -> None:
 
 
 @pytest.mark.turns(19)
-def test_what_has_no_16_bits_says_what_is_lost() -> None:
+def test_states_without_int16_warn_of_the_loss() -> None:
     """On chips with an NPU, and where an op between has none."""
     with pytest.warns(
         PillionWarning, match=r"`state` changes by 0.00\d+ from run to run, 0.\d+ of the steps"
