@@ -52,7 +52,7 @@ def program(request: pytest.FixtureRequest) -> Program:
 
 
 @pytest.mark.turns(3)
-def test_this_computer_answers_what_the_reference_says(program: Program) -> None:
+def test_the_host_equals_the_reference(program: Program) -> None:
     for seed in range(3):
         x = torch.randn(2, 3, 7, 5, generator=torch.Generator().manual_seed(seed))
         pairs = zip(program.run(x), program.run(x, on="host"), strict=True)

@@ -221,7 +221,7 @@ def test_kernels_of_a_core(device: str, pillion: Call) -> None:
     assert all(row["kernels"] for row in rows)
 
 
-def test_a_reader_who_stops_reading_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     done = subprocess.run(
         f"{sys.executable} -m pillion ops --device neutron | head -1",
         shell=True,

@@ -57,7 +57,7 @@ def test_the_examples_of_all_can_be_typed() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_says_what_it_is_for(name: str) -> None:
+def test_every_option_has_a_help_text(name: str) -> None:
     for param in COMMANDS[name].params:
         assert param.help, param.name
         assert param.help[0].isupper(), param.help

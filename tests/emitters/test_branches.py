@@ -122,7 +122,7 @@ def given(program: Program, x: Tensor) -> np.ndarray:
 @needs_cc
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), [*CASES, ("by hand", {"optimize": "size"})], ids=str)
-def test_branches_answer_what_both_would(name: str, options: dict[str, object]) -> None:
+def test_branches_equal_the_selected_branch(name: str, options: dict[str, object]) -> None:
     make, branches = MODELS[name]
     torch.manual_seed(4)
     program = compiled(make(), **options)

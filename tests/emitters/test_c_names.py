@@ -202,7 +202,7 @@ def test_names_of_models_leave_room_and_stay_different() -> None:
 
 
 @pytest.mark.parametrize("text", NAMES)
-def test_comments_and_strings_stay_what_they_are(text: str, tmp_path: Path) -> None:
+def test_comments_and_strings_stay_unchanged(text: str, tmp_path: Path) -> None:
     source = f"/* {comment_text(text)} */\n/* {comment_text(text * 3)} */\nconst char *const t = {string_literal(text)};\n"
     source += f"const char exact[sizeof({string_literal(text)}) == {len(text.encode('utf-8', 'replace')) + 1} ? 1 : -1];\n"
     (tmp_path / "t.c").write_text(source)

@@ -67,7 +67,7 @@ def test_a_folded_convolution_has_the_same_sums(results: int, stride: int) -> No
         assert np.array_equal(found.reshape(2, 3, count, 4), sums(x, weights, window))
 
 
-def test_the_estimate_is_that_of_the_emulator() -> None:
+def test_the_estimate_equals_the_emulator() -> None:
     for (window, results), measured in MEASURED.items():
         folding = ColumnFolding(window, results)
         made = folding.window if folding.pixels > 1 else window

@@ -247,7 +247,7 @@ def test_classes_have_an_order_or_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.qemu
-def test_costs_are_those_of_the_linked_firmware(tmp_path: Path) -> None:
+def test_costs_equal_the_linked_firmware(tmp_path: Path) -> None:
     program = nets.classifier()
     found = costs_of(program, flash=True, instructions=True)
     assert found.ram_bytes == program.memory.arena_bytes
@@ -271,7 +271,7 @@ def test_an_npu_is_not_measured(tmp_path: Path) -> None:
             costs_of(one, instructions=True)
 
 
-def test_gates_say_what_was_found() -> None:
+def test_gates_name_the_found_value() -> None:
     found = pillion.evaluate(nets.classifier(), (X, Y))
     costs = costs_of(nets.classifier())
     gates = list(Limits(0.999, max_ram=1).judge(found, costs))

@@ -46,7 +46,7 @@ def test_top_1_is_argmax() -> None:
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 5])
-def test_the_area_is_that_of_scikit_learn(outputs: int) -> None:
+def test_auc_equals_scikit_learn(outputs: int) -> None:
     labels = RNG.integers(0, max(outputs, 2), 300)
     scores = np.round(RNG.standard_normal((300, outputs)) + 0.7 * (labels[:, None] == np.arange(outputs)), 1)
     scores = scores.astype(np.float32).astype(np.float64)  # equal ones stay equal
@@ -76,7 +76,7 @@ def test_mean_errors_are_from_labels_or_from_inputs() -> None:
     assert value("mse", batch(found, None, wanted))["mse"] == pytest.approx((difference**2).mean(), rel=1e-6)
 
 
-def test_the_confusion_matrix_is_that_of_scikit_learn() -> None:
+def test_the_confusion_matrix_equals_scikit_learn() -> None:
     scores, labels = RNG.standard_normal((100, 4)), RNG.integers(0, 4, 100)
     matrix = Confusion()
     matrix.add(batch(scores[:30], labels[:30]))

@@ -306,7 +306,9 @@ def test_a_protected_folder_inside_is_found_before(
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
-def test_modes_are_those_of_the_user(mask: int, tmp_path: Path, small: Files, other: Files) -> None:
+def test_files_have_the_permissions_of_the_user(
+    mask: int, tmp_path: Path, small: Files, other: Files
+) -> None:
     """New files have what the mask leaves, old ones keep what they have."""
     before = os.umask(mask)
     try:
@@ -454,7 +456,7 @@ def test_two_writers_take_turns(
     assert content_of(folder) == with_folders(small)
 
 
-def test_a_disk_that_is_full_changes_nothing(
+def test_a_full_disk_changes_nothing(
     tmp_path: Path, small: Files, other: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_project(small, tmp_path / "fw")

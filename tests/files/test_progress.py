@@ -204,7 +204,7 @@ def _read(master: int) -> Iterator[bytes]:
 @pytest.mark.turns(15)
 @pytest.mark.torch
 @pytest.mark.parametrize("options", [{}, pytest.param({"progress": False}, marks=pytest.mark.slow)])
-def test_python_shows_what_the_command_line_shows(options: dict[str, object], tmp_path: Path) -> None:
+def test_python_and_the_command_line_show_the_same(options: dict[str, object], tmp_path: Path) -> None:
     code = IN_PYTHON.format(calibrate="samples()", options=options)
     out, screen = on_a_terminal([sys.executable, "-c", code], tmp_path)
     assert out == "(1, 2)\n"

@@ -86,7 +86,7 @@ def test_folders_named_like_staging_folders_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
-def test_modes_are_those_of_the_user(mask: int, tmp_path: Path) -> None:
+def test_files_have_the_permissions_of_the_user(mask: int, tmp_path: Path) -> None:
     before = os.umask(mask)
     try:
         write_whole(tmp_path / "folder" / "new", b"1")
@@ -149,7 +149,7 @@ def test_a_name_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
     assert [len(path.name) for path in tmp_path.iterdir()] == [129]
 
 
-def test_a_disk_that_is_full_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, content: bytes) -> int:
         raise OSError(28, "No space left on device", str(path))
 

@@ -43,7 +43,7 @@ def conv(path: Path, **more: Any) -> Path:
     return saved(path, [node, helper.make_node("Relu", ["c"], ["y"])], {"w": w}, **more)
 
 
-def test_a_float_file_computes_what_torch_computes(tmp_path: Path) -> None:
+def test_float_files_compute_as_torch(tmp_path: Path) -> None:
     path = conv(tmp_path / "net.onnx")
     module, (x,) = load_onnx(path)
     w = torch.from_numpy(WEIGHTS.astype(np.float32) / 500)
@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_files_that_are_refused(tmp_path: Path, case: str) -> None:
+def test_unsupported_files_are_refused(tmp_path: Path, case: str) -> None:
     more, words = REFUSED[case]
     with pytest.raises(PillionError, match=words):
         load_onnx(conv(tmp_path / "net.onnx", **more))
@@ -128,7 +128,7 @@ def test_no_other_file_is_opened(tmp_path: Path) -> None:
         load_onnx(path)
 
 
-def test_operators_that_are_not_read(tmp_path: Path) -> None:
+def test_unsupported_operators_are_refused(tmp_path: Path) -> None:
     nodes = [helper.make_node("Mystery", ["x"], ["y"], domain="com.example")]
     with pytest.raises(PillionError, match="Mystery"):
         load_onnx(saved(tmp_path / "net.onnx", nodes, {}))
@@ -327,7 +327,7 @@ BRANCHES = {
 
 
 @pytest.mark.parametrize("case", BRANCHES)
-def test_branches_that_are_refused(tmp_path: Path, case: str) -> None:
+def test_unsupported_branches_are_refused(tmp_path: Path, case: str) -> None:
     branches, words = BRANCHES[case]
     nodes = [helper.make_node("If", ["c"], [f"b{i}"], then_branch=g) for i, g in enumerate(branches)]
     nodes = nodes or [helper.make_node("If", ["c"], ["b0"])]

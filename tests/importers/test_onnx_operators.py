@@ -90,7 +90,7 @@ def answer(case: Any, path: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.turns(2)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_operators_answer_what_the_standard_says(part: int, tmp_path: Path) -> None:
+def test_operators_follow_the_onnx_standard(part: int, tmp_path: Path) -> None:
     answers = {case.name: answer(case, tmp_path / "case.onnx") for case in cases()[part::PARTS]}
     assert {name for name, kind in answers.items() if kind == "otherwise"} <= set(OTHERWISE)
     assert Counter(answers.values())["same"] > 600 / PARTS

@@ -326,7 +326,7 @@ def test_refusals_say_why(module: nn.Module, shape: tuple[int, ...], what: str) 
 @pytest.mark.parametrize(
     ("before", "after"), [((3, 5), (7, 11)), ((11, 7), (5, 3)), ((1, 9), (4, 100)), ((31, 17), (63, 64))]
 )
-def test_nearest_pixels_are_those_of_pytorch(before: tuple[int, int], after: tuple[int, int]) -> None:
+def test_nearest_pixels_equal_pytorch(before: tuple[int, int], after: tuple[int, int]) -> None:
     x = torch.arange(before[0] * before[1]).reshape(1, 1, *before).float()
     graph = import_float(nn.Upsample(size=after), x)
     op = next(op for op in graph if isinstance(op, ResizeNearest))

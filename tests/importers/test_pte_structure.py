@@ -130,7 +130,7 @@ def test_changes_that_were_once_answered_wrongly(
     assert ends_well(container) is is_program
 
 
-def test_constants_that_are_nowhere() -> None:
+def test_missing_constants_are_refused() -> None:
     """Neither a segment of constants nor a list of them."""
     container = Container(small_files()[0], "g")
     container.program.constant_segment = container.program.constant_buffer = None

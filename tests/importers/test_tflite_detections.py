@@ -28,7 +28,7 @@ def found_only(results: tuple[Array, ...]) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_detectors_find_what_litert_finds(seed: int) -> None:
+def test_detections_equal_litert(seed: int) -> None:
     """Ties of scores, overlaps of any size, boxes without an area, a background class or none."""
     rng = np.random.default_rng(seed)
     file = DetectionFile(

@@ -202,7 +202,7 @@ SINGLE |= {
 
 
 @pytest.mark.parametrize("name", SINGLE)
-def test_every_operator_computes_what_litert_computes(name: str) -> None:
+def test_every_operator_equals_litert(name: str) -> None:
     opened = tflite.open_file(SINGLE[name])
     module, examples = float_module(opened)
     made = module(*examples)

@@ -43,7 +43,7 @@ def inputs_of(shape: tuple[int, ...], zero: int, number: int) -> Array:
 
 @pytest.mark.parametrize("is_unsigned", [False, True])
 @pytest.mark.parametrize("number", range(28))
-def test_it_is_litert_s(number: int, is_unsigned: bool) -> None:
+def test_bytes_equal_litert(number: int, is_unsigned: bool) -> None:
     raw = file(number, is_unsigned)
     graph = read(raw)
     (op,) = (op for op in graph.ops if isinstance(op, L2Normalize))
@@ -67,7 +67,7 @@ def test_its_c_is_the_same(is_unsigned: bool, tmp_path: Path) -> None:
         assert program.run(x, on="host")[0].tolist() == program.run(x)[0].tolist()
 
 
-def test_vectors_whose_sums_leave_31_bits_are_refused() -> None:
+def test_unsupported_l2_normalizations_are_refused() -> None:
     length = LONGEST + 1
     made = File("L2_NORMALIZATION").input(1, length).output(1, length, scale=1 / 128, zero=0)
     with pytest.raises(PillionError, match=f"at most {LONGEST} elements"):

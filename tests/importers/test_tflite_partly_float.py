@@ -92,7 +92,7 @@ def test_quantized_with_data_it_is_near_to_litert(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_without_data_it_says_what_is_wanted(tmp_path: Path, name: str) -> None:
+def test_missing_calibration_data_is_explained(tmp_path: Path, name: str) -> None:
     (tmp_path / "net.tflite").write_bytes(NETS[name][0]())
     with pytest.raises(PillionError) as caught:
         pillion.compile(tmp_path / "net.tflite", target="cortex-m55")

@@ -38,7 +38,7 @@ def file(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("number", range(30))
-def test_it_is_litert_s(number: int) -> None:
+def test_bytes_equal_litert(number: int) -> None:
     raw, rng = file(number), np.random.default_rng(number + 100)
     graph = read(raw)
     (op,) = graph.ops

@@ -38,9 +38,7 @@ def images(count: int, shape: tuple[int, ...] = (1, 13, 11, 3)) -> list[np.ndarr
     ("scale", "zero", "inner_zero", "out_zero"),
     [(0.02, 131, -5, 0), (0.021, 123, -5, 255), (0.021, 0, -128, 132), (0.0105, 255, 127, 17)],
 )
-def test_bytes_are_those_of_litert(
-    tmp_path: Path, scale: float, zero: int, inner_zero: int, out_zero: int
-) -> None:
+def test_bytes_equal_litert(tmp_path: Path, scale: float, zero: int, inner_zero: int, out_zero: int) -> None:
     raw = between_bytes(scale, zero, inner_zero, out_zero)
     interpreter = litert(raw)
     file = tmp_path / "borders.tflite"

@@ -71,7 +71,7 @@ def test_every_form_answers_the_same(tmp_path: Path) -> None:
             assert [a.tolist() for a in found] == wanted
 
 
-def test_the_multiplier_is_that_of_a_product_in_float32() -> None:
+def test_multipliers_are_float32_products() -> None:
     """The sums at which the two ways to form it differ are rare: here there is nothing else."""
     rng, found = np.random.default_rng(3), 0
     sums = np.arange(-200_000, 200_000)

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missi
 @pytest.mark.turns(4)
 @pytest.mark.parametrize("core", BOTH)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_limits_are_those_of_the_library(name: str, core: Core) -> None:
+def test_limits_of_the_library_are_exact(name: str, core: Core) -> None:
     """It fails on the other side of each, on the cores that are said to have it, and only on those."""
     found = PROGRAMS[name]()
     answer = judged(found.program(core), found.graph.outputs, [[found.input]], core, "1.4")
@@ -124,7 +124,7 @@ def test_a_model_on_all_cores_and_runtimes() -> None:
 
 @pytest.mark.turns(4)
 @pytest.mark.torch
-def test_recorded_instructions_are_those_of_the_kernels() -> None:
+def test_recorded_instructions_are_up_to_date() -> None:
     """The figures of docs/guide/executorch.md. Instructions depend on the data a little."""
     answers = [
         one for one in rows(["ds_cnn", "linear_bn", "separable_residual"]) if one.runtime == RUNTIMES[0]

@@ -52,7 +52,7 @@ def layers() -> Iterator[Conv2d]:
 
 @pytest.mark.parametrize("extreme", [False, True], ids=["any", "least-and-most"])
 @pytest.mark.parametrize("board", part_of([M33, M4, M7], 3), ids=lambda board: board.board.core)
-def test_bytes_are_those_of_the_reference(board: Target, extreme: bool) -> None:
+def test_bytes_equal_the_reference(board: Target, extreme: bool) -> None:
     made = list(layers()) if board is M33 else list(layers())[::6]
     cases, expected = [], []
     for op in made:

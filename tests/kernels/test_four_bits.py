@@ -188,7 +188,7 @@ def failing(target: rig.Target, name: str, op: Op, arithmetic: Arithmetic = CMSI
     return [verdict.rule for verdict in failed_rules(kernel.check(op, arithmetic))]
 
 
-def test_kernels_refuse_what_their_loops_cannot() -> None:
+def test_refusals_of_four_bit_kernels() -> None:
     assert failing(M55, "linear_4_mve", linear(1, 16, 8, lowest=-8)) == ["weights"]
     assert failing(M33, "linear_4_dsp", linear(1, 16, 8, lowest=-8)) == []
     assert failing(M33, "linear_pixels_4_dsp", linear(2, 18, 8)) == ["rows", "in_features"]

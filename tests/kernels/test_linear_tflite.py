@@ -85,7 +85,7 @@ def test_scales_above_one_have_no_single_rounding() -> None:
     assert [v.rule for v in failed_rules(single_rounding.EXACT(op, Arithmetic.CMSIS_NN))] == ["arithmetic"]
 
 
-def test_numbers_are_those_of_all_sums() -> None:
+def test_single_rounding_constants_hold_for_all_sums() -> None:
     """By trying each sum that can be."""
     for seed in range(20):
         op = linear(1, 3, 5, seed=seed)

@@ -57,7 +57,7 @@ def test_they_would_not_beyond() -> None:
         ((-8, -8), (5, 127), 2),
     ],
 )
-def test_which_layers_do_so(shifts: tuple[int, int], clamp: tuple[int, int], signs: int) -> None:
+def test_the_mode_of_negative_sums(shifts: tuple[int, int], clamp: tuple[int, int], signs: int) -> None:
     rng = np.random.default_rng(0)
     case = layer(rng, geometry((2, 2), 8, 8), shifts=shifts, zps=(3, 5), clamp=clamp)
     assert negative_sum_mode(case.channels) == signs

@@ -49,7 +49,7 @@ def sound(blocks: list[LiveBlock]) -> bool:
 
 
 @pytest.mark.parametrize(("step", "lag"), [(160, 160), (320, 480), (800, 800)])
-def test_a_result_takes_the_place_of_what_is_used_up(step: int, lag: int) -> None:
+def test_results_overwrite_dead_operands(step: int, lag: int) -> None:
     """The first rows of the result need room before there is anything that is used up."""
     x, y = used_up(1600, 0, 9, 160), made(800, 0, 9, step)
     x.space_before = lag

@@ -118,7 +118,7 @@ def test_an_input_is_overwritten_once_it_is_dead() -> None:
 
 @settings(max_examples=150)
 @given(programs(), st.data())
-def test_the_arena_covers_what_kernels_read_behind_their_operands(graph: Graph, data: st.DataObject) -> None:
+def test_the_arena_contains_overread_bytes(graph: Graph, data: st.DataObject) -> None:
     """Whoever reads an operand, first or last, and wherever the operand lies; and no byte more is asked for."""
     behind = {op: data.draw(st.sampled_from([0, 1, 15, 16, 200])) for op in graph.ops}
     plan = plan_memory(graph, {op: OpMemory(overread_bytes=count) for op, count in behind.items()})

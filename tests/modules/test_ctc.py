@@ -25,9 +25,7 @@ def labels_by_loop(scores: Tensor, blank: int) -> list[list[int]]:
     ("batch", "frames", "classes", "blank"), [(1, 53, 5, 0), (2, 31, 3, 2), (1, 1, 2, 1)]
 )
 @pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55"])
-def test_labels_are_those_of_the_best_path(
-    batch: int, frames: int, classes: int, blank: int, target: str
-) -> None:
+def test_labels_follow_the_best_path(batch: int, frames: int, classes: int, blank: int, target: str) -> None:
     generator = torch.Generator().manual_seed(frames)
     levels = torch.randint(-120, 120, (batch, frames, classes), generator=generator)
     levels[:, frames // 3 : frames // 2, classes - 1] = 127  # a long label

@@ -274,7 +274,7 @@ def test_boxes_may_be_constants(tmp_path: Path) -> None:
             program.save(tmp_path / name)
 
 
-def test_decoders_invert_what_they_decode() -> None:
+def test_decoders_invert_encoders() -> None:
     torch.manual_seed(2)
     anchors, wanted = torch.cat([torch.rand(9, 2), 0.1 + torch.rand(9, 2)], 1), boxes(9)[0]
     middle, sizes = (wanted[:, :2] + wanted[:, 2:]) / 2, wanted[:, 2:] - wanted[:, :2]

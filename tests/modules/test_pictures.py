@@ -103,7 +103,7 @@ class Together(nn.Module):
 @pytest.mark.slow
 @pytest.mark.turns(2)
 @pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
-def test_bytes_are_those_of_the_formulas_everywhere(target: str, board: str) -> None:
+def test_bytes_equal_the_formulas_everywhere(target: str, board: str) -> None:
     torch.manual_seed(1)
     inputs = tuple(noise(*shape) for _, shape, _ in CASES.values())
     program = pillion.compile(Together().eval(), inputs, target=target)

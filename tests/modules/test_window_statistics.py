@@ -34,7 +34,7 @@ def windows(count: int, seed: int) -> Array:
     return (np.rint(np.stack(found)[:, None] * 2**15) / 2**15).astype(np.float32)
 
 
-def test_statistics_are_those_of_scipy() -> None:
+def test_statistics_equal_scipy() -> None:
     x = windows(2 * KINDS, 0)
     deviation, peak, crest, fourth = (y.numpy() for y in WindowStatistics()(torch.from_numpy(x)))
     about = np.abs(x.astype(float) - x.mean(-1, keepdims=True)).max(-1)

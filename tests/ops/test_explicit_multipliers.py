@@ -313,7 +313,7 @@ def broken(cls: type[ScaledOp], number: int = 0, **fields: Any) -> PillionError:
     [(2**30 - 1, 0), (2**31, 0), (-(2**30), 0), (1, 0), (0, 1), (2**30, 31), (2**30, -32), (-(2**31), -5)],
 )
 @EACH
-def test_only_what_kernels_take_is_taken(cls: type[ScaledOp], mantissa: int, shift: int) -> None:
+def test_multipliers_out_of_range_are_refused(cls: type[ScaledOp], mantissa: int, shift: int) -> None:
     op = unscaled(examples(cls)[0])
     found = broken(cls, explicit=(*op.explicit[:-1], Multiplier(mantissa, shift)))
     assert found.rule == "mantissas are from 2^30 to 2147483647, shifts from -31 to 30, or both are 0"

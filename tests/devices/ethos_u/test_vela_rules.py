@@ -240,7 +240,7 @@ def test_sources_of_rules_are_known_and_every_op_is_decided_on() -> None:
     assert limits.image_of((2, 3, 4, 5, 6)) == (6, 4, 5, 6)
 
 
-def test_estimates_lie_near_what_vela_says() -> None:
+def test_estimates_agree_with_vela() -> None:
     """Single ops of 500 elements and more: within a factor of 4, and their middle near 1."""
     maker, ratios = Maker(9), []
     for _ in range(250):

@@ -84,7 +84,7 @@ def test_an_op_that_nobody_knows_is_refused() -> None:
 
 
 @pytest.mark.parametrize("npu", [N3_64, N1_16], ids=lambda npu: npu.name)
-def test_verdicts_say_what_was_wanted_and_what_was_found(npu: Device) -> None:
+def test_verdicts_name_wanted_and_found_values(npu: Device) -> None:
     examples = [example for cls in ALL_OPS for example in cls.examples()]
     for example in (*examples, *(case for both in CASES.values() for case in both)):
         for verdict in npu.judge(example):

@@ -197,7 +197,7 @@ ON_HOST = (
 
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ON_HOST)
-def test_c_answers_what_the_reference_answers(name: str) -> None:
+def test_c_equals_the_reference(name: str) -> None:
     module, inputs = net(CASES[name])
     program = pillion.compile(module, inputs, target="cortex-m33", name="net")
     pairs = zip(program.run(*inputs), program.run(*inputs, on="host"), strict=True)

@@ -80,7 +80,7 @@ def test_a_narrow_tensor_keeps_its_steps_beside_a_wide_one() -> None:
             assert {x.type.quant for x in op.xs} == {op.y.type.quant}
 
 
-def test_ranges_that_are_nearly_the_same_are_one() -> None:
+def test_nearly_equal_ranges_become_one() -> None:
     program = compiled(Partial(1.5))
     assert scaled(program) == 0
 
@@ -133,7 +133,7 @@ def test_operands_of_concats_alone_share_their_scale() -> None:
     assert scaled(compiled(Pyramid())) == 0
 
 
-def test_files_answer_what_their_graphs_say(tmp_path: Path) -> None:
+def test_saved_files_compute_the_same(tmp_path: Path) -> None:
     program = compiled(Partial(40.0), "cortex-m33")
     program.save(tmp_path / "net.pte")
     again = pillion.load(tmp_path / "net.pte")

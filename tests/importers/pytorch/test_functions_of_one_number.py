@@ -132,7 +132,7 @@ def test_tables_are_as_near_as_eight_bits_are(name: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-def test_this_computer_answers_what_the_reference_says() -> None:
+def test_the_host_equals_the_reference() -> None:
     """All functions of one operand together."""
     functions = [function for function, x in FUNCTIONS.values() if x is SIGNED]
     program = pillion.compile(

@@ -121,7 +121,7 @@ def test_each_is_one_op(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["layer norm", "group norm of signals", "rms norm by hand"])
-def test_trained_it_answers_what_its_simulation_did(name: str) -> None:
+def test_trained_programs_equal_their_simulation(name: str) -> None:
     net, samples = drawn(*NETS[name])
     trained = pillion.prepare_qat(net, (samples[0],), target=TARGET)
     optimizer = torch.optim.SGD(trained.parameters(), 0.01)

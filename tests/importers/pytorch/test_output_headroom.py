@@ -33,7 +33,7 @@ def test_more_samples_need_less() -> None:
     assert max(rooms(spread(300, 0))) <= 0.05
 
 
-def test_numbers_that_are_nearly_the_same_in_all_samples_get_none() -> None:
+def test_nearly_constant_values_get_no_headroom() -> None:
     scores = torch.linspace(-3, 5, 10, dtype=torch.float64)
     assert rooms([scores + 0.003 * noise for noise in spread(8, 1)]) == (0, 0)
 

@@ -128,7 +128,7 @@ def test_trained_pools_have_their_own_steps_for_any_batch() -> None:
 
 
 @pytest.mark.nightly
-def test_the_bytes_are_those_of_all_executors() -> None:
+def test_all_executors_give_the_same_bytes() -> None:
     for model in (Pooled(nn.AdaptiveAvgPool2d(1)), nn.AvgPool2d(3, 2, 1)):
         found = compiled(model, "cortex-m33").verify(2)
         assert len(found.pairs) >= 1

@@ -162,7 +162,7 @@ def test_a_share_of_one_needs_the_usual_steps() -> None:
 
 
 @pytest.mark.nightly
-def test_steps_that_are_hardly_finer_are_the_usual_ones() -> None:
+def test_hardly_finer_scales_are_not_used() -> None:
     """One of 256 or less in ten is no gain; other runtimes know these."""
     for sharpness, is_usual in ((2.0, False), (9.0, True)):
         net = Attention(sharpness=sharpness)

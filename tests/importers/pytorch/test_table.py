@@ -83,7 +83,7 @@ class EachOperator(nn.Module):
 
 
 @pytest.mark.parametrize("target", RULES, ids=lambda t: str(t).split(" at ")[0])
-def test_rules_are_those_of_the_ops(target: Any) -> None:
+def test_quantization_rules_follow_from_the_ops(target: Any) -> None:
     rule = RULES[target]
     if target in ENDS_OF_LOOPS:
         assert rule.quantization is Quantization.SHARED, "what is handed on keeps its parameters"

@@ -110,7 +110,7 @@ def read_elsewhere(m: Sound, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("features", [noisy_waves, few_waves, one_sample, read_elsewhere])
-def test_other_layers_stay_what_they_are(features: Callable[[Sound, Tensor], Tensor]) -> None:
+def test_other_layers_stay_unchanged(features: Callable[[Sound, Tensor], Tensor]) -> None:
     x = sound()
     program = pillion.compile(
         Sound(features).eval(), (x,), target="cortex-m55", calibrate=[(x,)], io_dtype="int16"

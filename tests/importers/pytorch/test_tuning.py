@@ -222,7 +222,7 @@ def test_biases_stay_where_samples_are_few_or_errors_are_chance() -> None:
     assert 4.9 < shift[1] < 5
 
 
-def test_rare_values_that_are_far_away() -> None:
+def test_far_outliers_are_clipped() -> None:
     """One number in 20,000 is forty times as large as the others; what is judged are the others."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(100, 32), nn.ReLU(), nn.Linear(32, 8))
@@ -270,7 +270,7 @@ def test_the_least_error_is_no_larger_than_that_of_all_values(symmetric: bool, s
         assert found[1] < high
 
 
-def test_percentiles_hold_what_they_say() -> None:
+def test_percentiles_contain_their_share() -> None:
     x = torch.randn(200_000, generator=torch.Generator().manual_seed(1))
     counted = observer()
     counted(x)
