@@ -182,10 +182,10 @@ class FlashSearch:
             yield from zip(self.values, _runs(changed_graph, self.calibrating), strict=True)
             return
         for values in self.values[:RANKING]:
-            changed = _results(coarse, values, self.graph)
+            changed = coarse.compute(self.graph.arithmetic, values)
             for later in behind:
                 if any(v in changed for v in later.operands):
-                    changed |= _results(later, {**values, **changed}, self.graph)
+                    changed |= later.compute(self.graph.arithmetic, {**values, **changed})
             yield values, changed
 
     def _rounded(self, op: Op, holder: Op, values: Sequence[Values], fits: bool = False) -> Op:
@@ -227,7 +227,7 @@ class FlashSearch:
                     done += 1
                     advance(done, len(chosen))
                 for values in given:
-                    values |= _results(made, values, self.graph)
+                    values |= made.compute(self.graph.arithmetic, values)
                 ops.append(made)
         self.graphs[chosen, fits] = self.graph.replace(ops=tuple(ops))
         return self.graphs[chosen, fits]
@@ -273,7 +273,7 @@ def _operand(layer: Layer, holder: Op, values: Mapping[Value, Array], graph: Gra
     """Returns the operand of a layer, of all steps in a loop."""
     if not isinstance(holder, Scan):
         return values[layer.x]
-    steps = holder.step_values(graph.arithmetic, *_operands(holder, values))
+    steps = holder.step_values(graph.arithmetic, *holder.operand_arrays(values))
     return np.concatenate([step[layer.x] for step in steps])
 
 
@@ -283,13 +283,3 @@ def _with_layer(holder: Op, old: Candidate, new: Candidate) -> Op:
         return new
     ops = tuple(new if op is old else op for op in holder.body.ops)
     return replace(holder, body=holder.body.replace(ops=ops))
-
-
-def _operands(op: Op, values: Mapping[Value, Array]) -> list[Array]:
-    return [v.constant if v.is_constant else values[v] for v in op.operands]
-
-
-def _results(op: Op, values: Mapping[Value, Array], graph: Graph) -> Values:
-    result = op.reference(graph.arithmetic, *_operands(op, values))
-    results = result if isinstance(result, tuple) else (result,)
-    return dict(zip(op.results, map(np.asarray, results), strict=True))

@@ -15,11 +15,12 @@ from pillion.data.sample import Array, batch_samples
 from pillion.errors import PillionError
 from pillion.evaluation.evaluate import MetricName, evaluate
 from pillion.evaluation.evaluation_result import Evaluation
-from pillion.evaluation.float_outputs import FloatModelProtocol, FloatReference
+from pillion.evaluation.float_outputs import FloatReference
 from pillion.evaluation.layer_errors import Comparison, LayerErrorMeasurement
 from pillion.evaluation.program_costs import ProgramCosts, can_be_measured, costs_of
 from pillion.evaluation.program_io import program_io
 from pillion.host_io.progress import Advance
+from pillion.ir.precision_choice import FloatRuns
 from pillion.program import Program
 from pillion.run.executor import HOST, RunOptions, verdict_of_checks
 from pillion.run.executor_list import require_tools
@@ -34,7 +35,7 @@ SAMPLES = 8
 
 def compare_layers(
     program: Program,
-    float_model: FloatModelProtocol,
+    float_model: FloatRuns,
     tensors: FloatTensors,
     data: Any,
     *,

@@ -19,10 +19,11 @@ from pillion.errors import PillionError
 from pillion.evaluation.agreement import agreement
 from pillion.evaluation.chunks import Chunk, batch_of, chunks_of
 from pillion.evaluation.evaluation_result import Agreement, Evaluation, FloatComparison
-from pillion.evaluation.float_outputs import FloatModelProtocol, FloatReference
+from pillion.evaluation.float_outputs import FloatReference
 from pillion.evaluation.metrics import Batch, Confusion, Metric, TopK, default_metrics, metric_of
 from pillion.evaluation.program_io import ProgramIo, program_io
 from pillion.host_io.progress import Advance
+from pillion.ir.precision_choice import FloatRuns
 from pillion.program import Program
 from pillion.run.executor import HOST, Outputs, RunOptions
 from pillion.run.parallel_runs import check_workers, open_chunk_runner
@@ -97,7 +98,7 @@ def evaluate(
     workers: int | None = None,
     native: bool = False,
     on: str = HOST,
-    float_model: FloatModelProtocol | None = None,
+    float_model: FloatRuns | None = None,
     agree: Sequence[str] = (),
     agree_samples: int = 3,
     reading: Reading = AS_IT_IS,

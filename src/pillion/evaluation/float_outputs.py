@@ -5,37 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from pillion.data.sample import Array
 from pillion.errors import PillionError
 from pillion.evaluation.program_io import ProgramIo
+from pillion.ir.precision_choice import FloatRuns
 
 CHANNELS_FIRST, CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
-
-
-class FloatModelProtocol(Protocol):
-    """A float model, such as `pillion.importers.torch.float_model.float_model` returns."""
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-
-    @property
-    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the inputs."""
-
-    def outputs(self, runs: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
-        """Returns the outputs of each run."""
 
 
 @dataclass(frozen=True)
 class FloatReference:
     """A float model with the inputs and outputs of a program, in real numbers."""
 
-    model: FloatModelProtocol
+    model: FloatRuns
     io: ProgramIo
 
     def __post_init__(self) -> None:

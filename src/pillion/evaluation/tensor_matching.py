@@ -38,10 +38,7 @@ class IntegerOpExecutor:
 
     def compute(self, op: Op, values: Mapping[Value, Array]) -> dict[Value, Array]:
         """Computes the results of one op."""
-        operands = [v.constant if v.is_constant else values[v] for v in op.operands]
-        result = op.reference(self.arithmetics[op], *operands)
-        results = result if isinstance(result, tuple) else (result,)
-        return dict(zip(op.results, map(np.asarray, results), strict=True))
+        return op.compute(self.arithmetics[op], values)
 
 
 def integer_op_executor(graph: Graph) -> IntegerOpExecutor:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -169,10 +167,10 @@ class Graph:
         others = instead or {}
         values = self.source_arrays(inputs, states)
         for op in self.ops:
-            operands = [v.constant if v.is_constant else values[v] for v in op.operands]
-            result = others[op](*operands) if op in others else op.reference(self.arithmetic, *operands)
-            results = result if isinstance(result, tuple) else (result,)
-            values.update(zip(op.results, map(np.asarray, results), strict=True))
+            if op in others:
+                values |= op.by_result(others[op](*op.operand_arrays(values)))
+            else:
+                values |= op.compute(self.arithmetic, values)
         values.update((v, v.constant) for v in self.sinks if v.is_constant)
         return values
 

@@ -22,6 +22,7 @@ from enum import Enum
 from functools import cache, cached_property
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from typing_extensions import dataclass_transform
 
 from pillion.errors import PillionError
@@ -94,6 +95,19 @@ class Op:
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         """Computes the exact integer result: the definition that every executor is compared with."""
         raise NotImplementedError
+
+    def operand_arrays(self, values: Mapping[Value, Array]) -> list[Array]:
+        """Returns the operands, given the `values` of those that are no constants."""
+        return [v.constant if v.is_constant else values[v] for v in self.operands]
+
+    def by_result(self, computed: object) -> dict[Value, Array]:
+        """Returns the array of each result, given what `reference` returns."""
+        arrays = computed if isinstance(computed, tuple) else (computed,)
+        return dict(zip(self.results, map(np.asarray, arrays), strict=True))
+
+    def compute(self, arithmetic: Arithmetic, values: Mapping[Value, Array]) -> dict[Value, Array]:
+        """Computes the exact array of each result, given the `values` of the operands that are no constants."""
+        return self.by_result(self.reference(arithmetic, *self.operand_arrays(values)))
 
     @classmethod
     def examples(cls) -> Iterator[Op]:

@@ -90,7 +90,7 @@ class MetricChange:
 
 
 class FloatRuns(Protocol):
-    """A float model that runs samples."""
+    """A float model that runs samples, such as `pillion.importers.torch.float_model.float_model` returns."""
 
     @property
     def name(self) -> str:

@@ -82,17 +82,14 @@ def _reference_tensors(graph: Graph, inputs: Sequence[Array]) -> Iterator[tuple[
     yield from values.items()
     left = {v: len(readers) for v, readers in graph.users.items()}
     for op in graph.ops:
-        operands = [v.constant if v.is_constant else values[v] for v in op.operands]
         if isinstance(op, Segment):
-            inside = dict(_reference_tensors(op.body, operands))
+            inside = dict(_reference_tensors(op.body, op.operand_arrays(values)))
             yield from inside.items()
-            results: tuple[Array, ...] = tuple(inside[v] for v in op.body.outputs)
+            results = op.by_result(tuple(inside[v] for v in op.body.outputs))
         else:
-            result = op.reference(graph.arithmetic, *operands)
-            results = result if isinstance(result, tuple) else (result,)
-        for value, array in zip(op.results, map(np.asarray, results), strict=True):
-            values[value] = array
-            yield value, array
+            results = op.compute(graph.arithmetic, values)
+        values |= results
+        yield from results.items()
         for value in dict.fromkeys(op.activations):  # values without further readers need not be kept
             left[value] -= 1
             if not left[value]:

@@ -123,10 +123,6 @@ def _run_and_count_differences(
     differently."""
     values = graph.reference_values(*inputs, states=states)
     for op in graph.ops:
-        result = op.reference(arithmetic, *(v.constant if v.is_constant else values[v] for v in op.operands))
-        results = result if isinstance(result, tuple) else (result,)
-        counts[op] += sum(
-            int(np.count_nonzero(np.asarray(a) != values[v]))
-            for a, v in zip(results, op.results, strict=True)
-        )
+        results = op.compute(arithmetic, values)
+        counts[op] += sum(int(np.count_nonzero(array != values[v])) for v, array in results.items())
     return tuple(values[v] for v in graph.outputs), tuple(values[state.after] for state in graph.states)

@@ -211,8 +211,7 @@ def segment_prefix(segment: Segment, count: int) -> Graph:
 
 def _reference_operands(graph: Graph, op: Op, sample: Sequence[Array]) -> list[Array]:
     """Returns the reference's operands of an op."""
-    values = graph.reference_values(*sample)
-    return [v.constant if v.is_constant else values[v] for v in op.operands]
+    return op.operand_arrays(graph.reference_values(*sample))
 
 
 def _rounding_steps_of(

@@ -187,7 +187,7 @@ class HopGraphBuilder:
         result = {y: _value_with_rows(y.name, y, track.axis, before.count)}
         changes = streamed.op.tile(track.axis, Span(0, before.count), (0, 0))
         op = streamed.op.substitute({**values, **result}, **changes)
-        operands = [v.constant if v.is_constant else arrays[v] for v in streamed.op.operands]
+        operands = streamed.op.operand_arrays(arrays)
         self.past[y] = np.asarray(op.reference(self.graph.arithmetic, *operands))
 
 

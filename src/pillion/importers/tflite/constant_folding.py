@@ -40,6 +40,5 @@ def _constant_results(ops: Sequence[Op]) -> dict[Value, Array] | None:
             or result_bytes > max(operand_bytes, MOST_BYTES)
         ):
             return None
-        operands = [v.constant if v.is_constant else results[v] for v in op.operands]
-        results[op.results[0]] = op.reference(Arithmetic.TFLITE, *operands)
+        results |= op.compute(Arithmetic.TFLITE, results)
     return results

@@ -145,10 +145,7 @@ def assigned_values(variables: Variables, ops: Iterable[Op]) -> dict[Key, Array]
     for op in ops:
         if any(not v.is_constant and v not in known for v in op.operands):
             raise MalformedError(f"the subgraph of CALL_ONCE reads what nothing makes: {op.kind}")
-        results = op.reference(
-            Arithmetic.TFLITE, *(v.constant if v.is_constant else known[v] for v in op.operands)
-        )
-        known.update(zip(op.results, results if isinstance(results, tuple) else (results,), strict=True))
+        known |= op.compute(Arithmetic.TFLITE, known)
     assigned = {key: variable.now for key, variable in variables.held.items() if variable.now is not None}
     if any(not v.is_constant and v not in known for v in assigned.values()):
         raise MalformedError("the subgraph of CALL_ONCE assigns what nothing makes")
