@@ -80,6 +80,11 @@ def distinct_lines_with_counts(lines: Iterable[str]) -> list[str]:
     return [f"{line}  ({count} times)" if count > 1 else line for line, count in Counter(lines).items()]
 
 
+def error_reason(error: BaseException) -> str:
+    """Returns the first line of an error's message, or its class."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def _rebuild_pickled_error(what: str, rule: str, here: str, help: str) -> PillionError:
     return PillionError(what, rule=rule, here=here, help=help)
 

@@ -19,8 +19,8 @@ from pillion.data.sample import (
     normalize_channels,
     split_samples,
 )
-from pillion.errors import PillionError
-from pillion.host_io.npy_files import UNREADABLE, error_reason, read_arrays
+from pillion.errors import PillionError, error_reason
+from pillion.host_io.npy_files import UNREADABLE, read_arrays
 
 
 def read_named(path: Path) -> dict[str, Array]:

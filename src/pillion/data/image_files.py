@@ -12,7 +12,7 @@ import numpy as np
 
 from pillion.data.reading_options import Reading
 from pillion.data.sample import Array, InputSpec, input_mismatch_error, normalize_channels
-from pillion.errors import PillionError
+from pillion.errors import PillionError, error_reason
 from pillion.host_io.atomic_files import regular_file
 
 KINDS = ("PNG", "JPEG", "BMP", "PPM", "WEBP")
@@ -72,7 +72,7 @@ def _decode_image(path: Path) -> Any:
         raise PillionError(
             f"the image {path} cannot be read",
             rule=f"images are {', '.join(KINDS)} with 8 bits a channel",
-            here=(str(error).splitlines() or [type(error).__name__])[0],
+            here=error_reason(error),
             help="open it in a viewer and save it again, or take it out of the folder",
         ) from None
     return image

@@ -20,11 +20,6 @@ UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def error_reason(error: BaseException) -> str:
-    """Returns the first line of an error's message, or its class."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
 def read_arrays(path: Path) -> dict[str, Array] | Array:
     """Reads the arrays of an `.npz` by name, or the array of an `.npy`. Raises an error in `UNREADABLE`, or a
     PillionError if the file is missing."""

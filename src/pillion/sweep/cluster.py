@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pillion.errors import PillionError
+from pillion.errors import PillionError, error_reason
 from pillion.host_io.progress import print_above_bars
 from pillion.sweep import job_worker
 from pillion.sweep.job_result import JobOutput, killed_worker_output
@@ -148,7 +148,7 @@ def connect_cluster(scheduler: str) -> Iterator[ClusterWorkers]:
         raise PillionError(
             f"there is no scheduler at {scheduler}",
             rule="--scheduler is the address of a running Dask scheduler",
-            here=str(error).splitlines()[0][:200] if str(error) else type(error).__name__,
+            here=error_reason(error)[:200],
             help="`dask scheduler` prints its address; without --scheduler, workers run on this computer"
             + (f"; {CERTIFICATES}" if scheduler.startswith("tls://") else ""),
         ) from None

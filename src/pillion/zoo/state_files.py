@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pillion.errors import PillionError, warn
+from pillion.errors import PillionError, error_reason, warn
 from pillion.host_io.atomic_files import WEIGHT_FILES, read_whole, regular_file, suffix_of
-from pillion.host_io.npy_files import UNREADABLE, error_reason, read_arrays
+from pillion.host_io.npy_files import UNREADABLE, read_arrays
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pillion.emitters.pte.writer import little_endian
 from pillion.errors import PillionError
 from pillion.ir.types import Array
 from pillion.schemas import bundled, pte
@@ -60,8 +61,6 @@ def _tensor_of(plan: pte.ExecutionPlan, number: int) -> pte.Tensor:
 
 def _bundled_value(tensor: pte.Tensor, array: Array) -> bundled.Value:
     """Returns an array's bytes as a tensor in the program's dim order."""
-    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-    bundled_tensor: Table = bundled.Tensor(
-        tensor.scalar_type, tensor.sizes, np.frombuffer(little, np.uint8), tensor.dim_order
-    )
+    raw = np.frombuffer(little_endian(array), np.uint8)
+    bundled_tensor: Table = bundled.Tensor(tensor.scalar_type, tensor.sizes, raw, tensor.dim_order)
     return bundled.Value(bundled.TENSOR, bundled_tensor)

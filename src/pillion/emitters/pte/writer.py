@@ -35,7 +35,7 @@ class Constants:
 
     def find(self, array: Array) -> int | None:
         """Returns the number under which these bytes are stored, or None if they are not."""
-        return self.numbers.get(_little_endian(array))
+        return self.numbers.get(little_endian(array))
 
     @property
     def segments(self) -> tuple[Constants, ...]:
@@ -44,7 +44,7 @@ class Constants:
 
     def number(self, array: Array) -> int:
         """Stores an array once and returns its number."""
-        raw = _little_endian(array)
+        raw = little_endian(array)
         if raw not in self.numbers:
             self.segment += bytes(-len(self.segment) % ALIGNMENT)
             self.numbers[raw] = len(self.offsets)
@@ -53,7 +53,8 @@ class Constants:
         return self.numbers[raw]
 
 
-def _little_endian(array: Array) -> bytes:
+def little_endian(array: Array) -> bytes:
+    """Returns the bytes of an array as files hold them."""
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 
 from pillion.codecs.tflite.read_operator import ReadOperator
-from pillion.errors import PillionError
+from pillion.errors import PillionError, error_reason
 from pillion.importers.tflite import while_loops
 from pillion.importers.tflite.model import TfliteReader
 from pillion.importers.tflite_float import elementwise, layers, op_functions, recurrent
@@ -140,7 +140,7 @@ def check_shapes(module: FloatModule) -> None:
             try:
                 results = module.run(step, known)
             except (RuntimeError, ValueError, TypeError, IndexError) as error:
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                reason = error_reason(error)
                 raise step.call.refuse("its operands fit together", reason) from None
             for value, tensor in zip(step.results, results, strict=True):
                 if tuple(tensor.shape) != value.shape:

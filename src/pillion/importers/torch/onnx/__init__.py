@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pillion.errors import PillionError
+from pillion.errors import PillionError, error_reason
 from pillion.importers.torch.export import quiet_torch
 from pillion.importers.torch.onnx.file_module import FAULTS, OnnxModule, is_known
 from pillion.importers.torch.onnx.reading import MOST_ELEMENTS
@@ -61,7 +61,7 @@ def load_onnx(
         raise PillionError(
             f"{path} has tensors that cannot be read",
             rule=f"tensors have as many bytes as their shapes say, and at most {MOST_ELEMENTS:,} elements",
-            here=str(error).splitlines()[0][:200] if str(error) else type(error).__name__,
+            here=error_reason(error)[:200],
             help="write the file again; onnx.checker.check_model(path) says more",
         ) from error
     return module, tuple(module.inputs.values())

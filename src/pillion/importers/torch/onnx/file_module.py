@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from pillion.errors import PillionError
+from pillion.errors import PillionError, error_reason
 from pillion.importers.torch.file_operators import named_inputs, operator_module_name
 from pillion.importers.torch.onnx.operators import OPERATORS, PREPARED
 from pillion.importers.torch.onnx.reading import (
@@ -202,7 +202,7 @@ class _Reader:
                 node, op, results, stays=stays or (self.is_converted and op.kind == "DequantizeLinear")
             )
         except FAULTS as error:
-            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            reason = error_reason(error)[:200]
             raise PillionError(
                 f"a {node.op_type[:80]} is not read",
                 rule="the operators and forms that docs/guide/onnx.md lists",

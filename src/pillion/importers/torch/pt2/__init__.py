@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch.export import ExportedProgram
 
-from pillion.errors import PillionError
+from pillion.errors import PillionError, error_reason
 from pillion.host_io.atomic_files import read_whole
 from pillion.importers.torch.pt2.archive import UntrustedError, checked_archive
 
@@ -38,7 +38,7 @@ def load_pt2(path: Path, *, trust_pickle: bool = False) -> ExportedProgram:
     except UntrustedError as error:
         raise _untrusted_file_error(path, str(error)) from None
     except Exception as error:  # torch raises whatever a broken file leads it to
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = error_reason(error)
         if re.search("weights.only", str(error), re.IGNORECASE):
             raise _untrusted_file_error(path, f"a pickle that is not only tensors: {reason[:200]}") from None
         raise PillionError(
