@@ -259,13 +259,14 @@ def unpacked_params(op: Conv2d | Linear) -> Params:
 
 
 def scratch_of_unpacked(op: Conv2d | Linear) -> int:
-    """Returns the scratch bytes of the same: weights of a channel, windows, and copies of five where these may be needed."""
+    """Returns the scratch bytes of a layer with unpacked weights: weights of a channel, windows, and copies of five where these
+    may be needed."""
     further = 16 * eight_steps(op) * (1 + PIXELS * (fives_together(op) - 1))
     return scratch_of_windows(op, 8) + further
 
 
 def unpacked_work(op: Conv2d | Linear) -> float:
-    """Estimates the instructions of the same."""
+    """Estimates the instructions of a layer with weights of 4 bits that are unpacked."""
     out_c, steps, words = len(op.bias.constant), 2 * eight_steps(op), window_words(op)
     groups, fours = groups_of_pixels(op)
     unpacked = -(-(groups - fours) // fives_together(op)) + -(-fours // fives_together(op))
@@ -292,11 +293,11 @@ def is_worth_scratch(op: Layer) -> Verdict:
 PARTS_HAVE_28_BITS: Check[Layer] = short_circuit(
     LAYER_16_4, sums_have_28_bits, rounds_by(LEAST_RIGHT, MOST_RIGHT)
 )
-"""A layer has constant weights of 4 bits, and ratios with an exact sixteenth."""
+"""A layer has constant weights of 4 bits, sums below 2^27, and any ratio of 16-bit kernels."""
 OF_NIBBLES: Check[Layer] = short_circuit(LAYER_16_4, sums_have_32_bits, rounds_by(LEAST_RIGHT, MOST_RIGHT))
-"""The same for sums up to 2^31."""
+"""A layer has constant weights of 4 bits, sums up to 2^31, and any ratio of 16-bit kernels."""
 IN_28_BITS: Check[Layer] = short_circuit(LAYER_16_4, sums_have_28_bits, rounds_by(LEAST_RIGHT, 28))
-"""A layer has constant weights of 4 bits, and ratios of which a sixteenth is exact."""
+"""A layer has constant weights of 4 bits, sums below 2^27, and ratios of which a sixteenth is exact."""
 
 
 WINDOWS: dict[str, Any] = {"scratch_bytes": scratch_of_windows, "overread_bytes": 2, "work": work}
