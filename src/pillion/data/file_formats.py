@@ -19,6 +19,7 @@ from pillion.data.sample import (
     Array,
     InputSpec,
     Sample,
+    element_count,
     evenly_spaced_numbers,
     input_mismatch_error,
     spread_samples,
@@ -61,7 +62,7 @@ def _sound_samples(path: Path, specs: Sequence[InputSpec], source: Files) -> Ite
 
 def _table_samples(path: Path, specs: Sequence[InputSpec], source: Files) -> Iterator[Sample]:
     only = _single_input(specs, path)
-    table = text_tables.open_table(path, text_tables.columns_for(only), source.reading)
+    table = text_tables.open_table(path, element_count(only.of_one), source.reading)
     classes = source.reading.classes or text_tables.classes_of(table)
     yield from text_tables.samples_of_table(table, only, classes, source.reading)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pillion.data.reading_options import LABEL_NAMES, Reading
-from pillion.data.sample import Array, InputSpec, Sample, element_count, normalize_channels
+from pillion.data.sample import Array, InputSpec, Sample, normalize_channels
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import regular_file
 
@@ -209,8 +209,3 @@ def _damaged_table_error(path: Path, line: int, actual: str, rule: str) -> Pilli
         here=f"{actual} in line {line}",
         help="look at that line; samples with missing values have to be left out",
     )
-
-
-def columns_for(wanted: InputSpec) -> int:
-    """Returns the columns of numbers that an input takes."""
-    return element_count(wanted.of_one)

@@ -237,7 +237,7 @@ class Concat(Movement):
     def infer(self) -> TensorType:
         """Returns the type of the result. A constant may already be quantized while other operands are real."""
         first = self.xs[0].shape if self.xs else ()
-        rests = {(v.type.rank, _drop_axis(v.shape, self.axis)) for v in self.xs}
+        rests = {(v.type.rank, (*v.shape[: self.axis], *v.shape[self.axis + 1 :])) for v in self.xs}
         computed = [v for v in self.xs if not (v.is_constant and v.is_quantized)] or list(self.xs)
         types = {v.dtype for v in computed}
         if len(rests) != 1 or len(types) != 1 or not 0 <= self.axis < len(first):
@@ -282,10 +282,6 @@ class Flip(Movement):
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
         return np.ascontiguousarray(np.flip(operands[0], self.axes))
-
-
-def _drop_axis(shape: Shape, axis: int) -> Shape:
-    return (*shape[:axis], *shape[axis + 1 :])
 
 
 def _replace_axis_entry(numbers: tuple[int, ...], axis: int, number: int) -> tuple[int, ...]:

@@ -46,15 +46,10 @@ for _executor in (
     REGISTRY.add_executor(_executor)
 
 
-def execution_places() -> tuple[str, ...]:
-    """Returns all names for `on`."""
-    return (*REGISTRY.executors, *BOARDS)
-
-
 def require_place(on: str, option: str = "on") -> None:
     """Raises if nothing runs programs under this name: no executor, board or line to a board."""
     if not is_board_place(on):
-        require_one_of(option, on, (*execution_places(), "serial:PORT"))
+        require_one_of(option, on, (*REGISTRY.executors, *BOARDS, "serial:PORT"))
 
 
 def find_executor(on: str) -> Executor:

@@ -32,7 +32,7 @@ def require_npu_code(folder: Path, manifest: Manifest) -> tuple[Driver, list[byt
     """Returns the driver for a project's NPU and the code of its segments; raises if either is missing."""
     npu = find_target(manifest.target).npu
     payloads = [read_whole(folder / name, ".bin") for name in _segment_files(manifest)]
-    if npu is None or not payloads or not _npu_source_files(manifest):
+    if npu is None or not payloads or not any(name.startswith(f"{NPU_FOLDER}/") for name in manifest.files):
         raise PillionError(
             f"`{manifest.model}` holds no code for an NPU",
             rule=f"--on {NPU} executes segments that the NPU's own compiler has made, and the C that calls its driver",
@@ -74,10 +74,6 @@ def _segment_files(manifest: Manifest) -> list[str]:
     """Returns the files with the NPU's code, in execution order."""
     names = [name for name in manifest.files if name.startswith("npu_segment_") and name.endswith(".bin")]
     return sorted(names, key=lambda name: int("".join(filter(str.isdigit, name)) or 0))
-
-
-def _npu_source_files(manifest: Manifest) -> list[str]:
-    return [name for name in manifest.files if name.startswith(f"{NPU_FOLDER}/")]
 
 
 def _portable_project_files(folder: Path, manifest: Manifest, driver: Driver) -> Mapping[str, Content]:

@@ -177,7 +177,7 @@ class CProgram(KernelPlan):
     @property
     def params_bytes(self) -> int:
         """The size of all params structs."""
-        return sum(_params_size(call) for step in self.steps for call in step.calls)
+        return sum(len(call.params) * POINTER_BYTES for step in self.steps for call in step.calls)
 
 
 def _count_runs(what: Action, times: int, counts: Counter[int]) -> None:
@@ -186,10 +186,6 @@ def _count_runs(what: Action, times: int, counts: Counter[int]) -> None:
     elif isinstance(what, (RolledLoop, RunBranch)):
         for part in what.body:
             _count_runs(part.what, times * (what.count if isinstance(what, RolledLoop) else 1), counts)
-
-
-def _params_size(call: Call) -> int:
-    return len(call.params) * POINTER_BYTES
 
 
 def sizes_of(constants: Iterable[Constant]) -> dict[str, int]:

@@ -117,7 +117,7 @@ def _accessor_macros(program: CProgram) -> str:
             macro = f"{program.graph.name.upper()}_{role}_{i}"
             lines.append(f"/* {describe_value(value)} */")
             lines.append(
-                f"#define {macro}(arena) (({_c_type(value)} *)(void *)({public_address(program, value)}))"
+                f"#define {macro}(arena) (({C_TYPES[value.dtype.value]} *)(void *)({public_address(program, value)}))"
             )
     return "\n".join(lines)
 
@@ -317,7 +317,3 @@ def _buffer_offset(program: CProgram, value: Value) -> str:
     """Returns the arena offset of a buffer, or `PILLION_NOWHERE` for one outside the arena."""
     is_fed = program.feed is not None and value is program.feed.value
     return "PILLION_NOWHERE" if is_fed else str(program.memory.offsets[value])
-
-
-def _c_type(value: Value) -> str:
-    return C_TYPES[value.dtype.value]

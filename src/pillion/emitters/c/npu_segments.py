@@ -10,7 +10,6 @@ from pillion.emitters.c.body import SegmentPart, segment_function, segment_signa
 from pillion.emitters.c.lower import CProgram, CStep, lower
 from pillion.emitters.c.text_templates import fill_template
 from pillion.host_io.atomic_files import Content
-from pillion.ir.graph import Graph
 from pillion.ops import Segment
 
 
@@ -25,12 +24,7 @@ def lower_segment_reference(program: CProgram, number: int, step: CStep) -> CPro
     assert isinstance(op, Segment)
     op.require_open()
     isa = program.isa if program.isa is Isa.HOST else Isa.PORTABLE
-    return lower(renamed_graph(op.body, f"{program.graph.name}_npu_{number}"), isa)
-
-
-def renamed_graph(graph: Graph, name: str) -> Graph:
-    """Returns the graph under another name, the prefix of its C identifiers."""
-    return graph.replace(name=name)
+    return lower(op.body.replace(name=f"{program.graph.name}_npu_{number}"), isa)
 
 
 def npu_header(program: CProgram) -> dict[str, Content]:

@@ -14,11 +14,11 @@ import numpy as np
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
 from pillion.emitters.c.dsp import winograd16
 from pillion.emitters.c.dsp.pack16 import (
+    channel_stream,
     eights,
     fours,
     halfwords_of_four,
     in_16_bits,
-    in_lanes,
     masked_halfwords_of_four,
     pairs_of_four,
     upper_word_factors,
@@ -102,7 +102,7 @@ def windows_of(op: Conv2d | Linear) -> Params:
 
 def window_params(pack: Callable[[Int8Array], Int32Array], op: Conv2d | Linear) -> Params:
     """Returns the parameters of a layer over windows with packed weights."""
-    stream = in_lanes(op, pack(filled_rows(op)), 1)
+    stream = channel_stream(op, pack(filled_rows(op)))
     return {**windows_of(op), "steps": steps_of(op), "stream": stream}
 
 
@@ -255,7 +255,7 @@ def fives_together(op: Conv2d | Linear) -> int:
 def unpacked_params(op: Conv2d | Linear) -> Params:
     """Returns the parameters of a layer with weights of 4 bits that are unpacked."""
     words = eights(filled_rows(op)) ^ np.int32(-0x77777778)  # eight more in each half of a byte
-    return {**windows_of(op), "steps": eight_steps(op), "stream": in_lanes(op, words, 1)}
+    return {**windows_of(op), "steps": eight_steps(op), "stream": channel_stream(op, words)}
 
 
 def scratch_of_unpacked(op: Conv2d | Linear) -> int:

@@ -116,11 +116,6 @@ def repeated_input_moves(repeats: NDArray[np.intp], inputs: int, words: int) -> 
     return np.stack([halfword(repeats), halfword(targets)], axis=1).astype(np.uint16).reshape(-1)
 
 
-def groups_of_four(count: int) -> int:
-    """Returns the number of groups of four."""
-    return -(-count // 4)
-
-
 def pack_pairs(a: Int8Array, b: Int8Array) -> Int32Array:
     """Packs weights [pairs, inputs] of A and B in words of two halves 256 * B + A: inputs 0 and 2, then 1 and 3 of
     every four."""
@@ -172,7 +167,7 @@ class ChannelGroups:
     @property
     def steps(self) -> int:
         """The steps of four inputs, repeated ones included."""
-        return groups_of_four(self.inputs + len(self.repeats))
+        return -(-(self.inputs + len(self.repeats)) // 4)
 
     def jumps(self, first: int = 0) -> int:
         """Returns the length of the jump list that drives an unrolled loop from the step `first` on: one for each

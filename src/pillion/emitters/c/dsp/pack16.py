@@ -42,17 +42,16 @@ def upper_word_factors(op: Layer) -> Int32Array:
     return channels_16(op).multipliers << 1
 
 
-def lanes_of(column: Int8Array | Int32Array, lanes: int) -> Int32Array:
-    """Returns the rows of a column in groups of some outputs, as [groups, lanes, row], filled up with zeros."""
+def fours_of(column: Int8Array | Int32Array) -> Int32Array:
+    """Returns the rows of a column in groups of four outputs, as [groups, 4, row], filled up with zeros."""
     rows = column.reshape(len(column), -1)
-    return np.pad(rows, ((0, -len(rows) % lanes), (0, 0))).reshape(-1, lanes, rows.shape[1]).astype(np.int32)
+    return np.pad(rows, ((0, -len(rows) % 4), (0, 0))).reshape(-1, 4, rows.shape[1]).astype(np.int32)
 
 
-def in_lanes(op: Layer, weights: Int32Array, lanes: int) -> Int32Array:
-    """Returns the stream of a layer: groups of some outputs, each of biases, words of weights, and factors."""
+def channel_stream(op: Layer, weights: Int32Array) -> Int32Array:
+    """Returns the stream of a layer: for each output a bias, words of weights, and a factor."""
     columns = np.asarray(op.bias.constant, np.int32), weights, upper_word_factors(op)
-    parts = [lanes_of(column, lanes).swapaxes(1, 2) for column in columns]
-    return np.hstack([part.reshape(len(part), -1) for part in parts]).reshape(-1)
+    return np.column_stack(columns).astype(np.int32).reshape(-1)
 
 
 def pairs_of_four(op: Layer) -> tuple[int, Int32Array]:
@@ -84,14 +83,14 @@ def masked_halfwords_of_four(op: Layer) -> tuple[int, Int32Array]:
 def _weights_of_four(op: Layer, inputs: int = 8) -> Int32Array:
     """Returns the weights of each four outputs as [groups, inputs filled up to a multiple, outputs]."""
     rows = weight_rows(op)
-    return lanes_of(np.pad(rows, ((0, 0), (0, -rows.shape[1] % inputs))), 4).swapaxes(1, 2)
+    return fours_of(np.pad(rows, ((0, 0), (0, -rows.shape[1] % inputs)))).swapaxes(1, 2)
 
 
 def _biases_of_four(op: Layer) -> Int32Array:
-    return lanes_of(np.asarray(op.bias.constant, np.int32), 4)[:, :, 0]
+    return fours_of(np.asarray(op.bias.constant, np.int32))[:, :, 0]
 
 
 def _stream_of_four(op: Layer, halfwords: Array, sums: Array) -> tuple[int, Int32Array]:
-    factors = lanes_of(upper_word_factors(op), 4)[:, :, 0]
+    factors = fours_of(upper_word_factors(op))[:, :, 0]
     words = np.ascontiguousarray(halfwords.astype(np.int16)).view(np.int32)
     return halfwords.shape[1] // 8, np.hstack([sums.astype(np.int32), words, factors]).reshape(-1)
