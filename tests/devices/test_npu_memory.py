@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 import pillion
-from pillion.cli.program_facts import compiled_program_facts, run_facts
+from pillion.cli.program_facts import compiled_program_facts
+from pillion.cli.run_output import run_facts
 from pillion.devices.ethos_u.vela import is_vela_installed
 from pillion.emitters.c.manifest import read_manifest
 from pillion.evaluation.program_costs import costs_of

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from pillion.boards.board import BOARDS, find_board
 from pillion.boards.serial_transport import is_board_place
-from pillion.cli import completion, console, program_facts
+from pillion.cli import completion, console
 from pillion.cli.application import app
 from pillion.cli.help import CHECK, RUNNING, argument, option
 from pillion.cli.option_groups import TimingOptions
 from pillion.cli.options import JsonOption
 from pillion.cli.request import read_inputs, require_compiled_program, write_outputs
+from pillion.cli.run_output import run_facts
 from pillion.errors import PillionError, require_one_of
 from pillion.host_io.atomic_files import suffix_of
 from pillion.option_values import EXECUTORS
@@ -138,7 +139,7 @@ def run(
     write_outputs(output or [], result.outputs)
     console.print_facts(
         {
-            **time_output.profile_with_times(program_facts.run_facts(model, on, result, streaming), time),
+            **time_output.profile_with_times(run_facts(model, on, result, streaming), time),
             **time_output.time_facts(time, as_json, in_short=not profile),
             **time_output.kept_measurement_facts(measurements, program, result, time),
         },
