@@ -54,8 +54,8 @@ class TilingCosts:
         for event in events:
             if isinstance(event, InnerOpRun):
                 op = self.graph.ops[first + event.op]
-                form = op if is_alias(op) or op.folded_bytes else self.known.of(op, event.span).op
-                fired.setdefault(first + event.op, Counter())[form, event.span.count] += 1
+                variant = op if is_alias(op) or op.folded_bytes else self.known.of(op, event.span).op
+                fired.setdefault(first + event.op, Counter())[variant, event.span.count] += 1
         moved = sum(
             event.bytes if isinstance(event, RowMove) else event.rows * row_bytes(event.value)
             for event in events
@@ -68,20 +68,21 @@ class TilingCosts:
 
     def _instructions_of_runs(self, i: int, runs: Counter[tuple[Op, int]]) -> float:
         """Returns the instructions that all runs of one op add, by tile variant."""
-        forms = tuple(dict.fromkeys(form for form, _ in runs))
-        chosen = {form: self._kernel_choice(form) for form in forms}
+        variants = tuple(dict.fromkeys(variant for variant, _ in runs))
+        chosen = {variant: self._kernel_choice(variant) for variant in variants}
         most_frequent = max(
-            forms, key=lambda form: sum(n for (variant, _), n in runs.items() if variant is form)
+            variants, key=lambda variant: sum(n for (other, _), n in runs.items() if other is variant)
         )
-        chosen |= choose_variant_kernels(forms, most_frequent, chosen, self.graph.arithmetic, self.isa)
+        chosen |= choose_variant_kernels(variants, most_frequent, chosen, self.graph.arithmetic, self.isa)
         return sum(
-            times * self._variant_call_overhead(i, chosen[form], rows) for (form, rows), times in runs.items()
+            times * self._variant_call_overhead(i, chosen[variant], rows)
+            for (variant, rows), times in runs.items()
         )
 
-    def _kernel_choice(self, form: Op) -> KernelChoice:
-        if form not in self.known.choices:
-            (self.known.choices[form],) = choose_kernels(self.graph.replace(ops=(form,)), self.isa)
-        return self.known.choices[form]
+    def _kernel_choice(self, variant: Op) -> KernelChoice:
+        if variant not in self.known.choices:
+            (self.known.choices[variant],) = choose_kernels(self.graph.replace(ops=(variant,)), self.isa)
+        return self.known.choices[variant]
 
     def _middle_kernel(self, i: int, rows: int) -> KernelChoice:
         """Returns the kernel of an op for some rows in the middle of the image; it may differ from the whole op's."""
@@ -90,10 +91,10 @@ class TilingCosts:
 
     def _kernel_for_span(self, i: int, span: Span) -> KernelChoice:
         """Returns the kernel of an op for given rows: the whole op's, if others would need constants of their own."""
-        form, kernel = self.known.of(self.graph.ops[i], span).op, self.choices[i].kernel
-        if kernel.has_private_constants and all_ok(kernel.check(form, self.graph.arithmetic)):
-            return KernelChoice(form, kernel, ())
-        return self._kernel_choice(form)
+        variant, kernel = self.known.of(self.graph.ops[i], span).op, self.choices[i].kernel
+        if kernel.has_private_constants and all_ok(kernel.check(variant, self.graph.arithmetic)):
+            return KernelChoice(variant, kernel, ())
+        return self._kernel_choice(variant)
 
     def _edge_call_instructions(self, i: int, rows: int) -> float:
         """Returns the additional instructions of the calls for the first and the last rows of an image."""
@@ -113,8 +114,8 @@ class TilingCosts:
         if is_alias(op) or op.folded_bytes or why_not_in_rows(op) or half == rows_made(op):
             return 0.0
         if kernel.work and kernel.call_cost is A_CALL:
-            form = self.known.of(op, Span(rows_made(op) - half, half)).op
-            return max(2 * kernel.work(form) - kernel.work(op), 0.0)
+            variant = self.known.of(op, Span(rows_made(op) - half, half)).op
+            return max(2 * kernel.work(variant) - kernel.work(op), 0.0)
         return kernel.call_cost.instructions(op, kernel.call_cost.pixels)
 
     def _added_instructions(self, i: int, rows: int) -> float:
@@ -125,7 +126,7 @@ class TilingCosts:
             i, self.choices[i] if is_whole else self.middle_kernel(i, rows), rows
         )
 
-    def _variant_call_overhead(self, i: int, form: KernelChoice, rows: int) -> float:
+    def _variant_call_overhead(self, i: int, variant: KernelChoice, rows: int) -> float:
         """Returns the instructions of a call of a tile variant by its kernel, beyond the rows' share of the whole
         op."""
         op, full_kernel = self.graph.ops[i], self.choices[i].kernel
@@ -136,9 +137,9 @@ class TilingCosts:
             known = full_kernel.call_cost.call + INSTRUCTIONS_PER_KEPT_BYTE * op.folded_bytes
             return known + INSTRUCTIONS_PER_SUMMED_ELEMENT.get(self.isa, 0.0) * summed
         share = rows / (rows_made(op) * op.results[0].shape[0])
-        is_said = form.kernel is full_kernel and full_kernel.call_cost is not A_CALL
-        if full_kernel.work and form.kernel.work and not is_said:
-            return form.kernel.work(form.op) - share * full_kernel.work(op)
-        return form.kernel.call_cost.instructions(op, rows) - share * full_kernel.call_cost.instructions(
+        is_said = variant.kernel is full_kernel and full_kernel.call_cost is not A_CALL
+        if full_kernel.work and variant.kernel.work and not is_said:
+            return variant.kernel.work(variant.op) - share * full_kernel.work(op)
+        return variant.kernel.call_cost.instructions(op, rows) - share * full_kernel.call_cost.instructions(
             op, rows_made(op)
         )
