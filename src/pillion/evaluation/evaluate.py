@@ -18,7 +18,7 @@ from pillion.data.sample import Array, Source, element_count
 from pillion.errors import PillionError
 from pillion.evaluation.agreement import agreement
 from pillion.evaluation.chunks import Chunk, batch_of, chunks_of
-from pillion.evaluation.evaluation_result import Agreement, Evaluation, FloatComparison
+from pillion.evaluation.evaluation_result import Evaluation, FloatComparison
 from pillion.evaluation.float_outputs import FloatReference
 from pillion.evaluation.metrics import Batch, Confusion, Metric, TopK, default_metrics, metric_of
 from pillion.evaluation.program_io import ProgramIo, program_io
@@ -82,11 +82,61 @@ class FloatModelDistance:
 class _EvaluationTotals:
     """Everything accumulated during an evaluation."""
 
+    source: Source
+    io: ProgramIo
+    reference: FloatReference | None
+    names: Sequence[MetricName]
+    """The metrics that the user names; none for those that suit the data."""
+    named: list[Metric]
+    """Metrics of these names, for the program."""
+    is_compared: bool
+    """Whether a float model or another executor judges, too, so that data needs no labels."""
     scores: Scores | None = None
     floats: Scores | None = None
     distance: FloatModelDistance = field(default_factory=FloatModelDistance)
     labels: set[int] = field(default_factory=set)
     samples: int = 0
+    seconds_in_float: float = 0.0
+
+    def add(self, chunk: Chunk, outputs: Sequence[Outputs]) -> None:
+        """Adds the outputs of a chunk, and those of the float model."""
+        if self.scores is None:
+            self.scores = self._initial_scores(chunk, self.named)
+            again = [metric_of(name) for name in self.names]
+            self.floats = self._initial_scores(chunk, again) if self.reference is not None else None
+        batch = batch_of(chunk, list(map(self.io.dequantized, outputs)), self.io)
+        self.samples += len(batch.places)
+        self.scores.add(batch)
+        if batch.labels is not None and batch.labels.ndim == 1 and batch.labels.dtype.kind in "iub":
+            self.labels |= set(np.unique(batch.labels).tolist())
+        if self.reference is not None and self.floats is not None:
+            begun = time.perf_counter()
+            found = self.reference.outputs(list(map(self.io.real_inputs, chunk.real)))
+            expected = batch_of(chunk, found, self.io)
+            self.floats.add(expected)
+            self.distance.add(batch, expected)
+            self.seconds_in_float += time.perf_counter() - begun
+
+    def _initial_scores(self, chunk: Chunk, named: list[Metric]) -> Scores:
+        """Returns the chosen or default metrics, and a confusion matrix for classes."""
+        first = chunk.samples[0][0].label
+        inputs, outputs = (
+            [element_count(tensor.of_one) for tensor in some] for some in (self.io.inputs, self.io.outputs)
+        )
+        metrics = named or [
+            metric_of(name) for name in default_metrics(outputs, first, inputs, is_compared=self.is_compared)
+        ]
+        is_classes = any(isinstance(metric, TopK) for metric in metrics)
+        if is_classes:
+            _require_order_of_classes(self.source, outputs[0])
+        return Scores(metrics, Confusion() if is_classes and outputs[0] <= MOST_CLASSES else None)
+
+    def caveats(self) -> Iterator[str]:
+        """Yields caveats about the numbers."""
+        if self.io.has_states:
+            yield "states are reset before each sample; --events judges the steps of recordings"
+        if len(self.labels) == 1:
+            yield f"all samples have the same label, {next(iter(self.labels))}: a model that always answers it would be right"
 
 
 def evaluate(
@@ -133,37 +183,46 @@ def evaluate(
             help='metrics=("top1",)',
         )
     named = [metric_of(name) for name in names or ()]  # before anything is run
-    totals = _EvaluationTotals()
+    totals = _EvaluationTotals(
+        source, io, reference, names or (), named, reference is not None or bool(agree)
+    )
     first: list[tuple[Array, ...]] = []
     runnable = Path(program) if isinstance(program, (str, Path)) else program
     count = check_workers(workers) if on == HOST else 1
     with open_chunk_runner(runnable, on, count, RunOptions(timeout, native=native)) as run:
         total = _sample_count(source, limit)
-        begun, in_floats = time.perf_counter(), 0.0
+        begun = time.perf_counter()
         # Beside a float model the program waits for it, so that each has the computer for itself.
-        for chunk, outputs in _run_chunks(
-            run, chunks_of(source, io, limit), 2 * count if reference else None
-        ):
-            if totals.scores is None:
-                is_compared = reference is not None or bool(agree)
-                totals.scores = _initial_scores(named, chunk, io, source, is_compared)
-                again = [metric_of(name) for name in names or ()]
-                totals.floats = _initial_scores(again, chunk, io, source, is_compared) if reference else None
-            batch = _accumulate_outputs(totals, chunk, outputs, io)
-            if reference is not None:
-                paused = time.perf_counter()
-                _accumulate_float_outputs(totals, chunk, batch, reference)
-                in_floats += time.perf_counter() - paused
+        at_once = 2 * count if reference else None
+        for chunk, outputs in _run_chunks(run, chunks_of(source, io, limit), at_once):
+            totals.add(chunk, outputs)
             first += chunk.runs[: max(agree_samples - len(first), 0)]
             if progress is not None:
                 progress(totals.samples, total)
-        seconds = time.perf_counter() - begun - in_floats
+        seconds = time.perf_counter() - begun - totals.seconds_in_float
     if totals.scores is None:
         raise _no_samples_error(source)
     agreements = tuple(
         agreement(runnable, io, first, executor, on, RunOptions(timeout)) for executor in agree
     )
-    return _evaluation_result(totals, source, io, on, count, seconds, agreements)
+    confusion = totals.scores.confusion
+    counts = confusion.counts if confusion is not None else None
+    return Evaluation(
+        model=io.model,
+        target=io.target,
+        data=source.name,
+        on=on,
+        metrics=totals.scores.values(),
+        samples=totals.samples,
+        seconds=seconds,
+        workers=count,
+        labels=len(totals.labels),
+        confusion=None if counts is None else tuple(tuple(map(int, row)) for row in counts),
+        classes=source.classes,
+        float_model=totals.distance.comparison(totals.floats.values()) if totals.floats else None,
+        agreements=agreements,
+        notes=tuple(totals.caveats()),
+    )
 
 
 def _run_chunks(
@@ -178,20 +237,6 @@ def _run_chunks(
         yield from zip(some, list(run(chunk.runs for chunk in some)), strict=True)
 
 
-def _initial_scores(
-    named: list[Metric], chunk: Chunk, io: ProgramIo, source: Source, is_compared: bool
-) -> Scores:
-    """Returns the chosen or default metrics, and a confusion matrix for classes."""
-    first = chunk.samples[0][0].label
-    inputs, outputs = ([element_count(tensor.of_one) for tensor in some] for some in (io.inputs, io.outputs))
-    defaults = () if named else default_metrics(outputs, first, inputs, is_compared=is_compared)
-    metrics = named or [metric_of(name) for name in defaults]
-    is_classes = any(isinstance(metric, TopK) for metric in metrics)
-    if is_classes:
-        _require_order_of_classes(source, outputs[0])
-    return Scores(metrics, Confusion() if is_classes and outputs[0] <= MOST_CLASSES else None)
-
-
 def _require_order_of_classes(source: Source, outputs: int) -> None:
     """Raises if the data's classes have names and their order in the outputs is unknown."""
     if source.classes and len(source.classes) != outputs:
@@ -202,30 +247,6 @@ def _require_order_of_classes(source: Source, outputs: int) -> None:
             here=shown,
             help=f"--classes {','.join(source.classes[:3])},…, a name for each of the {outputs} outputs; folders may have numbers as names",
         )
-
-
-def _accumulate_outputs(
-    totals: _EvaluationTotals, chunk: Chunk, outputs: Sequence[Outputs], io: ProgramIo
-) -> Batch:
-    """Adds the outputs of a chunk, and returns them as real numbers."""
-    assert totals.scores is not None
-    batch = batch_of(chunk, list(map(io.dequantized, outputs)), io)
-    totals.samples += len(batch.places)
-    totals.scores.add(batch)
-    if batch.labels is not None and batch.labels.ndim == 1 and batch.labels.dtype.kind in "iub":
-        totals.labels |= set(np.unique(batch.labels).tolist())
-    return batch
-
-
-def _accumulate_float_outputs(
-    totals: _EvaluationTotals, chunk: Chunk, batch: Batch, reference: FloatReference
-) -> None:
-    """Runs the float model on a chunk, and compares it with the program."""
-    assert totals.floats is not None
-    io = reference.io
-    expected = batch_of(chunk, reference.outputs(list(map(io.real_inputs, chunk.real))), io)
-    totals.floats.add(expected)
-    totals.distance.add(batch, expected)
 
 
 def _sample_count(source: Source, limit: int | None) -> int | None:
@@ -251,41 +272,3 @@ def _no_samples_error(source: Source) -> PillionError:
         here="the data is empty",
         help="look at the path, or at what the function gives",
     )
-
-
-def _evaluation_result(
-    totals: _EvaluationTotals,
-    source: Source,
-    io: ProgramIo,
-    on: str,
-    workers: int,
-    seconds: float,
-    agreements: tuple[Agreement, ...],
-) -> Evaluation:
-    assert totals.scores is not None
-    confusion = totals.scores.confusion
-    counts = confusion.counts if confusion is not None else None
-    return Evaluation(
-        model=io.model,
-        target=io.target,
-        data=source.name,
-        on=on,
-        metrics=totals.scores.values(),
-        samples=totals.samples,
-        seconds=seconds,
-        workers=workers,
-        labels=len(totals.labels),
-        confusion=None if counts is None else tuple(tuple(map(int, row)) for row in counts),
-        classes=source.classes,
-        float_model=totals.distance.comparison(totals.floats.values()) if totals.floats else None,
-        agreements=agreements,
-        notes=tuple(_result_caveats(totals, io)),
-    )
-
-
-def _result_caveats(totals: _EvaluationTotals, io: ProgramIo) -> Iterator[str]:
-    """Yields caveats about the numbers."""
-    if io.has_states:
-        yield "states are reset before each sample; --events judges the steps of recordings"
-    if len(totals.labels) == 1:
-        yield f"all samples have the same label, {next(iter(totals.labels))}: a model that always answers it would be right"
