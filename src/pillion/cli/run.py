@@ -98,25 +98,7 @@ def run(
 
     `pillion targets` lists the board of each target. Running a C project compiles and executes its code: run
     only projects that you trust."""
-
-    on_line = is_board_place(on)
-    if not on_line:
-        places = dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS, "serial:PORT"))
-        require_one_of("--on", on, tuple(places))
-    if (profile or timing.clock) and on not in BOARDS and not on_line:
-        raise PillionError(
-            f"{'--profile' if profile else '--clock'} counts instructions on a board",
-            rule="--on names a board",
-            here=f"--on {on}",
-            help="add --on mps2-an505 or --on mps3-an547",
-        )
-    if measurements is not None and not (on_line and profile):
-        raise PillionError(
-            "only a profile of a board at a line is kept",
-            rule="--measurements goes with --profile and --on serial:PORT",
-            here=f"--on {on}{' --profile' if profile else ''}",
-            help="leave --measurements out, or add both",
-        )
+    _require_place(on, profile=profile, measurements=measurements, timing=timing)
     require_compiled_program(program)
     from pillion.cli import selftest_output, time_output
     from pillion.run.executor import RunOptions
@@ -145,6 +127,28 @@ def run(
         },
         as_json,
     )
+
+
+def _require_place(on: str, *, profile: bool, measurements: Path | None, timing: TimingOptions) -> None:
+    """Raises if the place is unknown, or does not measure what is asked for."""
+    on_line = is_board_place(on)
+    if not on_line:
+        places = dict.fromkeys((*EXECUTORS, *REGISTRY.executors, *BOARDS, "serial:PORT"))
+        require_one_of("--on", on, tuple(places))
+    if (profile or timing.clock) and on not in BOARDS and not on_line:
+        raise PillionError(
+            f"{'--profile' if profile else '--clock'} counts instructions on a board",
+            rule="--on names a board",
+            here=f"--on {on}",
+            help="add --on mps2-an505 or --on mps3-an547",
+        )
+    if measurements is not None and not (on_line and profile):
+        raise PillionError(
+            "only a profile of a board at a line is kept",
+            rule="--measurements goes with --profile and --on serial:PORT",
+            here=f"--on {on}{' --profile' if profile else ''}",
+            help="leave --measurements out, or add both",
+        )
 
 
 def _run_project(
