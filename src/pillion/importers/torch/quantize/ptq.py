@@ -139,14 +139,8 @@ class PostTraining:
                 apply_policies((*RANGES, *FORMATS), replace(calibrated, prepared=observing))
                 return observing
 
-            def trials_of(
-                module: GraphModule, seen: Sequence[Inputs], judging: Sequence[Inputs]
-            ) -> WidthTrials:
-                return WidthTrials(module, in_float, seen, judging, options, constraints.image_bits)
-
-            refits = recalibrated if memory is None else None
-            judges, judged_by = judges_of(trials_of, prepared, seen, held_back or (), refits)
-            trials = trials_of(prepared, seen, seen)
+            trials = WidthTrials(prepared, in_float, seen, seen, options, constraints.image_bits)
+            judges, judged_by = judges_of(trials, held_back or (), recalibrated if memory is None else None)
             choice, wide = PrecisionSearch(trials, judges, self.goal, judged_by).choose()
             prepared = trials.widened(wide)
         notes = () if has_data else (ONE_EXAMPLE,)
@@ -184,26 +178,24 @@ def _warn_of_few_samples(tuning: Quantization, count: int) -> None:
 
 
 def judges_of(
-    trials: Callable[[GraphModule, Sequence[Inputs], Sequence[Inputs]], WidthTrials],
-    prepared: GraphModule,
-    seen: Sequence[Inputs],
+    trials: WidthTrials,
     held_back: Sequence[Inputs],
-    calibrated_by: Callable[[Sequence[Inputs]], GraphModule] | None,
+    recalibrated: Callable[[Sequence[Inputs]], GraphModule] | None,
 ) -> tuple[list[WidthTrials], str]:
     """Returns the trials that measure programs on samples that did not calibrate them, and a text that names the
     samples. Held-back samples judge if there are any. Otherwise each part of the samples judges a program that the
     other parts calibrate; a single sample, and samples of models with state, judge what they calibrate."""
+    seen = trials.calibrating
     if held_back:
-        judge = trials(prepared, seen, held_back)
+        judge = trials.of(trials.prepared, seen, held_back)
         return [judge], f"{len(judge.judging)} samples that did not calibrate"
-    if calibrated_by is None or len(seen) < 2:
-        judge = trials(prepared, seen, seen)
-        return [judge], f"the {len(judge.judging)} that calibrated"
+    if recalibrated is None or len(seen) < 2:
+        return [trials], f"the {len(trials.judging)} that calibrated"
     parts = [seen[first::PARTS] for first in range(min(PARTS, len(seen)))]
     judges = []
     for number, part in enumerate(parts):
         others = [sample for other in (*parts[:number], *parts[number + 1 :]) for sample in other]
-        judges.append(trials(calibrated_by(others), others, part))
+        judges.append(trials.of(recalibrated(others), others, part))
     return judges, f"{len(seen)} samples in {len(parts)} parts, each after calibration by the others"
 
 

@@ -107,6 +107,15 @@ class WidthTrials:
         with torch.no_grad():
             self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
 
+    def of(
+        self,
+        prepared: GraphModule,
+        calibrating: Sequence[Sequence[Tensor]],
+        judging: Sequence[Sequence[Tensor]],
+    ) -> WidthTrials:
+        """Returns trials of the same model with other samples."""
+        return WidthTrials(prepared, self.in_float, calibrating, judging, self.tuning, self.image_bits)
+
     def widened(self, wide: Collection[str]) -> GraphModule:
         """Returns a copy of the graph with some tensors in 16 bits, and with fitted weights. All copies share their
         observers: the ranges of weights are reset first."""
