@@ -209,7 +209,7 @@ class StatementWriter:
                 return self._asynchronous_statements(what, places)
             case MoveRows(size):
                 return f"pillion_move_rows({places[0]}, {places[1]}, {size});\n"
-            case TakeRows(rows, _):
+            case TakeRows(rows):
                 return self._take_rows_call(rows, places)
             case LoadConstant(size, value):
                 return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"

@@ -35,7 +35,6 @@ class TakeRows:
     """Takes rows from the caller; its location is the destination, or none if the rows are skipped."""
 
     rows: int
-    are_kept: bool = True
 
 
 @dataclass(frozen=True)

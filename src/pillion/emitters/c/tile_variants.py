@@ -146,7 +146,7 @@ class RegionVariants:
                 yield ProgramItem.at(MoveRows(event.bytes), to, source)
             elif isinstance(event, RowFeed):
                 locations = () if event.start is None else (memory.location(event.value, event.start),)
-                yield ProgramItem.at(TakeRows(event.rows, event.start is not None), *locations)
+                yield ProgramItem.at(TakeRows(event.rows), *locations)
             else:
                 yield self._firing_item(event, first, memory)
         yield from (ProgramItem(RunStep(first + i)) for i, op in enumerate(self.body.ops) if is_alias(op))

@@ -271,7 +271,7 @@ class _ImageWriter:
                 return [MOVE, size, *self._place(places[0], size), *self._place(places[1], size)]
             case LoadConstant(size, value):
                 return [MOVE, size, *self._place(places[0], size), *self._constant(value, size)]
-            case TakeRows(rows, _):
+            case TakeRows(rows):
                 assert self.program.feed is not None
                 size = rows * self.program.feed.row_bytes
                 return [TAKE, rows, *(self._place(places[0], size) if places else (NOWHERE << 29, 0))]
