@@ -170,8 +170,8 @@ def test_weights_lie_in_flash_once_however_many_rows_are_made_at_a_time() -> Non
     cut = select_and_plan(striped(graph, (Stripe(0, 2, 5, 0),)), Isa.DSP)
     (region,) = cut.regions.values()
     for uses in region.of_ops:
-        assert len(uses.forms) > 1
-        assert {cut.chosen[form].kernel.name for form in uses.forms} == {KERNEL.name}
+        assert len(uses.variants) > 1
+        assert {cut.chosen[variant].kernel.name for variant in uses.variants} == {KERNEL.name}
 
 
 def test_stripes_make_rows_in_pairs() -> None:

@@ -100,20 +100,23 @@ def _fewer_kernels(
 
 
 def choose_variant_kernels(
-    forms: Sequence[Op], usual: Op, chosen: Mapping[Op, KernelChoice], arithmetic: Arithmetic, isa: Isa
+    variants: Sequence[Op], usual: Op, chosen: Mapping[Op, KernelChoice], arithmetic: Arithmetic, isa: Isa
 ) -> dict[Op, KernelChoice]:
     """Chooses kernels again for the variants of an op if they would pack its constants in several layouts: the kernel
     of the most frequent variant if it takes all variants, otherwise kernels that share constants."""
-    choices = {form: chosen[form] for form in forms}
+    choices = {variant: chosen[variant] for variant in variants}
     used = {choice.kernel for choice in choices.values()}
     if len(used) == 1 or not any(kernel.has_private_constants for kernel in used):
         return choices
     kernel = choices[usual].kernel
-    if kernel.has_private_constants and all(all_ok(kernel.check(form, arithmetic)) for form in forms):
-        return {form: KernelChoice(form, kernel, choices[usual].passed_over) for form in forms}
+    if kernel.has_private_constants and all(
+        all_ok(kernel.check(variant, arithmetic)) for variant in variants
+    ):
+        return {variant: KernelChoice(variant, kernel, choices[usual].passed_over) for variant in variants}
     shared = [k for k in kernels(isa) if not k.has_private_constants]
     return {
-        form: _choose_one(form, arithmetic, [k for k in shared if _handles_op(k, form)]) for form in forms
+        variant: _choose_one(variant, arithmetic, [k for k in shared if _handles_op(k, variant)])
+        for variant in variants
     }
 
 

@@ -151,7 +151,7 @@ class VariantSelector:
     kind: RunStep
     """The first variant with the same signature."""
     offset: int = 0
-    area: str = "form"
+    area: str = "variant"
 
 
 @dataclass(frozen=True)

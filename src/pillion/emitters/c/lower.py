@@ -347,11 +347,11 @@ def _lower_step(
 ) -> CStep:
     variants: list[Variant] = []
     calls: list[Call] = []
-    for form in uses.forms:
-        form_calls = chosen[form].kernel.calls(form, arithmetic)
-        numbers = range(len(calls), len(calls) + len(form_calls))
-        variants.append(Variant(chosen[form], numbers, (*form.activations, *form.results)))
-        calls += form_calls
+    for op in uses.variants:
+        own_calls = chosen[op].kernel.calls(op, arithmetic)
+        numbers = range(len(calls), len(calls) + len(own_calls))
+        variants.append(Variant(chosen[op], numbers, (*op.activations, *op.results)))
+        calls += own_calls
     pointers = []
     for number, call in enumerate(calls):
         suffix = f"_{number}" if len(calls) > 1 else ""
@@ -364,5 +364,5 @@ def _lower_step(
         )
     default = chosen[uses.most_frequent]
     choice = KernelChoice(uses.op, default.kernel, default.passed_over)
-    scratch = max(chosen[form].kernel.scratch_bytes(form) for form in uses.forms)
+    scratch = max(chosen[op].kernel.scratch_bytes(op) for op in uses.variants)
     return CStep(index, choice, tuple(calls), tuple(pointers), tuple(variants), scratch)

@@ -141,8 +141,8 @@ def _build_outline_node(item: ProgramItem, alike: Alike, depth: int) -> _Node:
     if isinstance(what, RolledLoop):
         return _Node(what, children=[_build_outline_node(part, alike, depth + 1) for part in what.body])
     if isinstance(what, RunStep) and what in alike:
-        form = MovingLocation(VariantSelector(what.variant, alike[what]), (0,) * depth)
-        return _Node(RunVariant(alike[what]), (form, *item.places))
+        selector = MovingLocation(VariantSelector(what.variant, alike[what]), (0,) * depth)
+        return _Node(RunVariant(alike[what]), (selector, *item.places))
     return _Node(what, item.places)
 
 

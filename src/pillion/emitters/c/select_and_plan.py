@@ -113,12 +113,16 @@ def _choose_all_kernels(
     known: dict[Op, KernelChoice],
 ) -> dict[Op, KernelChoice]:
     """Returns the kernel of each op, and of each variant inside regions; adds new choices to `known`."""
-    forms = [form for op in graph.ops for form in (regions[op].forms if op in regions else flatten_ops([op]))]
-    missing = tuple(form for form in dict.fromkeys(forms) if form not in known)
+    variants = [
+        variant
+        for op in graph.ops
+        for variant in (regions[op].variants if op in regions else flatten_ops([op]))
+    ]
+    missing = tuple(variant for variant in dict.fromkeys(variants) if variant not in known)
     known |= {c.op: c for c in choose_kernels(graph.replace(ops=missing), isa, optimize)}
-    choices = {form: known[form] for form in forms}
+    choices = {variant: known[variant] for variant in variants}
     for uses in (uses for cuts in regions.values() for uses in cuts.of_ops):
-        choices |= choose_variant_kernels(uses.forms, uses.most_frequent, choices, graph.arithmetic, isa)
+        choices |= choose_variant_kernels(uses.variants, uses.most_frequent, choices, graph.arithmetic, isa)
     return choices
 
 

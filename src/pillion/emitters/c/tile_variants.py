@@ -37,14 +37,14 @@ class OpVariants:
     """The index of the variant that runs most often."""
 
     @property
-    def forms(self) -> tuple[Op, ...]:
+    def variants(self) -> tuple[Op, ...]:
         """All variants as ops."""
         return tuple(tile.op for tile in self.cuts) or (self.op,)
 
     @property
     def most_frequent(self) -> Op:
         """The variant that runs most often."""
-        return self.forms[self.most]
+        return self.variants[self.most]
 
 
 def memory_of(choice: KernelChoice) -> OpMemory:
@@ -88,36 +88,36 @@ class RegionVariants:
     def __init__(self, region: Region, known: VariantCache) -> None:
         self.body, self.known = region.body, known
         self.schedule = schedule(region)
-        self._form: dict[tuple[int, Span], int] = {}
+        self._variants: dict[tuple[int, Span], int] = {}
         counts: list[Counter[int]] = [Counter() for _ in self.body.ops]
         cuts: list[dict[Op, TiledOp]] = [{} for _ in self.body.ops]
         for event in self.schedule.events:
             if isinstance(event, InnerOpRun):
                 counts[event.op][self._number(event, cuts[event.op])] += 1
         self.of_ops = tuple(
-            OpVariants(op, tuple(forms.values()), max(counted, key=counted.__getitem__, default=0))
-            for op, forms, counted in zip(self.body.ops, cuts, counts, strict=True)
+            OpVariants(op, tuple(variants.values()), max(counted, key=counted.__getitem__, default=0))
+            for op, variants, counted in zip(self.body.ops, cuts, counts, strict=True)
         )
 
     def _number(self, event: InnerOpRun, here: dict[Op, TiledOp]) -> int:
         """Returns the index of the variant for these rows, and registers a new one."""
         at = (event.op, event.span)
-        if at not in self._form:
-            form = self.known.of(self.body.ops[event.op], event.span)
-            here.setdefault(form.op, form)
-            self._form[at] = list(here).index(form.op)
-        return self._form[at]
+        if at not in self._variants:
+            variant = self.known.of(self.body.ops[event.op], event.span)
+            here.setdefault(variant.op, variant)
+            self._variants[at] = list(here).index(variant.op)
+        return self._variants[at]
 
     @property
-    def forms(self) -> list[Op]:
+    def variants(self) -> list[Op]:
         """All variants of all ops."""
-        return [form for uses in self.of_ops for form in uses.forms]
+        return [variant for uses in self.of_ops for variant in uses.variants]
 
     def memory(self, chosen: Mapping[Op, KernelChoice]) -> RegionMemory:
         """Returns the memory that the region needs with the kernels of all variants."""
         runs = {
-            (op, span): self.known.memory(chosen[self.of_ops[op].forms[form]]).scratch_bytes
-            for (op, span), form in self._form.items()
+            (op, span): self.known.memory(chosen[self.of_ops[op].variants[variant]]).scratch_bytes
+            for (op, span), variant in self._variants.items()
             if not self.body.ops[op].folded_bytes
         }
         return RegionMemory(self.schedule, tuple(self._memory(uses, chosen) for uses in self.of_ops), runs)
@@ -125,7 +125,7 @@ class RegionVariants:
     def _memory(self, uses: OpVariants, chosen: Mapping[Op, KernelChoice]) -> OpMemory:
         """Returns the maximum over all variants of an op. An operand may be overwritten if every variant allows
         it."""
-        needs = [self.known.memory(chosen[form]) for form in uses.forms]
+        needs = [self.known.memory(chosen[variant]) for variant in uses.variants]
         over = [
             {operand for operand, part in tile.parts.items() if part in need.in_place}
             for tile, need in zip(uses.cuts, needs, strict=False)
@@ -156,4 +156,4 @@ class RegionVariants:
         values = (*op.activations, *op.results)
         locations: tuple[Location, ...] = tuple(memory.location(storage[v], event.starts[v]) for v in values)
         locations += (RowIndex(event.span.first),) if op.counts_rows else ()
-        return ProgramItem.at(RunStep(first + event.op, self._form[event.op, event.span]), *locations)
+        return ProgramItem.at(RunStep(first + event.op, self._variants[event.op, event.span]), *locations)
