@@ -9,12 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 
 from pillion.importers.torch.rows import (  # noqa: F401  # they enter themselves
-    biquads,
     byte_functions,
     compare_select,
     convolutions,
     elementwise,
-    log_mel,
     loops,
     magnitude,
     matmul,
@@ -22,8 +20,8 @@ from pillion.importers.torch.rows import (  # noqa: F401  # they enter themselve
     norms,
     pool_resize,
     reductions,
+    signals,
     unary,
-    window_statistic,
 )
 from pillion.importers.torch.rows.table import ROWS
 from pillion.registry import REGISTRY
