@@ -21,6 +21,6 @@ def test_four_parts_in_the_order_in_which_they_are_read() -> None:
     ]
 
 
-def test_it_survives_the_way_out_of_another_process() -> None:
+def test_errors_survive_pickling() -> None:
     error = pickle.loads(pickle.dumps(PillionError("a", rule="b", here="c", help="d")))
     assert (error.what, error.rule, error.here, error.help) == ("a", "b", "c", "d")

@@ -161,7 +161,7 @@ RIGHT: dict[str, Any] = {
 
 @pytest.mark.turns(6)
 @pytest.mark.parametrize("name", RIGHT)
-def test_it_answers_as_pytorch(name: str) -> None:
+def test_odd_nets_compute_as_pytorch(name: str) -> None:
     body, shapes, layers = RIGHT[name]
     check_answers(Call(body, **layers), tuple(numbers(*shape, seed=i) for i, shape in enumerate(shapes)))
 
@@ -232,7 +232,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_it_is_refused(name: str) -> None:
+def test_unsupported_nets_are_refused(name: str) -> None:
     (body, shapes, layers), words = REFUSED[name]
     check_refusal(Call(body, **layers), tuple(numbers(*shape) for shape in shapes), words)
 

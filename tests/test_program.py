@@ -28,7 +28,7 @@ def program() -> Program:
     return faulty_executors.program(faulty_executors.net(), "cortex-m33")
 
 
-def test_it_shows_itself_in_one_line(program: Program) -> None:
+def test_repr_is_one_line(program: Program) -> None:
     count = len(program.graph.ops)
     assert repr(program) == f"Program({program.graph.name!r}, 'cortex-m33+int8', {count} ops)"
     assert repr(faulty_executors.program(faulty_executors.net(), "imxrt700")).endswith(" on the NPU)")

@@ -89,7 +89,7 @@ print(f"{n:,} bytes of x_12")
 """
 
 
-def test_a_page_that_is_right(folders: tuple[Path, Path]) -> None:
+def test_right_pages_pass(folders: tuple[Path, Path]) -> None:
     assert follow(PAGE, folders) == 2
 
 
@@ -105,7 +105,7 @@ def test_a_page_that_is_right(folders: tuple[Path, Path]) -> None:
         ('title="output"\n…\nnet 3', 'title="output"\n'),
     ],
 )
-def test_a_page_that_is_wrong(right: str, wrong: str, folders: tuple[Path, Path]) -> None:
+def test_wrong_pages_are_found(right: str, wrong: str, folders: tuple[Path, Path]) -> None:
     assert right in PAGE
     with pytest.raises(tutorials.TutorialError, match="the page shows"):
         follow(PAGE.replace(right, wrong), folders)

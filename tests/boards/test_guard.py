@@ -142,7 +142,7 @@ def test_nothing_is_left_of_a_child_that_ended() -> None:
     assert set(children_of(os.getpid())) <= before
 
 
-def test_a_program_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
+def test_a_missing_program_leaves_nothing(tmp_path: Path) -> None:
     before = set(children_of(os.getpid()))
     with pytest.raises(FileNotFoundError):
         process_guard.start([str(tmp_path / "gone")])

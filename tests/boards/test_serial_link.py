@@ -165,7 +165,7 @@ def test_garbage_without_an_end(seed: int) -> None:
     assert time.monotonic() - begin < 15
 
 
-def test_places_that_are_none(tmp_path: Any) -> None:
+def test_invalid_places_are_refused(tmp_path: Any) -> None:
     for place, word in {
         "serial:": "names no board",
         "serial:/dev/ttyACM0@fast": "digits",

@@ -113,7 +113,7 @@ def test_each_model_by_its_runner(pillion: Call, tmp_path: Path, name: str, mode
 
 @needs_models
 @pytest.mark.slow
-def test_commands_that_are_wrong(pillion: Call, tmp_path: Path) -> None:
+def test_invalid_commands_are_refused(pillion: Call, tmp_path: Path) -> None:
     folder = tmp_path / "kws"
     options = ("-o", folder, "--serial", "qemu", "--benchmark", "mlperf-tiny")
     assert pillion("compile", KEYWORDS / "kws_int8.tflite", "-t", "cortex-m33", *options).code == 0

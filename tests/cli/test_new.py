@@ -40,7 +40,7 @@ def project(tmp_path: Path, pillion: Call) -> Path:
     return folder
 
 
-def test_it_holds_what_it_says(project: Path) -> None:
+def test_the_new_folder_has_the_named_files(project: Path) -> None:
     assert sorted(path.name for path in project.iterdir()) == sorted(FILES)
     assert {path.name for path in STARTER.iterdir()} == {f"{name}.in" for name in FILES}
     texts = {path.name: path.read_text("utf-8") for path in project.iterdir()}
@@ -56,7 +56,7 @@ def test_it_holds_what_it_says(project: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is missing (apt-get install make)")
 @pytest.mark.nightly
-def test_it_does_what_its_readme_says(project: Path) -> None:
+def test_commands_of_the_readme_work(project: Path) -> None:
     said = make(project)
     float_accuracy = re.search(r"([\d.]+)% of unseen pictures are right, in float", said)
     assert float_accuracy

@@ -242,7 +242,7 @@ def test_samples_that_do_not_fit_are_refused(pillion: Call, tmp_path: Path, case
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 no zip"])
-def test_files_that_are_none_are_refused(pillion: Call, tmp_path: Path, content: bytes | None) -> None:
+def test_unusable_sample_files_are_refused(pillion: Call, tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "x.npz"
     if content is not None:
         file.write_bytes(content)

@@ -43,9 +43,7 @@ def test_rows_in_is_said_and_verified(pillion: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_an_input_that_there_is_not_is_refused_with_those_that_there_are(
-    pillion: Call, tmp_path: Path
-) -> None:
+def test_an_unknown_input_is_refused_with_the_known_ones(pillion: Call, tmp_path: Path) -> None:
     asked = ("compile", "-m", NET, "-t", "cortex-m33", "-q", "-o", tmp_path / "fw", "--rows-of")
     refused = pillion(*asked, "picture")
     assert refused.code == 2

@@ -99,7 +99,7 @@ def compiled(registry: Registry, npu: Device = NPU) -> Program:
     return pillion.compile(Net().eval(), (X,), target="chip")
 
 
-def test_it_is_placed_explained_and_run(registry: Registry) -> None:
+def test_the_second_npu_is_placed_explained_and_run(registry: Registry) -> None:
     program = compiled(registry)
     assert REWRITTEN == ["net"]
     segments = [op for op in program.graph.ops if isinstance(op, Segment)]
@@ -143,7 +143,7 @@ def test_a_report_knows_it_by_its_rules(registry: Registry) -> None:
     assert NPU.name in render(facts)
 
 
-def test_it_goes_when_the_registry_is_as_before() -> None:
+def test_the_npu_leaves_with_the_registry() -> None:
     with REGISTRY.changed() as registry:
         registry.add_npu(NPU)
         assert find_target("cortex-m55+second-npu").npu is NPU

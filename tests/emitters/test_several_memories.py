@@ -247,7 +247,7 @@ def test_no_memory_holds_it() -> None:
         (["a=1", "b=1", "c=1", "d=1", "e=1"], "4 are the most"),
     ],
 )
-def test_descriptions_that_are_none(given: list[str], what: str) -> None:
+def test_invalid_memory_descriptions_are_refused(given: list[str], what: str) -> None:
     with pytest.raises(PillionError, match=what):
         parse_memories(given)
 

@@ -77,7 +77,7 @@ class Joined(nn.Module):
         return self.last(torch.cat([self.small(x).relu(), self.large(x).relu()], 1))
 
 
-def test_the_whole_is_what_the_reference_gives() -> None:
+def test_compared_outputs_equal_the_reference() -> None:
     found = compared(nets.Net())
     program = pillion.compile(nets.Net(), X[:1], target="cortex-m55", calibrate=(X,))
     with torch.no_grad():

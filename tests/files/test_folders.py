@@ -273,7 +273,7 @@ BAD_PATHS = [
 
 
 @pytest.mark.parametrize("path", BAD_PATHS)
-def test_paths_that_are_none(path: str) -> None:
+def test_invalid_paths_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"is no (path|name)"):
         project_folders.check_paths([path])
 

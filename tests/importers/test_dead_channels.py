@@ -78,7 +78,7 @@ def test_sums_that_leave_32_bits_are_refused(kind: str) -> None:
         read(file_of(kind, None, -SATURATED, 1e-7))
 
 
-def test_it_comes_through_every_door(tmp_path: Path) -> None:
+def test_all_file_formats_take_dead_channels(tmp_path: Path) -> None:
     from pillion.compiler import compile_graph
     from pillion.targets import find_target
 

@@ -145,7 +145,7 @@ def test_a_board_with_another_core_is_refused(tmp_path: Path) -> None:
     assert refusal.value.help == "--on mps2-an505"
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PillionError, match="cannot be read"):
         read(tmp_path / "no.pte")
 

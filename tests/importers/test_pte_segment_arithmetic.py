@@ -28,7 +28,7 @@ def test_the_name_of_the_arithmetic_comes_back(arithmetic: str) -> None:
     assert parse_ir(payload.compose()) == payload
 
 
-def test_an_arithmetic_that_is_none_is_refused() -> None:
+def test_unknown_arithmetics_are_refused() -> None:
     a, b, y = (value(name, (3,)) for name in "aby")
     file = emit(Graph("g", (a, b), (Add(a=a, b=b, y=y),), (y,), Arithmetic.TFLITE))
     with pytest.raises(PillionError, match="damaged"):

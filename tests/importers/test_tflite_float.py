@@ -270,7 +270,7 @@ def test_an_lstm_with_8_bit_weights(tmp_path: Path) -> None:
         assert decibels(exact(x)[1].numpy(), module(x)[1].numpy()) > 30
 
 
-def test_it_says_how_to_quantize(tmp_path: Path) -> None:
+def test_missing_calibration_data_is_explained(tmp_path: Path) -> None:
     file = tmp_path / "net.tflite"
     file.write_bytes(mobile())
     with pytest.raises(PillionError) as caught:
@@ -289,7 +289,7 @@ def test_an_operator_that_it_does_not_know_is_named(tmp_path: Path) -> None:
     assert "1 × CUMSUM" in caught.value.here
 
 
-def test_files_that_make_no_sense_are_refused() -> None:
+def test_invalid_files_are_refused() -> None:
     net = FloatFile()
     x = net.input(2, 5)
     wrong = net.bytes(net.add("RELU", [x], net.tensor(3, 5)))

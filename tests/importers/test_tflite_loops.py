@@ -86,7 +86,7 @@ def test_a_counter_may_grow_in_any_way() -> None:
 
 
 @pytest.mark.parametrize("name", ["two_states", "a_longer_list", "windows"])
-def test_it_runs_everywhere(name: str, tmp_path: Path) -> None:
+def test_loops_run_on_all_executors(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.tflite"
     file.write_bytes(made(name, 7).bytes())
     program = pillion.compile(file, target="cortex-m33")
@@ -99,7 +99,7 @@ def test_it_runs_everywhere(name: str, tmp_path: Path) -> None:
 @pytest.mark.turns(2)
 @pytest.mark.qemu
 @pytest.mark.parametrize(("core", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
-def test_it_runs_on_boards(core: str, board: str, tmp_path: Path) -> None:
+def test_loops_run_on_boards(core: str, board: str, tmp_path: Path) -> None:
     file = tmp_path / "loop.tflite"
     file.write_bytes(made("an_input_of_every_step", 2).bytes())
     program = pillion.compile(file, target=core)

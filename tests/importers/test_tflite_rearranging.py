@@ -103,7 +103,7 @@ def test_operators_on_known_shapes_are_constants() -> None:
     assert y.constant.tolist() == [[0] * 3] * 2
 
 
-def test_the_list_of_operators_is_about_those_that_there_are() -> None:
+def test_the_list_of_operators_is_complete() -> None:
     listed = {one.name: one for one in list_operators()}
     assert {name for name, one in listed.items() if one.is_read} == {*ROWS, *CODES}
     assert not set(REASONS) & {*ROWS, *CODES}

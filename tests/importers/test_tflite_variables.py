@@ -246,9 +246,7 @@ def one_more(model: tflite.Model) -> None:
         (one_more, "3 subgraphs"),
     ],
 )
-def test_files_that_make_no_sense_of_variables_are_refused(
-    change: Callable[[tflite.Model], None], words: str
-) -> None:
+def test_invalid_variables_are_refused(change: Callable[[tflite.Model], None], words: str) -> None:
     with pytest.raises(PillionError, match=words) as caught:
         read(changed(counter(read_twice), change))
     assert caught.value.rule

@@ -133,7 +133,7 @@ def with_state(**changes: object) -> Change:
         (lambda g: with_state(after=g.outputs[0])(g), "shape, element type and quantization"),
     ],
 )
-def test_states_that_make_no_sense_are_refused(change: Change, complaint: str) -> None:
+def test_invalid_states_are_refused(change: Change, complaint: str) -> None:
     with pytest.raises(PillionError, match=complaint):
         verify_graph(change(graph_of(QUEUE)))
 

@@ -101,7 +101,7 @@ def test_portable_headers_have_names_of_their_own() -> None:
         assert not portable & {path.name for path in (KERNELS / folder).glob("*.h")}, folder
 
 
-def test_the_readme_names_files_that_there_are() -> None:
+def test_files_of_the_readme_exist() -> None:
     named = re.findall(r"`([\w/]+\.[ch])`", (KERNELS / "README.md").read_text())
     there = {
         name for path in KERNELS.rglob("*.[ch]") for name in (path.name, f"{path.parent.name}/{path.name}")

@@ -72,7 +72,7 @@ def test_every_pair(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", [Add, Sub], ids=lambda cls: cls.kind)
-def test_sums_that_tie(cls: Any) -> None:
+def test_rounding_of_ties(cls: Any) -> None:
     """Scales whose ratios are small fractions: the reference rounds many sums away from zero."""
     y = value("y", (65536,), 1.0, 18)
     runs: list[tuple[Op, tuple[Array, ...]]] = [

@@ -120,7 +120,7 @@ def test_sums_are_found_for_scales_as_nets_have_them() -> None:
 
 
 @pytest.mark.parametrize("cls", [Add, Sub], ids=lambda cls: cls.kind)
-def test_sums_that_tie(cls: Any) -> None:
+def test_rounding_of_ties(cls: Any) -> None:
     """Scales whose ratios are small fractions: the reference rounds many sums away from zero."""
     y = value("y", (65536,), 1.0, 18)
     ratios = [(0.125, 0.5), (0.5, 0.125), (0.0625, 0.5), (0.03125, 1.0), (0.1875, 0.25), (0.625, 1.0)]

@@ -169,6 +169,6 @@ def test_cores_answer_the_reference() -> None:
         (lambda: Pcen(4)(torch.zeros(3, 4)), "inputs are logarithms"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(make: Callable[[], object], rule: str) -> None:
+def test_invalid_arguments_are_refused(make: Callable[[], object], rule: str) -> None:
     with pytest.raises(PillionError, match=rule):
         make()

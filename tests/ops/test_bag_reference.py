@@ -51,7 +51,7 @@ def test_many_words_of_the_largest_row_are_exact() -> None:
     assert (op.reference(Arithmetic.CMSIS_NN, op.table.constant, numbers) == 127).all()
 
 
-def test_it_saturates_at_both_ends() -> None:
+def test_sums_saturate_at_both_ends() -> None:
     op = bag(np.array([[127], [-127]]), [1.0, 1.0], 3, y_of(0.01))
     numbers = np.array([[0, 0, 0], [1, 1, 1]], np.int32)
     assert op.reference(Arithmetic.CMSIS_NN, op.table.constant, numbers).ravel().tolist() == [127, -128]

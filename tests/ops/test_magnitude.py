@@ -48,7 +48,7 @@ def op_of(name: str, ratio: float = 1.0, zeros: tuple[int, int] = (0, 0), shape:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("zeros", [(-128, 127), (0, 0), (5, -100)])
-def test_it_is_the_nearest_integer(name: str, zeros: tuple[int, int]) -> None:
+def test_results_are_nearest_integers(name: str, zeros: tuple[int, int]) -> None:
     """Where both scales are one, the sum is exact, and only a sum on the edge between two results may go to either."""
     op, (function, quant) = op_of(name, zeros=zeros), FUNCTIONS[name]
     a, b = random_like(op.a), random_like(op.b)

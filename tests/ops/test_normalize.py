@@ -62,7 +62,7 @@ LENGTHS = (2, 3, 8, 31, 64, 192, 769, 4096)
 SPREADS = (0.3, 1.0, 4.0, 30.0, 100.0)
 
 
-def test_it_is_the_nearest_integer_for_99_percent_and_a_step_away_at_most() -> None:
+def test_results_are_nearest_integers_for_99_percent() -> None:
     """Rows of all lengths and spreads, zero points at the ends, eps from nothing to more than all variance, fine and coarse results."""
     far, all_of_them = 0, 0
     cases = itertools.product(LENGTHS, SPREADS, (True, False), (0.0, 1e-5, 0.03, 10.0))

@@ -28,7 +28,9 @@ def page(driver: Page, npu_page: Path) -> Iterator[Page]:
 
 
 @pytest.mark.turns(3)
-def test_it_opens_without_a_word_and_without_a_network(page: Page, npu_page: Path, npu_facts: Facts) -> None:
+def test_the_page_opens_offline_without_console_messages(
+    page: Page, npu_page: Path, npu_facts: Facts
+) -> None:
     asked = {url for url in page.requests() if not url.startswith("data:")}
     assert asked <= {npu_page.as_uri(), "about:blank"}
     assert page.driver.title == f"{npu_facts.model} on mcxn947"
@@ -176,7 +178,7 @@ def brightness(page: Page, selector: str, what: str) -> float:
 
 
 @pytest.mark.parametrize("by", ["system", "button"])
-def test_it_is_light_or_dark(by: str, page: Page) -> None:
+def test_the_page_is_light_or_dark(by: str, page: Page) -> None:
     assert brightness(page, "body", "backgroundColor") > 0.9 > 0.3 > brightness(page, "body", "color")
     if by == "system":
         page.media(prefers_color_scheme="dark")
@@ -189,7 +191,7 @@ def test_it_is_light_or_dark(by: str, page: Page) -> None:
         assert brightness(page, "body", "backgroundColor") > 0.9
 
 
-def test_it_prints(page: Page) -> None:
+def test_the_page_prints(page: Page) -> None:
     page.press("j+++")
     printed = page.printed()
     assert printed.startswith(b"%PDF-")

@@ -285,7 +285,7 @@ def test_a_program_without_a_float_model_shows_its_integers() -> None:
     assert all(sum(q.histogram.integers) == q.elements for q in facts.quality.tensors)
 
 
-def test_a_segment_that_was_read_is_no_riddle() -> None:
+def test_segments_of_files_are_explained() -> None:
     program = faulty_executors.program(faulty_executors.with_segment(), "cortex-m33")
     facts = collect(dataclasses.replace(program, ledger=type(program.ledger)(())), PLAIN)
     assert [op.unit for op in facts.ops] == ["cpu", "npu", "npu", "cpu"]
@@ -306,7 +306,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_data_that_is_wrong_is_refused(name: str, on_cpu: Program) -> None:
+def test_invalid_data_is_refused(name: str, on_cpu: Program) -> None:
     data, words = WRONG[name]
     with pytest.raises(PillionError, match=words):
         collect(on_cpu, ReportOptions(data, measure=False))

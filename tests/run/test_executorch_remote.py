@@ -79,7 +79,7 @@ def test_nonsense_is_no_answer(answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), float("inf")])
-def test_time_limits_that_are_none(timeout: float, tmp_path: object) -> None:
+def test_invalid_time_limits_are_refused(timeout: float, tmp_path: object) -> None:
     made = program(net())
     inputs = [random_like(v) for v in made.graph.inputs]
     for on in ("host", "executorch", "reference"):

@@ -242,7 +242,7 @@ def test_a_cluster_with_tls_is_taken_without_a_warning(
     assert capfd.readouterr().err.count("has no TLS") == 1
 
 
-def test_a_scheduler_that_is_not_there(
+def test_a_missing_scheduler_is_refused(
     plan: SweepFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pillion.sweep.cluster.CONNECT_SECONDS", 0.3)

@@ -111,7 +111,7 @@ def test_exit_codes(
         (("-o", "/proc/nowhere"), "cannot be written"),
     ],
 )
-def test_options_that_make_no_sense(
+def test_invalid_options_are_refused(
     options: tuple[object, ...],
     words: str,
     here: Here,

@@ -184,7 +184,7 @@ def test_invalid_sweep_files_are_refused(case: str, tmp_path: Path) -> None:
     assert len(str(caught.value)) < 1000
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PillionError, match="no file of this name"):
         read_plan(tmp_path / "nothing.toml")
 

@@ -107,7 +107,7 @@ def test_one_of_several_inputs_comes_by_rows(name: str, io_dtype: str, extra: st
     assert [entry.op for entry in program.ledger] == list(program.graph.ops)
 
 
-def test_the_largest_that_can_is_the_one() -> None:
+def test_the_largest_input_with_rows_is_fed() -> None:
     class Second(nn.Module):
         def forward(self, small: torch.Tensor, large: torch.Tensor) -> torch.Tensor:
             return nn.functional.max_pool2d(large, 2) + small

@@ -169,7 +169,7 @@ def test_the_code_does_not_grow_with_the_picture(factor: int, way: str, kind: st
     assert calls(90, factor, way, kind) <= calls(30, factor, way, kind) + 6
 
 
-def test_nor_does_that_of_rhythms() -> None:
+def test_code_of_rhythms_does_not_grow_with_the_image() -> None:
     counts = []
     for height in (40, 120):
         graph = chains((((1, height, 2, 1), (height // 5 * 4, 2)),))

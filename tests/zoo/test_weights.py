@@ -99,7 +99,7 @@ def test_integers_are_not_weights(tmp_path: Path) -> None:
     assert_refused(tmp_path, arrays, "dtype: head.weight has int8")
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PillionError, match="no file of this name"):
         zoo.load_weights(zoo.build("linear_bn")[0], tmp_path / "none.npz")
 

@@ -230,6 +230,6 @@ def test_a_fixed_input_accepts_its_own_size() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -3, (8, 0), (8, 8, 8)])
-def test_sizes_that_are_none(size: int | tuple[int, int]) -> None:
+def test_invalid_sizes_are_refused(size: int | tuple[int, int]) -> None:
     with pytest.raises(PillionError, match="not a size of a picture"):
         zoo.build("mv2", size)

@@ -149,7 +149,7 @@ def test_projects_without_code_that_is_known_are_refused(tmp_path: Path, target:
     assert "npu" not in {run.executor for run in verify_project(project, 1).runs}
 
 
-def test_questions_that_make_no_sense_are_refused() -> None:
+def test_invalid_requests_are_refused() -> None:
     answer = host_driver.segment_executor([])
     for question in (b"", b"x", bytes(32), bytes(33)):
         with pytest.raises(PillionError):

@@ -120,7 +120,7 @@ def test_all_code_that_messages_name_is_tried_here() -> None:
 
 @pytest.mark.turns(2)
 @pytest.mark.parametrize("words", WRITTEN)
-def test_it_compiles(words: str) -> None:
+def test_suggested_replacements_compile(words: str) -> None:
     for model, inputs in WRITTEN[words]:
         program = pillion.compile(model.eval(), inputs, target="cortex-m33", progress=False)
         found = torch.as_tensor(program.run(*(x.numpy() for x in inputs))[0])
