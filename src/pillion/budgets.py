@@ -4,7 +4,7 @@ plans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from pillion.flash_budget import FlashSample, FlashSearch
 from pillion.ir.flash_choice import FlashChoice, FlashSize
 from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import CostBound, FloatRuns, MetricChange, PlanCost, PrecisionChoice, Pricing
-from pillion.ir.quantized_model import FloatModel
+from pillion.ir.quantized_model import ReadModel
 from pillion.ir.types import Array, Value
 from pillion.ops import Dequantize, Quantize, Requantize, Segment, flatten_ops
 from pillion.ops.movement import Movement
@@ -74,17 +74,11 @@ def pricing(
     return Pricing(cost, tuple(bounds), quality, change)
 
 
-def flash_search(
-    graph: Graph,
-    imported: Graph,
-    options: CompileOptions,
-    floats: FloatModel | None,
-    samples: Sequence[Sequence[Array]],
-) -> FlashSearch | None:
-    """Returns the search for layers of 4 bits, without a limit of flash None. `imported` has the float model's tensors."""
+def flash_search(graph: Graph, read: ReadModel, options: CompileOptions) -> FlashSearch | None:
+    """Returns the search for layers of 4 bits, without a limit of flash None. `graph` is that of the model in integers."""
     if options.memory.flash_limit is None:
         return None
-    if floats is None or not samples:
+    if read.floats is None or not read.samples:
         raise PillionError(
             "--max-flash chooses no layers of this model",
             rule="layers get weights of 4 bits by what that costs on calibration samples, of a float model that is quantized here",
@@ -92,14 +86,14 @@ def flash_search(
             help="leave --max-flash out, or compile the float model with --quantize --calibrate DATA",
         )
     judged, after = list[FlashSample](), list[Array]()
-    for tensors in map(floats, samples):
+    for tensors in map(read.floats, read.samples):
         before = [_real_numbers(graph, state.before, tensors) for state in graph.states]
         judged.append(
             FlashSample(
                 graph_inputs(graph, tensors),
                 {
-                    y: _real_numbers(imported, own, tensors)
-                    for y, own in zip(graph.outputs, imported.outputs, strict=True)
+                    y: _real_numbers(read.graph, own, tensors)
+                    for y, own in zip(graph.outputs, read.graph.outputs, strict=True)
                 },
                 [as_type(state.before, real) for state, real in zip(graph.states, before, strict=True)],
                 len(after) > 0 and all(map(_are_close, after, before)),

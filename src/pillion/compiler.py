@@ -56,7 +56,7 @@ from pillion.ir.flash_choice import FlashChoice
 from pillion.ir.graph import Graph, model_name, require_computed_outputs
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import why_multipliers_explicit
-from pillion.ir.quantized_model import FloatModel, Progress
+from pillion.ir.quantized_model import Progress, ReadModel
 from pillion.ir.types import Array
 from pillion.ir.verify import refuse_float
 from pillion.npu_settings import fastest_that_fits, refuse_npu_options
@@ -177,19 +177,8 @@ def compile_with(
     plan_pricing = pricing(options, partial(compile_plan, chip=chip), metric)
     read = read_model(model, example_inputs, chip, options, progress, plan_pricing)
     graph = in_arithmetic(read.graph, options.arithmetic)
-    program = compile_graph(
-        graph,
-        chip,
-        options,
-        floats=read.floats,
-        samples=read.samples,
-        source=read.file,
-        own_arithmetic=read.graph.arithmetic if graph.arithmetic is not read.graph.arithmetic else None,
-        watch=watch,
-    )
+    program = compile_graph(graph, chip, options, read=read, watch=watch)
     refuse_lost_quality(program.four_bits, options)
-    if read.precision or read.fitted_layers:  # a replaced program is lowered again
-        program = replace(program, precision=read.precision, fitted_layers=read.fitted_layers)
     if metric is not None:
         program = replace(program, precision=refuse_lost_metric(program, metric, options))
     return program
@@ -224,28 +213,19 @@ def compile_graph(
     chip: Target,
     options: CompileOptions = DEFAULT_OPTIONS,
     *,
-    floats: FloatModel | None = None,
-    samples: Sequence[Sequence[Array]] = (),
-    source: bytes | None = None,
-    own_arithmetic: Arithmetic | None = None,
+    read: ReadModel | None = None,
     watch: passes.Watch | None = None,
 ) -> Program:
-    """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from. Of several
-    settings of the NPU's compiler, the one with the fastest program that fits is chosen."""
+    """Runs the stages after reading: compiles an imported graph to a program, whatever format it came from. `read` is
+    the model whose graph it is, perhaps in another arithmetic. Of several settings of the NPU's compiler, the one with
+    the fastest program that fits is chosen."""
+    read = read or ReadModel(graph)
     with stage(f"compiling for {chip.name}"):
-        imported, graph = graph, to_integers(graph, options, watch)
-        if floats is not None and not graph.states:
+        graph = to_integers(graph, options, watch)
+        if read.floats is not None and not graph.states:
             warn_of_mixed_scales(graph)
-        search = flash_search(graph, imported, options, floats, samples)
-        compile_for = partial(
-            compile_integers,
-            graph,
-            chip,
-            floats=floats,
-            search=search,
-            source=source,
-            own_arithmetic=own_arithmetic,
-        )
+        search = flash_search(graph, read, options)
+        compile_for = partial(compile_integers, graph, chip, read=read, search=search)
         several = chip.npu.alternatives(options.npu) if chip.npu else ()
         if several:
             choices = (replace(options, npu=npu) for npu in several)
@@ -259,10 +239,8 @@ def compile_integers(
     chip: Target,
     options: CompileOptions,
     *,
-    floats: FloatModel | None,
+    read: ReadModel,
     search: FlashSearch | None,
-    source: bytes | None,
-    own_arithmetic: Arithmetic | None,
     watch: passes.Watch | None,
 ) -> Program:
     """Compiles a graph that computes in integers, for one setting of the NPU's compiler."""
@@ -274,7 +252,6 @@ def compile_integers(
     window = graph
     graph = run_steps(STATE_STEPS, graph, options, watch)
     is_stream = bool(options.stream.inputs)
-    floats = None if is_stream or window.states else floats
     placed = place_ops(chip, graph, options.placement, watch, unrolls=not is_stream)
     if is_stream and chip.npu is not None:
         require_same_units(
@@ -285,11 +262,13 @@ def compile_integers(
         chip,
         placed.ledger,
         options.optimize,
-        source=source,
-        own_arithmetic=own_arithmetic,
-        floats=floats,
+        source=read.file,
+        own_arithmetic=None if window.arithmetic is read.graph.arithmetic else read.graph.arithmetic,
+        floats=None if is_stream or window.states else read.floats,
         cycles=placed.cycles,
+        precision=read.precision,
         four_bits=four_bits,
+        fitted_layers=read.fitted_layers,
     )
     program.lower()
     if options.placement.overlap:
