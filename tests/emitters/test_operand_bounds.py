@@ -110,7 +110,7 @@ def test_layers_with_bounds_are_producers_and_inputs_are_not() -> None:
     assert bounds_of(unbounded, conv(unbounded.y)) == [None, None]
 
 
-def test_a_graph_without_bounds_stays_what_it_is() -> None:
+def test_a_graph_without_bounds_stays_unchanged() -> None:
     layer = conv(tensor("x", IMAGE))
     graph = Graph("g", layer.activations, (layer,), layer.results)
     assert mark_bounds(graph) is graph

@@ -69,7 +69,7 @@ def images(op: Conv2d, seed: int) -> Iterator[Array]:
 
 
 @pytest.mark.parametrize("board", [*part_of([M33, M4, M7], 3), M55], **NAMES)
-def test_bytes_are_those_of_the_reference(board: Target) -> None:
+def test_bytes_equal_the_reference(board: Target) -> None:
     cases, expected = [], []
     for number, op in enumerate(layers(board)):
         for x in images(op, number):

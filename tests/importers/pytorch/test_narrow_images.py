@@ -114,7 +114,7 @@ def test_cores_with_dsp_leave_one_bit(target: str) -> None:
     assert image(program(Net(lambda a, b: F.relu(b)), target)) == (0, 2**15 - 1)
 
 
-def test_programs_of_8_bits_stay_what_they_are() -> None:
+def test_programs_of_8_bits_stay_unchanged() -> None:
     compiled = program(Net(lambda a, b: b), precision="int8")
     assert all(v.dtype is not DType.INT16 for op in compiled.graph.ops for v in op.results)
 
