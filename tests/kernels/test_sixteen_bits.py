@@ -185,12 +185,22 @@ def test_products_with_a_number(target: rig.Target) -> None:
     assert all(kernel_of(target, op) for op in of_bytes)
 
 
+def entries_of_lines(rng: np.random.Generator, steepest: int) -> Array:
+    """A table of lines of all heights, the first ones of the largest height up and down."""
+    low, high = INT16.bounds
+    entries = [low, low + steepest, low]
+    while len(entries) < ENTRIES:
+        least, most = max(entries[-1] - steepest, low), min(entries[-1] + steepest, high)
+        entries.append(int(rng.integers(least, most, endpoint=True)))
+    return np.array(entries, np.int16)
+
+
 def lookups() -> list[Lut]:
     rng, made = np.random.default_rng(3), []
     functions = (Function.SIGMOID, Function.SILU, Function.EXP, Function.TABLE)
     for number, count in enumerate((1, 2, 3, 4, 5, 7, 9, 33, 2**16)):
         function = functions[number % len(functions)]
-        table = constant_value("table", rng.integers(-(2**15), 2**15, ENTRIES).astype(np.int16))
+        table = constant_value("table", entries_of_lines(rng, steepest=2**15 - 1))
         x, y = (tensor(name, (count,), INT16, number) for name in "xy")
         made.append(Lut(x=x, y=y, function=function, table=table if function is Function.TABLE else None))
     for count in (1, 3, 5, 2**16):
@@ -208,6 +218,15 @@ def test_functions_of_all_numbers(target: rig.Target) -> None:
         every = np.resize(np.arange(-(2**15), 2**15)[::-1], op.x.shape).astype(np.int16)
         runs += [Run(op, (every,)), Run(op, (every[::-1].copy(),), True)]
     check_runs(target, runs)
+
+
+def test_steeper_lines_have_the_portable_kernel() -> None:
+    x, y = (tensor(name, (9,), INT16, 2) for name in "xy")
+    for height, rules in ((2**15 - 1, []), (2**15, ["lines"])):
+        table = np.full(ENTRIES, -(2**15))
+        table[100:] += height
+        op = Lut(x=x, y=y, function=Function.TABLE, table=constant_value("table", table.astype(np.int16)))
+        assert refusals(M55, op) == rules
 
 
 @pytest.mark.parametrize("zero_point", ZEROS[INT16])

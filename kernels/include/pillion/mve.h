@@ -591,7 +591,7 @@ void pillion_wide_mul_mve(const pillion_wide_mul_mve_params *p, const void *a, c
 typedef pillion_octave_lut_s16_params pillion_octave_lut_s16_mve_params;
 void pillion_octave_lut_s16_mve(const pillion_octave_lut_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* A function of one number of 16 bits, as pillion_wide_lut. y may be x. */
+/* A function of one number of 16 bits, as pillion_wide_lut; neighbouring entries differ by at most 32767. y may be x. */
 typedef pillion_wide_lut_params pillion_wide_lut_mve_params;
 void pillion_wide_lut_mve(const pillion_wide_lut_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 

@@ -8,7 +8,15 @@ from functools import partial
 import numpy as np
 
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import INT8_XY, INT16_XY, has_dtypes, in_arithmetic, in_own_form
+from pillion.emitters.c.kernel_conditions import (
+    INT8_XY,
+    INT16_XY,
+    has_dtypes,
+    in_arithmetic,
+    in_own_form,
+    is_within,
+    short_circuit,
+)
 from pillion.emitters.c.kernel_library import DSP, HOST, MVE, PORTABLE, SCALAR
 from pillion.emitters.c.portable.layers16 import has_one_scale
 from pillion.emitters.c.table_lookup import TableLookup
@@ -92,6 +100,12 @@ def has_even_steps(op: Lut) -> Verdict:
     return Verdict("table", not op.has_octaves, "entries at even steps", "entries per octave")
 
 
+def lines_have_16_bits(op: Lut) -> Verdict:
+    """Checks whether neighbouring entries of the table of a 16-bit function differ by 16-bit numbers."""
+    heights = np.abs(np.diff(op.line_ends.astype(np.int64)))
+    return is_within("lines", int(heights.max()), most=DType.INT16.bounds[1])
+
+
 INT8_OR_BOOL_ABY = has_dtypes("a b y", DType.INT8, DType.BOOL)
 INT8_Y = has_dtypes("y", DType.INT8)
 TO_FLOAT = (has_dtypes("x", DType.INT8), has_dtypes("y", DType.FLOAT32), one_scale)
@@ -127,9 +141,9 @@ KERNELS: tuple[Kernel, ...] = (
         library.kernel(
             Lut, routine, table_of_lines, requires=(in_own_form, has_form), in_place="x", name=name
         )
-        for library in (PORTABLE, MVE)
+        for library, lines in ((PORTABLE, ()), (MVE, (lines_have_16_bits,)))
         for routine, name, has_form in (
-            ("wide_lut", "wide_lut", has_even_steps),
+            ("wide_lut", "wide_lut", short_circuit(has_even_steps, *lines)),
             ("octave_lut_s16", "octave_lut_16", has_octaves),
         )
     ),
