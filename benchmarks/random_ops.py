@@ -73,7 +73,7 @@ LAYERS = (Conv2d, DepthwiseConv2d, Linear)
 KINDS_16 = (*LAYERS, Clamp, MaxPool2d, AvgPool2d, Mean, Quantize)
 WIDENED = (
     *(ArgMax, ArgMin, TopValues, TopPlaces, ReduceMax, ReduceMin, ReduceSum, Div, ResizeBilinear, Lut),
-    *(Softmax, BatchMatmul, Dequantize, Requantize, Transpose, WindowStatistic),
+    *(Softmax, BatchMatmul, Dequantize, Requantize, Transpose, WindowStatistic, Mul),
 )
 """Kinds that are drawn in 8 bits, and widened as they are."""
 NUMBER = constant_value("b", np.array([99], np.int8), PerTensor(0.01))

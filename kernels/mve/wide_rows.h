@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows of two operands and a result, each of 8 or 16 bits, with a loop for each combination. The including file defines `params`, FOUR (a
  * loop over four elements at a time, by the loads of operands and the store of results), RESULT (the vector to store) and NUMBERS (the inputs
- * of its loops besides `p`, `a`, `b` and `y`). */
+ * of its loops besides `p`, `a`, `b` and `y`). Loops of eight elements define their loads and stores, too. */
 #include "bytes.h"
 #include "halves.h"
 
+#ifndef WIDE
 #define WIDE(q, x) "vldrh.s32 " q ", [%[" x "]], #8\n"
 #define BYTES(q, x) "vldrb.s32 " q ", [%[" x "]], #4\n"
 #define TO_WIDE "vstrh.32 " RESULT ", [%[y]], #8\n"
 #define TO_BYTES "vqmovnb.s16 " RESULT ", " RESULT "\n" "vstrb.32 " RESULT ", [%[y]], #4\n"
+#endif
 
 static void of_two_wide(const params *p, const int8_t *a, const int8_t *b, int8_t *y) {
     NUMBERS;

@@ -144,6 +144,33 @@ def test_products_of_every_size(target: rig.Target) -> None:
     check_runs(target, [Run(op, data(op, seed), True) for op in alike for seed in range(2)])
 
 
+def products_in_lanes() -> Iterator[Mul]:
+    """Products of 16-bit tensors without zero points, of even counts, rows that repeat, and factors up to 2^31."""
+    for number, types in enumerate(TYPES):
+        for i, count in enumerate((2, 4, 6, 8, 10, 16, 18, 34, 2**15 + 2)):
+            one, many = (count,), (3, 5, count)
+            for a, b in ((one, one), (many, one), (one, many)) if count < 100 else ((one, one),):
+                op = wide_product(a, b, types, number + i)
+                first, second, y = (without_zero_point(v) for v in (op.a, op.b, op.y))
+                scale = first.scale * second.scale / (2.0**-14, 0.499, 0.3, 2.0**-20)[i % 4]
+                y = y.like("y", quant=PerTensor(scale, y.zero_point))
+                yield make_op(Mul, y, a=first, b=second, low=op.low, high=op.high)
+
+
+def without_zero_point(value: Value) -> Value:
+    """The tensor; in 16 bits its zero point is 0."""
+    return value.like(value.name, quant=PerTensor(value.scale)) if value.dtype is INT16 else value
+
+
+def test_products_in_lanes() -> None:
+    made = list(products_in_lanes())
+    taken = [op for op in made if kernel_of(M55, op).name == "mul_16_mve"]
+    assert len(taken) > 0.9 * len(made)
+    check_runs(M55, [Run(op, data(op, seed)) for op in taken for seed in range(2)])
+    alike = [op for op in taken if (op.a.dtype, op.a.shape) == (op.y.dtype, op.y.shape)]
+    check_runs(M55, [Run(op, data(op, seed), True) for op in alike for seed in range(2)])
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_products_of_every_ratio_of_scales(target: rig.Target) -> None:
     rng, runs = np.random.default_rng(1), []

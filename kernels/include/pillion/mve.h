@@ -587,6 +587,10 @@ typedef struct {
 } pillion_wide_mul_mve_params;
 void pillion_wide_mul_mve(const pillion_wide_mul_mve_params *p, const void *a, const void *b, void *y, void *scratch);
 
+/* The same where 16-bit tensors have zero point 0 and multiplier << left fits 32 bits. */
+typedef pillion_wide_mul_mve_params pillion_mul_s16_mve_params;
+void pillion_mul_s16_mve(const pillion_mul_s16_mve_params *p, const void *a, const void *b, void *y, void *scratch);
+
 /* As pillion_octave_lut_s16. y may be x. */
 typedef pillion_octave_lut_s16_params pillion_octave_lut_s16_mve_params;
 void pillion_octave_lut_s16_mve(const pillion_octave_lut_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);

@@ -172,7 +172,7 @@ def in_width_order(op: ScaledBinary) -> tuple[Value, Value]:
     return op.int16_form.a, op.int16_form.b
 
 
-def wide_walk(op: ScaledBinary, fields: Sequence[str] = ROW_STEPS) -> Params:
+def wide_walk(op: ScaledBinary, fields: Sequence[str] = ROW_STEPS) -> dict[str, Any]:
     """Returns the walk over both operands, the wider one first, with their element sizes, as parameters."""
     a, b = in_width_order(op)
     sizes = {"a_bytes": a.dtype.size_bytes, "b_bytes": b.dtype.size_bytes}
@@ -187,7 +187,7 @@ def wide_multipliers(op: AddOrSub) -> Params:
     return {**wide_walk(op, ANY_STEPS), **factors, "offset_high": high, "offset_low": low}
 
 
-def wide_factors(fields: Sequence[str], op: Mul) -> Params:
+def wide_factors(fields: Sequence[str], op: Mul) -> dict[str, Any]:
     """Returns the factors of a 16-bit product as parameters."""
     wide = op.int16_form
     zeros = {"a_zp": wide.a.zero_point, "b_zp": wide.b.zero_point}
@@ -277,6 +277,16 @@ def unscaled_kernels(library: Library) -> tuple[Kernel, ...]:
         )
         for op in (Add, Sub)
     )
+
+
+def fits_lanes(op: Mul) -> Iterator[Verdict]:
+    """Checks whether lanes of 16 bits hold the operands without their zero points, in pairs, and 32 bits the factor of
+    their products."""
+    zeros = [v.zero_point for v in (op.a, op.b, op.y) if v.dtype is DType.INT16]
+    params = wide_factors(ROW_STEPS, op)
+    yield Verdict("zero_points", not any(zeros), "0 of 16-bit tensors", ", ".join(map(str, zeros)))
+    yield is_within("factor", params["multiplier"] << params["left"], most=INT32_MAX)
+    yield Verdict("row", params["count"] % 2 == 0, "an even number of elements", str(params["count"]))
 
 
 def as_sum(op: Requantize | Mul) -> SumOfOne:
@@ -385,5 +395,13 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     MVE.kernel(Mul, "mul_s8", requires=(RIGHT_SHIFTS,), in_place="a b"),
     *unscaled_kernels(MVE),
+    MVE.kernel(
+        Mul,
+        "mul_s16",
+        partial(wide_factors, ROW_STEPS),
+        requires=(short_circuit(IN_ROWS, fits_lanes),),
+        operands=in_width_order,
+        in_place=in_place_wide,
+    ),
     *wide_kernels(MVE, halves_params, IN_HALVES),
 )
