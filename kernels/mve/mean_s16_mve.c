@@ -1,32 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Means of 16 bits over neighbouring axes: of x[outer][reduced][inner] to y[outer][inner], eight results at a time, or one of
- * elements side by side. Requantization as in README.md. */
+ * Means of 16 bits over neighbouring axes: of x[outer][reduced][inner] to y[outer][inner], sixteen results or eight at a time, or
+ * one of elements side by side. Requantization as in README.md. */
 #include "pillion/mve.h"
 
 #if defined(__ARM_FEATURE_MVE)
 #include <arm_mve.h>
 
+#include "bytes.h"
 #include "pillion/requantize.h"
 
 typedef pillion_mean_s16_mve_params params;
 
-static inline int16x8_t rounded(const params *p, int32x4_t sums) {
+static inline void store(const params *p, int32x4_t sums, int16_t *y) {
     const int32x4_t high = vqrdmulhq_n_s32(sums, p->multiplier);
     const int32x4_t whole = vrshlq_n_s32(vqdmlahq_n_s32(high, high, p->fix), p->shift);
-    return vqmovnbq_s32(vdupq_n_s16(0), vqaddq_n_s32(whole, p->out_zp));
+    vstrhq_s32(y, vreinterpretq_s32_s16(vqmovnbq_s32(vdupq_n_s16(0), vqaddq_n_s32(whole, p->out_zp))));
 }
 
-/* Eight neighbouring results; up to `lanes` are wanted. */
-static void columns(const params *p, const int16_t *x, int32_t lanes, int16_t *y) {
-    int32x4_t first = vdupq_n_s32(-p->reduced * p->in_zp), second = first;
-    for (int32_t rows = p->reduced; rows > 0; rows--, x += p->inner) {
-        first = vaddq_s32(first, vldrhq_s32(x));
-        second = vaddq_s32(second, vldrhq_s32(x + 4));
+/* Four columns of a row to their sums. */
+#define ADD(place, sums) "vldrh.s32 q0, [%[x], #" place "]\n" "vadd.i32 %q[" sums "], %q[" sums "], q0\n"
+#define ADD_ROWS(adds)          \
+    "wls lr, %[rows], 2f\n"     \
+    "1:\n" adds                 \
+    "add %[x], %[x], %[step]\n" \
+    "le lr, 1b\n"               \
+    "2:\n"
+
+/* Eight neighbouring results, or sixteen. */
+static void columns(const params *p, const int16_t *x, int32_t count, int16_t *y) {
+    const int32_t rows = p->reduced, step = 2 * p->inner;
+    int32x4_t a = vdupq_n_s32(-rows * p->in_zp), b = a, c = a, d = a;
+    if (count == 8) {
+        __asm__ volatile(ADD_ROWS(ADD("0", "a") ADD("8", "b"))
+                         : [x] "+&l"(x), [a] "+&w"(a), [b] "+&w"(b)
+                         : [rows] "r"(rows), [step] "r"(step)
+                         : "lr", "q0", "memory");
+    } else {
+        __asm__ volatile(ADD_ROWS(ADD("0", "a") ADD("8", "b") ADD("16", "c") ADD("24", "d"))
+                         : [x] "+&l"(x), [a] "+&w"(a), [b] "+&w"(b), [c] "+&w"(c), [d] "+&w"(d)
+                         : [rows] "r"(rows), [step] "r"(step)
+                         : "lr", "q0", "memory");
+        store(p, c, y + 8);
+        store(p, d, y + 12);
     }
-    vstrhq_p_s32(y, vreinterpretq_s32_s16(rounded(p, first)), vctp32q((uint32_t)lanes));
-    if (lanes > 4) {
-        vstrhq_p_s32(y + 4, vreinterpretq_s32_s16(rounded(p, second)), vctp32q((uint32_t)lanes - 4));
-    }
+    store(p, a, y);
+    store(p, b, y + 4);
 }
 
 static int16_t mean_of_row(const params *p, const int16_t *x) {
@@ -46,8 +64,17 @@ void pillion_mean_s16_mve(const params *p, const int16_t *x, int16_t *y, void *s
             *y = mean_of_row(p, x);
             continue;
         }
-        for (int32_t i = 0; i < inner; i += 8) {
-            columns(p, x + i, inner - i, y + i);
+        int32_t i = 0;
+        for (; i + 16 <= inner; i += 16) {
+            columns(p, x + i, 16, y + i);
+        }
+        for (; i + 8 <= inner; i += 8) {
+            columns(p, x + i, 8, y + i);
+        }
+        if (i < inner) {
+            int16_t last[8];
+            columns(p, x + i, 8, last);
+            pillion_mve_copy((int8_t *)(y + i), (const int8_t *)last, 2 * (inner - i));
         }
     }
 }

@@ -450,7 +450,7 @@ def test_copies() -> None:
 def test_means() -> None:
     """Results side by side and alone around a vector, zero points at both ends, more elements than 16 bits count."""
     ops = []
-    for i, (inner, count) in enumerate(product((1, 2, 7, 8, 9, 20), (1, 5, 8, 33))):
+    for i, (inner, count) in enumerate(product((1, 2, 7, 8, 9, 16, 20, 43), (1, 5, 8, 33))):
         zeros = ((0, 0), (-(2**15), 5), (2**15 - 1, -(2**15)))[i % 3]
         x, y = (
             Value(name, TensorType(shape, DType.INT16, PerTensor(scale, zero)))
