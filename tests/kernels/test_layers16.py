@@ -316,6 +316,21 @@ def test_layers_from_8_to_16_bits_take_hardly_more_instructions_than_those_of_8(
     compare_counts(M55, [(op, in_8_bits(op)) for op in ops], 1.05)
 
 
+def test_instructions_of_long_vectors() -> None:
+    """Where products of bytes take fewer instructions than products of 16 bits, they are chosen."""
+    sizes = ((640, 128), (128, 128), (128, 8), (1024, 10), (64, 12), (48, 32), (8, 128))
+    ops = [linear(1, *size, seed=1) for size in sizes]
+    in_bytes = [in_8_bits(op) for op in with_8_bit_operands(ops[:2])]
+    compare_counts(M55, list(zip(ops[:2], in_bytes, strict=True)), 1.7)
+    for op in ops:
+        data = random_operands(op, np.random.default_rng(0))
+        kernels = kernels_of(M55, op)
+        counts = [run.instructions for run in rig.run(M55, [case_of(op, kernel, data) for kernel in kernels])]
+        (chosen,) = choose_kernels(Graph("g", op.activations, (op,), op.results), Isa.MVE)
+        assert len(kernels) == 2
+        assert counts[kernels.index(chosen.kernel)] <= 1.02 * min(counts)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("made", [pixels, windows, windows_3x3, vectors])
 def test_weights_of_4_bits(target: rig.Target, made: Any) -> None:

@@ -293,6 +293,10 @@ typedef struct {
     const int32_t *constants; /* of eight outputs, even ones first: bias, int8 weights[chunks][8][8], factors */
 } pillion_linear_s16_mve_params;
 void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+/* The same by products of bytes. Constants of four outputs: numbers from which sums begin, int8 weights[chunks][4][16], factors
+ * (kernels/mve/linear_split_s16_mve.c). Scratch: a vector in pieces of 16. May read 30 bytes beyond x. */
+typedef pillion_linear_s16_mve_params pillion_linear_split_s16_mve_params;
+void pillion_linear_split_s16_mve(const pillion_linear_split_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_linear_s16_mve_params pillion_linear_s8_s16_mve_params; /* of 8-bit inputs in pieces of 16 */
 void pillion_linear_s8_s16_mve(const pillion_linear_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 typedef pillion_linear_s16_mve_params pillion_linear_s16_s4_mve_params; /* weights of four bits: [chunks][4][8] (kernels/mve/dot.h) */

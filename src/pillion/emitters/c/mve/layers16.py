@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from pillion.emitters.c.mve.dot_products import (
     ROWS,
     VECTORS,
     DotProducts,
+    vector_sizes,
 )
 from pillion.emitters.c.mve.pack import EVEN, ODD
 from pillion.emitters.c.portable.layers16 import SOFTMAX, softmax_params
@@ -83,6 +85,20 @@ def vector_params(op: Layer) -> Params:
     unit = pack.vector_inputs(op)
     g = pack.group_channels(channels_16(op), (*EVEN, *ODD), unit)
     return {"constants": pack.join_groups(g.bias, pack.chunks_of(g.weights, unit), g.multipliers)}
+
+
+def split_params(op: Layer) -> Params:
+    """Returns the constants of the fully connected kernel that splits inputs into bytes, for
+    kernels/mve/linear_split_s16_mve.c. Sums wrap around at 32 bits."""
+    g = pack.group_channels(channels_16(op), range(4))
+    sums = (g.bias + 128 * g.weights.sum(axis=2, dtype=np.int64)) * pow(257, -1, 2**32)
+    constants = pack.join_groups(sums.astype(np.int32), pack.chunks_of(g.weights), g.multipliers)
+    return {"chunks": split_pieces(op), "constants": constants}
+
+
+def split_pieces(op: Layer) -> int:
+    """Returns the pieces of 16 inputs of a vector."""
+    return -(-op.weights_per_output.shape[1] // 16)
 
 
 def shared_vector_params(op: Layer, is_full: bool = False) -> Params:
@@ -143,6 +159,18 @@ def unpacking_plane_work(op: Conv2d) -> float:
     return plane_work(op) + pack_3x3.unpacking_instructions(op, 2)
 
 
+def vector_work(op: Layer) -> float:
+    """Estimates the instructions of the fully connected kernel."""
+    sizes = vector_sizes(op)
+    return sizes["rows"] * (110.0 + -(-sizes["out_features"] // 8) * (24.0 + 17.0 * sizes["chunks"]))
+
+
+def split_work(op: Layer) -> float:
+    """Estimates the instructions of the fully connected kernel that splits inputs into bytes."""
+    sizes, pieces = vector_sizes(op), split_pieces(op)
+    return sizes["rows"] * (122.0 + 6.0 * pieces + -(-sizes["out_features"] // 4) * (19.0 + 14.0 * pieces))
+
+
 def softmax_work(op: Softmax) -> float:
     """Estimates the instructions of the softmax kernel."""
     count = op.x.shape[-1]
@@ -159,10 +187,13 @@ DOT_4 = DotProducts("s16_s4", IN_NIBBLES, shared_dot_params, files=("dot16_4",))
 UNPACKED_4 = DotProducts(
     "s16_s4", OF_NIBBLES, dot_params, files=("dot16_unpacked", "dot16"), variant="_unpacked", unpacks=True
 )
+SPLIT = DotProducts("s16", IN_32_BITS, split_params, variant="_split")
+SPLITS: dict[str, Any] = {"scratch_bytes": lambda op: 32 * split_pieces(op), "costs": {"overread_bytes": 30}}
 PLANES_COST = CallCost(650.0, channel=24.0, reread=0.06)
 
 KERNELS: tuple[Kernel, ...] = (
-    VECTOR.kernel(ONE_PIXEL),
+    VECTOR.kernel(ONE_PIXEL, work=vector_work),
+    SPLIT.kernel(replace(ONE_PIXEL, **SPLITS), work=split_work),
     DOT.kernel(PIXELS),
     winograd16.KERNEL,
     MVE.kernel(
@@ -196,6 +227,7 @@ KERNELS: tuple[Kernel, ...] = (
     FULL_VECTOR_4.kernel(VECTORS),
     UNPACKED_4.kernel(GATHERED),
     DOT.kernel(ROWS, pack.several_rows),
-    VECTOR.kernel(VECTORS),
+    VECTOR.kernel(VECTORS, work=vector_work),
+    SPLIT.kernel(replace(VECTORS, **SPLITS), work=split_work),
     MVE.kernel(Softmax, "softmax_s16", softmax_params, work=softmax_work, **SOFTMAX),
 )
