@@ -95,6 +95,7 @@ void pillion_mve_dot_4bit_4(pillion_mve_pairs *s);
 void pillion_mve_dot16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);
 void pillion_mve_dot16_groups(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y, int32_t count);
 void pillion_mve_dot16_any(pillion_mve_pairs *s);
+void pillion_mve_dot16_few(pillion_mve_pairs *s); /* at most 8 pieces */
 
 /* The same of 8-bit inputs in pieces of 16: int8 weights[chunks][4][16] of each half of the channels. */
 void pillion_mve_dot_s8_s16(const pillion_mve_dot_task *d, const int8_t *x, int8_t *y);

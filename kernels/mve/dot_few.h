@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The loops of the dot products for 2, 3 and 4 pieces of 16 inputs, without a loop over pieces; see dot_asm.h. The including file defines
- * PRODUCTS(first, second), of a piece of both pixels with the weights of four channels, NUMBERS, which loads the numbers of a group of channels,
+ * PRODUCTS(first, second), of a piece of both pixels with the weights of four channels (or has sums of its own for PAIRS), NUMBERS, which loads the numbers of a group of channels,
  * and RESULTS(y), which turns sums into results and stores them.
  * Registers: as dot_asm.h says, but r1 and r3 stay at their pixels, r7 is y, and r9 points to the part of the state that
  * comes back after the sums. Of 2 pieces, those of the inputs stay in q0 q1 q6 q7 for all eight channels. */
@@ -68,6 +68,7 @@
             : DOT_CLOBBERS);                                                    \
     }
 
+#ifdef PRODUCTS
 #define TWO_PIECES PRODUCTS("q0", "q1") PRODUCTS("q6", "q7")
 #define THREE_PIECES PIECE_AT("0") PIECE_AT("16") PIECE_AT("32")
 #define FOUR_PIECES THREE_PIECES PIECE_AT("48")
@@ -82,6 +83,7 @@ PAIRS(pairs_of_2,
       "vldrw.u32 q7, [r5, #-16]\n")
 PAIRS(pairs_of_3, THREE_PIECES, THREE_PIECES, "")
 PAIRS(pairs_of_4, FOUR_PIECES, FOUR_PIECES, "")
+#endif
 
 static void keep(pillion_mve_pairs *s) {
     s->kept_signs = s->signs, s->kept_out_zp = s->out_zp;

@@ -92,6 +92,12 @@ typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_mve_params
 void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p, const int16_t *x, int16_t *y,
                                    void *scratch);
 
+/* The same for windows of at most 64 inputs. */
+typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_few_s16_mve_params;
+void pillion_conv2d_1x1_few_s16_mve(const pillion_conv2d_1x1_few_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_few_s16_mve_params;
+void pillion_conv2d_im2col_few_s16_mve(const pillion_conv2d_im2col_few_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* The same of 8-bit inputs, whose zero point is in the biases. Constants as of pillion_mve_dot_s8_s16. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s8_s16_mve_params, pillion_conv2d_1x1_k16_s8_s16_mve_params,
     pillion_conv2d_1x1_k32_s8_s16_mve_params, pillion_conv2d_1x1_k48_s8_s16_mve_params, pillion_conv2d_1x1_k64_s8_s16_mve_params;

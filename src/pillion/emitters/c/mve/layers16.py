@@ -159,6 +159,11 @@ def unpacking_plane_work(op: Conv2d) -> float:
     return plane_work(op) + pack_3x3.unpacking_instructions(op, 2)
 
 
+def few_inputs(op: Layer) -> Verdict:
+    """Checks whether the inputs of a window fit a loop that is unrolled."""
+    return is_within("inputs", op.weights_per_output.shape[1], most=8 * INPUTS)
+
+
 def vector_work(op: Layer) -> float:
     """Estimates the instructions of the fully connected kernel."""
     sizes = vector_sizes(op)
@@ -183,6 +188,9 @@ FULL_VECTOR_4 = replace(
     VECTOR_4, layer=OF_NIBBLES, constants=partial(shared_vector_params, is_full=True), variant="_full"
 )
 DOT = DotProducts("s16", IN_32_BITS, dot_params, files=("dot16",))
+FEW_DOT = DotProducts(
+    "s16", short_circuit(IN_32_BITS, few_inputs), dot_params, files=("dot16_few", "dot16"), variant="_few"
+)
 DOT_4 = DotProducts("s16_s4", IN_NIBBLES, shared_dot_params, files=("dot16_4",))
 UNPACKED_4 = DotProducts(
     "s16_s4", OF_NIBBLES, dot_params, files=("dot16_unpacked", "dot16"), variant="_unpacked", unpacks=True
@@ -194,6 +202,7 @@ PLANES_COST = CallCost(650.0, channel=24.0, reread=0.06)
 KERNELS: tuple[Kernel, ...] = (
     VECTOR.kernel(ONE_PIXEL, work=vector_work),
     SPLIT.kernel(replace(ONE_PIXEL, **SPLITS), work=split_work),
+    FEW_DOT.kernel(PIXELS),
     DOT.kernel(PIXELS),
     winograd16.KERNEL,
     MVE.kernel(
@@ -205,6 +214,7 @@ KERNELS: tuple[Kernel, ...] = (
         call_cost=PLANES_COST,
         work=plane_work,
     ),
+    FEW_DOT.kernel(GATHERED, work=pack.im2col_work),
     DOT.kernel(GATHERED, work=pack.im2col_work),
     VECTOR_4.kernel(ONE_PIXEL),
     FULL_VECTOR_4.kernel(FEW_PIXELS, pack.has_lowest),
@@ -226,6 +236,7 @@ KERNELS: tuple[Kernel, ...] = (
     UNPACKED_4.kernel(ROWS, many_rows),
     FULL_VECTOR_4.kernel(VECTORS),
     UNPACKED_4.kernel(GATHERED),
+    FEW_DOT.kernel(ROWS, pack.several_rows),
     DOT.kernel(ROWS, pack.several_rows),
     VECTOR.kernel(VECTORS, work=vector_work),
     SPLIT.kernel(replace(VECTORS, **SPLITS), work=split_work),
