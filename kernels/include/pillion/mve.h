@@ -560,9 +560,9 @@ typedef struct {
     int32_t count, multiplier, out_zp;
 } pillion_requantize_s16_s8_mve_params;
 void pillion_requantize_s16_s8_mve(const pillion_requantize_s16_s8_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
-/* The same by a shift to the right: `zero` is the zero point of y in steps of x. */
+/* The same by a shift to the right. */
 typedef struct {
-    int32_t count, zero, shift;
+    int32_t count, factor, out_zp; /* 2^(15 - shift) */
 } pillion_requantize_shift_s16_s8_mve_params;
 void pillion_requantize_shift_s16_s8_mve(const pillion_requantize_shift_s16_s8_mve_params *p, const int16_t *x, int8_t *y,
                                          void *scratch);

@@ -62,16 +62,14 @@ def rounded_product(of: Conversion) -> Params | None:
 
 
 def rounded_shift(of: Conversion) -> Params | None:
-    """Returns the number to add and the shift to the right with which VQADD and VRSHL make every result; None if there are
-    none."""
+    """Returns the factor with which VQRDMLASH makes every result by a shift to the right; None if there is none."""
     shift = -round(math.log2(of.ratio))
-    low, high = DType.INT16.bounds
-    zero = of.y.zero_point * 2.0**shift
-    if not (0 < shift < 16 and low <= zero <= high):
+    if not 0 < shift < 16:
         return None
-    summed = np.clip(of.levels + int(zero), low, high)
-    made = np.clip(summed + (1 << shift - 1) >> shift, *of.y.dtype.bounds)
-    return {"zero": int(zero), "shift": shift} if np.array_equal(made, of.expected) else None
+    shifted = (of.levels + (1 << shift - 1) >> shift) + of.y.zero_point
+    if not np.array_equal(np.clip(shifted, *of.y.dtype.bounds), of.expected):
+        return None
+    return {"factor": 1 << 15 - shift, "out_zp": of.y.zero_point}
 
 
 def product_and_constant(of: Conversion) -> Params | None:
