@@ -126,6 +126,10 @@ void pillion_linear_large_s16_s4_dsp(const pillion_linear_large_s16_s4_dsp_param
 typedef pillion_clamp_s8_params pillion_clamp_s16_dsp_params;
 void pillion_clamp_s16_dsp(const pillion_clamp_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
+/* A function of one number of 16 bits, as pillion_wide_lut. y may be x. */
+typedef pillion_wide_lut_params pillion_wide_lut_dsp_params;
+void pillion_wide_lut_dsp(const pillion_wide_lut_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
 /* Depthwise convolution by 3x3 of 16-bit inputs, one channel at a time; y may be x where there is one filter for each channel, and one band.
  * Scratch: four outputs of each row of a band of outputs, and the plane under them, whose rows are words. */
 typedef struct {

@@ -139,13 +139,25 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     *(
         library.kernel(
-            Lut, routine, table_of_lines, requires=(in_own_form, has_form), in_place="x", name=name
+            Lut,
+            "wide_lut",
+            table_of_lines,
+            requires=(in_own_form, short_circuit(has_even_steps, *lines)),
+            in_place="x",
+            name="wide_lut",
         )
-        for library, lines in ((PORTABLE, ()), (MVE, (lines_have_16_bits,)))
-        for routine, name, has_form in (
-            ("wide_lut", "wide_lut", short_circuit(has_even_steps, *lines)),
-            ("octave_lut_s16", "octave_lut_16", has_octaves),
+        for library, lines in ((PORTABLE, ()), (DSP, ()), (MVE, (lines_have_16_bits,)))
+    ),
+    *(
+        library.kernel(
+            Lut,
+            "octave_lut_s16",
+            table_of_lines,
+            requires=(in_own_form, has_octaves),
+            in_place="x",
+            name="octave_lut_16",
         )
+        for library in (PORTABLE, MVE)
     ),
     *(
         library.kernel(
