@@ -151,6 +151,11 @@ def test_named_tensors_exclude_the_search(options: dict[str, Any]) -> None:
         compiled(MetricGoal(samples(), "0.5%"), **options)
 
 
+def test_the_name_of_a_metric_alone_is_refused() -> None:
+    with pytest.raises(PillionError, match=r"MetricGoal\(data, '0.5%', 'top1'\)"):
+        compiled("top1")  # type: ignore[arg-type]
+
+
 def test_a_model_that_is_quantized_already_has_no_choice() -> None:
     trained = pillion.prepare_qat(module(), (torch.randn(4, 3, 7, 6),), "cortex-m55")
     trained(torch.randn(4, 3, 7, 6))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -27,6 +27,7 @@ SAME_STATE = 1e-4
 """Differences of a state, over its size, that come from the order of float sums."""
 
 
+@runtime_checkable
 class MetricBound(Protocol):
     """A bound of a metric on labelled samples, such as `MetricGoal`."""
 

@@ -106,11 +106,11 @@ class Quantization(Checked):
         Option("Bits of tensors; mixed: 16 bits where --min-quality needs them."),
     ] = "int8"
     min_quality: Annotated[
-        Optional[str],
+        float | str | None,
         Option("Use 16 bits where this quality against float needs them: 35dB.", "DB"),
     ] = None
     max_time: Annotated[
-        Optional[str],
+        float | str | None,
         Option("Time that 16 bits may add to that in 8 bits, estimated: +25%.", "PERCENT"),
     ] = None
     int16: Annotated[

@@ -173,6 +173,7 @@ def compile_with(
     chip = find_target(target)
     refuse_npu_options(chip, options)
     if metric is not None:
+        _require_metric_bound(metric)
         options = replace(options, quantize=options.quantize.mixed())
     plan_pricing = pricing(options, partial(compile_plan, chip=chip), metric)
     read = read_model(model, example_inputs, chip, options, progress, plan_pricing)
@@ -182,6 +183,17 @@ def compile_with(
     if metric is not None:
         program = replace(program, precision=refuse_lost_metric(program, metric, options))
     return program
+
+
+def _require_metric_bound(metric: object) -> None:
+    """Raises if an argument is no bound of a metric."""
+    if not isinstance(metric, MetricBound):
+        raise PillionError(
+            "`metric` is no bound of a metric",
+            rule="a pillion.MetricGoal: labelled data, and by how much the metric may be worse",
+            here=f"metric={metric!r}",
+            help="metric=pillion.MetricGoal(data, '0.5%', 'top1')",
+        )
 
 
 def compile_plan(graph: Graph, options: CompileOptions, chip: Target) -> Program:

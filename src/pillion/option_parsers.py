@@ -87,9 +87,10 @@ def parse_decibels(given: float | str) -> float:
 
 def parse_size(given: Any) -> tuple[int, int] | None:
     """Parses `96` or `96x128` as height and width."""
-    if given is None or isinstance(given, (tuple, list)):
-        return None if given is None else (given[0], given[1])
-    match = re.fullmatch(r"(\d+)(?:x(\d+))?", str(given))
+    if given is None:
+        return None
+    text = "x".join(map(str, given)) if isinstance(given, (tuple, list)) else str(given)
+    match = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
     if match is None or "0" in (match[1], match[2]):
         raise PillionError(
             f"--input-size {given} is not a size",

@@ -6,7 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, Optional, get_args, get_origin, get_type_hints
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Optional, Union, get_args, get_origin, get_type_hints
 
 from pillion.errors import PillionError, require_one_of
 
@@ -25,8 +29,18 @@ class Option:
     """Type on the command line of a field that is neither a flag nor a choice."""
 
 
+ACCEPTED_TYPES: dict[Any, Any] = {
+    int: Integral,
+    float: Real,
+    Path: PathLike,
+    tuple: (tuple, list, str),
+    Any: object,
+}
+"""What a field of a type accepts, where that is more than the type: numbers of numpy, and a text for one in a tuple."""
+
+
 class Checked:
-    """A record that refuses unknown values of its choices, and other values in place of records."""
+    """A record that refuses unknown values of its choices, values of other types, and other values in place of records."""
 
     def __post_init__(self) -> None:
         record: Any = type(self)
@@ -35,7 +49,11 @@ class Checked:
                 require_record(field.name, getattr(self, field.name), type(field.default))
         for option in option_fields(record):
             if not option.record:
-                option.check(option.field, getattr(self, option.field))
+                value = getattr(self, option.field)
+                option.check(option.field, value)
+                if option.types == (tuple,):
+                    value = (value,) if isinstance(value, str) else tuple(value)
+                    object.__setattr__(self, option.field, value)
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,8 @@ class OptionField:
     option: Option
     choices: tuple[str, ...]
     """The accepted texts; none for other types."""
+    types: tuple[Any, ...]
+    """The accepted types of a field without choices."""
 
     @property
     def keyword(self) -> str:
@@ -56,9 +76,21 @@ class OptionField:
         return self.option.keyword or self.field
 
     def check(self, name: str, value: object) -> None:
-        """Raises if the value is not a choice. `name` is the user's name of the option."""
+        """Raises if the value is not a choice, or of another type. `name` is the user's name of the option."""
         if self.choices and not (value is None and self.default is None):
             require_one_of(name, value, self.choices)
+        if not self.choices and not any(
+            isinstance(value, ACCEPTED_TYPES.get(one, one)) for one in self.types
+        ):
+            accepted = [one.__name__ for one in self.types if one is not NoneType]
+            raise PillionError(
+                f"{name}={value!r} is of another type",
+                rule=f"{name} is of the type {' or '.join(accepted)}",
+                here=type(value).__name__,
+                help=f'{name}="{value}"'
+                if "str" in accepted
+                else "help(pillion.CompileOptions) lists all options",
+            )
 
 
 def require_record(name: str, value: object, record: Any) -> None:
@@ -87,7 +119,15 @@ def _option_fields(record: type[Any], name: str) -> Iterator[OptionField]:
             yield from _option_fields(hint, field.name)  # type: ignore[arg-type]  # it is a class
             continue
         kind, option = get_args(hint)
-        yield OptionField(name, field.name, field.default, option, _literal_choices(kind))
+        yield OptionField(name, field.name, field.default, option, _literal_choices(kind), _types(kind))
+
+
+def _types(kind: Any) -> tuple[Any, ...]:
+    """Returns the types of an annotation, without those of elements."""
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        return tuple(one for part in get_args(kind) for one in _types(part))
+    return (origin or kind,)
 
 
 def _literal_choices(kind: Any) -> tuple[str, ...]:

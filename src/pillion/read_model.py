@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pillion.compile_options import CompileOptions
+from pillion.compile_options import CompileOptions, Loading
 from pillion.errors import PillionError
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.progress import stage
@@ -78,8 +78,11 @@ def opened_tflite(model: Any) -> tflite.OpenedTflite | None:
 def _read_torch(model: Any, example_inputs: Any, task: QuantizationTask, **options: Any) -> ReadModel:
     """Captures, quantizes and imports a PyTorch model."""
     with stage("importing PyTorch"):
+        from pillion.importers.torch.capture import refuse_size_and_weights
         from pillion.importers.torch.read import read
 
+    if isinstance(loading := options.get("loading"), Loading) and not isinstance(model, (str, os.PathLike)):
+        refuse_size_and_weights(type(model).__name__, "module", loading.size, loading.weights)
     return read(model, example_inputs, task, **options)
 
 

@@ -20,6 +20,7 @@ from pillion.compile_options import (
     Io,
     Loading,
     Memory,
+    NpuOptions,
     PlacementOptions,
     Quantization,
     Stream,
@@ -125,6 +126,12 @@ def test_options_are_checked_before_the_compiler_is_loaded(
         (Memory, {"max_ram": "1K", "extra": "5%"}, "two bounds"),
         (Stream, {"hop": 2}, "frames of no stream"),
         (Loading, {"input_size": "9x"}, "is not a size"),
+        (Loading, {"weights": 5}, 'weights=5 is of another type(.|\n)*str or Path(.|\n)*weights="5"'),
+        (Loading, {"input_size": (9, 0)}, "is not a size"),
+        (NpuOptions, {"neutron_sdk": 3.1}, 'neutron_sdk="3.1"'),
+        (Io, {"stateful": "no"}, "is of the type bool"),
+        (Io, {"pairs": 5}, "Mapping or Sequence"),
+        (CompileOptions, {"name": 5}, 'name="5"'),
         (CompileOptions, {"optimize": "fast"}, "optimize is one of"),
         (CompileOptions, {"quantize": True}, "quantize` is no record of options"),
         (CompileOptions, {"memory": "sram=512K"}, "memory` is no record of options"),
@@ -147,6 +154,15 @@ def test_a_keyword_changes_the_field_of_a_record() -> None:
         CompileOptions().with_keywords({"io_type": "int8"})
     with pytest.raises(PillionError, match="tuning"):
         CompileOptions().with_keywords({"tuning": {"equalize": True}})
+
+
+def test_one_text_is_one_pattern() -> None:
+    """It once was as many as it has letters, of which `*` kept everything off the NPU."""
+    keeping = PlacementOptions(keep_on_cpu="conv*")  # type: ignore[arg-type]  # as users write it
+    assert keeping == PlacementOptions(("conv*",))
+    assert keeping.keeps("softmax", "softmax") is None
+    assert CompileOptions().with_keywords({"int16": "head"}).quantize.int16_patterns == ("head",)
+    assert Quantization(int16=["head", "stem"]).int16 == ("head", "stem")  # type: ignore[arg-type]
 
 
 def test_every_option_has_one_name_and_a_short_help() -> None:

@@ -195,6 +195,11 @@ def test_float_models_that_remember_begin_anew_with_each_sample() -> None:
         assert [y.tolist() for (y,) in made.outputs(runs)] == [[[n + 1.0] * 3] for n in range(5)]
 
 
+def test_one_metric_needs_no_list() -> None:
+    one = pillion.evaluate(nets.classifier(), (X, Y), "top1")
+    assert one.metrics == pillion.evaluate(nets.classifier(), (X, Y), ["top1"]).metrics
+
+
 def test_executors_agree_byte_for_byte() -> None:
     found = pillion.evaluate(nets.classifier(), (X, Y), agree=("reference", "litert"), agree_samples=5)
     reference, litert = found.agreements
@@ -226,6 +231,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no workers": ((X, Y), {"workers": 0}, "0 processes"),
     "no executor": ((X, Y), {"on": "hots"}, "on=hots is not known"),
     "no metric": ((X, Y), {"metrics": ()}, "no metric is asked for"),
+    "a number for a metric": ((X, Y), {"metrics": 5}, "no metric 5"),
     "a float model of another shape": ((X, Y), {"float_model": float_model(nets.Same(), X[:1, :2])}, "another one"),
     "a float model of other outputs": ((X, Y), {"float_model": float_model(nets.Same(), X[:1])}, "another one"),
 }  # fmt: skip

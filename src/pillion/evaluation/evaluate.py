@@ -142,7 +142,7 @@ class _EvaluationTotals:
 def evaluate(
     program: Program | str | Path,
     data: Any,
-    metrics: Sequence[MetricName] | None = None,
+    metrics: MetricName | Sequence[MetricName] | None = None,
     *,
     limit: int | None = None,
     workers: int | None = None,
@@ -174,8 +174,8 @@ def evaluate(
             help="--events events.csv (in Python pillion.evaluate_events) judges it on recordings; or evaluate the model of whole windows",
         )
     reference = FloatReference(float_model, io) if float_model is not None else None
-    names = tuple(metrics) if metrics is not None else None
-    if names == ():
+    names = metrics if metrics is None or isinstance(metrics, (list, tuple)) else (metrics,)
+    if names is not None and not names:
         raise PillionError(
             "no metric is asked for",
             rule="a metric at least, or None for those that suit the data",

@@ -35,7 +35,7 @@ class MetricGoal:
         self.most = parse_drop(max_drop)
         self.option = f"--max-drop {100 * self.most:g}%"
         self.source = open_data(data, reading)
-        self.metrics = None if metric is None else (metric,)
+        self.metric = metric
         self.limit = limit or SAMPLES
         self._in_float: tuple[str, float] | None = None
 
@@ -44,7 +44,7 @@ class MetricGoal:
         with show_progress(False):
             known = self._in_float
             found = evaluate(
-                program, self.source, self.metrics, limit=self.limit, float_model=None if known else floats
+                program, self.source, self.metric, limit=self.limit, float_model=None if known else floats
             )
         if not found.metrics:
             raise no_labels_error("--max-drop")

@@ -202,10 +202,11 @@ class UserMetric:
         )
 
 
-def metric_of(asked: str | Callable[..., Any]) -> Metric:
+def metric_of(asked: object) -> Metric:
     """Returns the metric for a name, `file.py:function`, or a function."""
     if callable(asked):
         return UserMetric(getattr(asked, "__name__", "metric"), asked)
+    asked = str(asked)
     top = re.fullmatch(r"top([1-9]\d{0,3})", asked)
     if top:
         return TopK(int(top[1]))

@@ -365,3 +365,10 @@ def test_invalid_arguments_are_refused(name: str) -> None:
     call, words = WRONG[name]
     with pytest.raises(PillionError, match=f"(?s){words}"):
         call()
+
+
+@pytest.mark.parametrize("option", [{"weights": "net.npz"}, {"input_size": 96}])
+def test_weights_and_sizes_beside_a_module_are_refused(option: dict[str, Any]) -> None:
+    """They once had no effect."""
+    with pytest.raises(PillionError, match="Net has its input size and weights inside"):
+        pillion.compile(Net(), SAMPLES[:1], target="cortex-m33", **option)

@@ -76,7 +76,7 @@ def load_model(
         model: Any = source.exported
         inputs, name = source.example_inputs, source.name
     elif suffix_of(spec) == ".onnx":
-        _refuse_size_and_weights(spec, None, weights)
+        refuse_size_and_weights(spec, suffix_of(spec), None, weights)
         model, inputs = load_onnx(Path(spec), input_size)
         name = Path(spec).stem
         if preprocess is None:
@@ -118,21 +118,23 @@ def build_model(
     return module, inputs, name
 
 
-def _refuse_size_and_weights(path: str | Path, input_size: InputSize, weights: str | Path | None) -> None:
-    """Raises if options name parts that an exported file contains already."""
+def refuse_size_and_weights(
+    model: str | Path, form: str, input_size: InputSize, weights: str | Path | None
+) -> None:
+    """Raises if options name parts that a model in this form contains already."""
     if input_size is not None or weights is not None:
         raise PillionError(
-            f"{path} has its input size and weights inside",
+            f"{model} has its input size and weights inside",
             rule="--input-size goes with models of the zoo, --weights with them and with file.py:factory",
-            here=f"{'--weights' if weights is not None else '--input-size'} with a {suffix_of(path)}",
-            help="export the module with these weights and inputs of this size",
+            here=f"{'--weights' if weights is not None else '--input-size'} with a {form}",
+            help="compile or export the module with these weights (load_state_dict) and example inputs of this size",
         )
 
 
 def _load_pt2(
     path: Path, input_size: InputSize, weights: str | Path | None, trust_pickle: bool
 ) -> CapturedSource:
-    _refuse_size_and_weights(path, input_size, weights)
+    refuse_size_and_weights(path, suffix_of(path), input_size, weights)
     with quiet_torch():
         exported = load_pt2(path, trust_pickle=trust_pickle)
     check_static(exported)
