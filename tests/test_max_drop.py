@@ -129,12 +129,15 @@ def test_weights_of_4_bits_keep_the_metric_or_are_refused(monkeypatch: pytest.Mo
         ("mse", 2.0, 2.2, 0.1),
         ("score", 50.0, 40.0, 0.2),
         ("score", 0.0, 0.0, 0.0),
+        ("top1", 0.9, 0.9, 0.0),
     ],
 )
 def test_shares_drop_by_points_and_other_numbers_by_parts(
     name: str, in_float: float, found: float, drop: float
 ) -> None:
-    assert MetricChange(name, in_float, found, 0.01, 100).drop == pytest.approx(drop)
+    change = MetricChange(name, in_float, found, 0.01, 100)
+    assert change.drop == pytest.approx(drop)
+    assert "-0.00" not in change.text
 
 
 def test_a_bound_finer_than_a_sample_is_said() -> None:

@@ -77,7 +77,7 @@ class MetricChange:
     @property
     def text(self) -> str:
         """Says how the metric changes, and how many samples that is."""
-        change = f"{-100 * self.drop:+.2f} {'points' if self.is_share else '%'}"
+        change = f"{round(-100 * self.drop, 2) + 0.0:+.2f} {'points' if self.is_share else '%'}"
         counted = f"{round(self.drop * self.samples)} of " if self.name.startswith("top") else ""
         return f"{self.name} {self.found:.4f}, {self.in_float:.4f} in float ({change}, {counted}{self.samples} samples)"
 

@@ -15,6 +15,8 @@ from pillion.ops import Segment
 
 PREFERRED = "user.prefer_npu"
 """The rule for a segment that runs on the NPU by the user's preference."""
+NO_NPU = "target.npu"
+"""The rule for all ops of a chip without an NPU."""
 
 
 class ProcessingUnit(Enum):
@@ -51,6 +53,8 @@ class LedgerEntry:
             why = "the NPU is preferred" if self.deciding.rule == PREFERRED else "is faster there"
             link = "," if self.deciding.rule == PREFERRED else ""
             return f"{len(self.verdicts) - 1} rules hold, and segment {self.segment}{link} {why}"
+        if self.deciding.rule == NO_NPU:
+            return "the chip has no NPU"
         return f"{self.deciding.rule}: wanted {self.deciding.wanted}, got {self.deciding.got}"
 
     def as_row(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pillion.ops import Dequantize, Quantize, Segment, op_run_counts
 from pillion.ops.guards import branch_guards
 from pillion.ops.movement import Movement
 from pillion.ops.scan import OpRunCount
-from pillion.partition.ledger import PREFERRED, Ledger, LedgerEntry, ProcessingUnit
+from pillion.partition.ledger import NO_NPU, PREFERRED, Ledger, LedgerEntry, ProcessingUnit
 from pillion.partition.what_if import smallest_change
 
 CPU_BYTES_PER_CYCLE = 4
@@ -130,7 +130,7 @@ def _shares(segment: list[Op], npu: Device, cost: _SegmentCycles) -> dict[Op, fl
 
 def all_on_cpu(graph: Graph, core: CoreCycles, flip: str) -> Ledger:
     """Returns the ledger of a program for a chip without an NPU; `flip` names a chip with one."""
-    why = Verdict("target.npu", False, "a chip with an NPU", "none")
+    why = Verdict(NO_NPU, False, "a chip with an NPU", "none")
     return Ledger(tuple(_entry_on_cpu(run, core, why, flip) for run in op_run_counts(graph.ops)))
 
 
