@@ -98,6 +98,17 @@ def test_gates_end_with_one_and_say_which(pillion: Call, project: Path, data: Pa
     assert pillion(*call[:-1], "0").code == 0
 
 
+def test_limits_of_costs_need_no_data(pillion: Call, project: Path) -> None:
+    answer = pillion("eval", project, "--max-ram", "1", "--json")
+    assert answer.code == 1
+    (gate,) = json.loads(answer.out)["gates"]
+    assert gate["found"] == json.loads(answer.out)["ram_bytes"]
+    assert pillion("eval", project, "--max-ram", "1M").code == 0
+    refused(pillion("eval", project), "no data to evaluate", "-d test.npz")
+    refused(pillion("eval", project, "--max-ram", "1M", "--metric", "top1"), "no data to evaluate")
+    refused(pillion("eval", project, "--max-ram", "1M", "--min-accuracy", "0.9"), "no data to evaluate")
+
+
 @pytest.mark.qemu
 def test_flash_and_instructions_are_measured_for_their_gates(
     pillion: Call, project: Path, data: Path

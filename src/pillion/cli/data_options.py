@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pillion.data.sample import Source
 
 DataOption = Annotated[
-    str,
+    Optional[str],
     option(
         DATA,
         "Arrays, images, .csv or .wav: a file, folder, class folders or file.py:function.",

@@ -145,8 +145,8 @@ def _build_dataclass(group: Any, typed: dict[str, Any]) -> Any:
         value = typed.pop(parameter.name, None)
         if value in (None, []):
             continue  # the default
-        if isinstance(get_args(hint)[1], Option):
-            _record_field(group, name).check(_long_name(parameter), value)
+        if isinstance(get_args(hint)[1], Option) and (field := _record_field(group, name)).choices:
+            field.check(_long_name(parameter), value)
         values[name] = tuple(value) if isinstance(value, list) else value
     return group(**values)
 

@@ -34,13 +34,14 @@ FloatOption = Annotated[
 pillion eval kws.pte -d test.npz                            accuracy of a compiled program
 pillion eval net.py:Net -t cortex-m55 -d photos/ --calibrate photos/   with its float model
 pillion eval fw/ -d test.npz --min-accuracy 0.9 --max-ram 256K         exit code 1 on failure
+pillion eval fw/ --max-ram 256K --max-flash 1M                         costs alone need no data
 pillion eval wake/ -d recordings/ --events events.csv --within 1.5     a program with states
 """,
 )
 def evaluate(
     *,
     program: NamedProgram,
-    data: DataOption,
+    data: DataOption = None,
     target: OptionalTarget = None,
     metric: Annotated[
         Optional[list[str]],
@@ -62,22 +63,25 @@ def evaluate(
     """Measure the accuracy of a program on a data set.
 
     Runs the generated C, and the float model for comparison if there is one. Accuracy can be replaced by other
-    metrics. With --events, a program with states runs through whole recordings, each from a reset.
+    metrics. Limits of costs need no data. With --events, a program with states runs through whole recordings, each from a reset.
 
     Evaluating a C project compiles and executes its code, and file.py:function is executed: use only what you
     trust."""
-    from pillion.cli.evaluate_output import event_facts, facts_of, with_confusion_table
+    from pillion.cli.evaluate_output import cost_facts, event_facts, facts_of, with_confusion_table
     from pillion.cli.named_program import NamedProgramOptions
     from pillion.data.python_data import open_data
     from pillion.data.recordings import read_events, recording_files
     from pillion.evaluation.evaluate import evaluate as run_evaluation
     from pillion.evaluation.event_evaluation import evaluate_events
     from pillion.evaluation.program_costs import costs_of
+    from pillion.evaluation.program_io import program_io
 
     limits.check(metric, events.events is not None)
+    if data is None:
+        limits.require_costs_alone(metric, events.events, float_model, agree)
     _refuse_mixture(events, metric, float_model, only_int8)
-    source = open_data(data, reading) if events.events is None else None
-    if events.events is not None:  # before a model is compiled
+    source = open_data(data, reading) if data is not None and events.events is None else None
+    if data is not None and events.events is not None:  # before a model is compiled
         read_events(events.events, [*recording_files(Path(data))], reading.classes)
     named = NamedProgramOptions(Request(program.name, target or "", True, options), float_model, reading)
     with console.progress_bar(quiet=as_json) as progress:
@@ -87,7 +91,10 @@ def evaluate(
     )
     running: dict[str, Any] = {"limit": limit, **vars(runs)}
     with console.progress_bar(quiet=as_json, what="evaluating") as progress:
-        if events.events is not None:
+        if data is None:
+            judged = list(limits.judge(None, costs))
+            facts = shown = cost_facts(program_io(built), costs, judged)
+        elif events.events is not None:
             heard = evaluate_events(
                 built,
                 data,

@@ -10,6 +10,7 @@ from pillion.cli.console import Facts
 from pillion.evaluation.evaluation_result import Evaluation, EventEvaluation, RecordingEvents
 from pillion.evaluation.gates import Gate
 from pillion.evaluation.program_costs import ProgramCosts
+from pillion.evaluation.program_io import ProgramIo
 
 MOST_COLUMNS = 12
 """Largest confusion matrix shown completely; larger ones show the most frequent mistakes."""
@@ -57,6 +58,16 @@ def event_facts(evaluation: EventEvaluation, costs: ProgramCosts, gates: Sequenc
         **{name: value for name, value in asdict(costs).items() if value is not None},
         **({"agreement": [asdict(one) for one in evaluation.agreements]} if evaluation.agreements else {}),
         **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
+    }
+
+
+def cost_facts(io: ProgramIo, costs: ProgramCosts, gates: Sequence[Gate]) -> Facts:
+    """Returns the costs of a program that ran on no data, for the screen and for `--json`."""
+    return {
+        "model": io.model,
+        "target": io.target,
+        **{name: value for name, value in asdict(costs).items() if value is not None},
+        "gates": [asdict(gate) for gate in gates],
     }
 
 

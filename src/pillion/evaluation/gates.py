@@ -91,6 +91,18 @@ class Limits:
         if self.min_accuracy is not None and metrics is not None and "top1" not in metrics:
             raise _missing_accuracy_error(f"--metric {' --metric '.join(metrics)}")
 
+    def require_costs_alone(self, *needs_data: object) -> None:
+        """Raises without data if anything but costs is asked for, or no cost has a limit."""
+        costs = (self.max_ram, self.max_flash, self.max_instructions)
+        answers = (self.min_accuracy, self.min_found, self.max_false_alarms)
+        if any(needs_data) or any(one is not None for one in answers) or costs == (None, None, None):
+            raise PillionError(
+                "there is no data to evaluate",
+                rule="answers are measured on data; --max-ram, --max-flash and --max-instructions alone need none",
+                here="no --data",
+                help="-d test.npz, a folder for each class, or file.py:function",
+            )
+
     def judge(self, evaluation: Evaluation | EventEvaluation | None, costs: ProgramCosts) -> Iterator[Gate]:
         """Yields the gates, passed or not."""
         if self.min_found is not None:
