@@ -11,16 +11,16 @@ from typing import Any
 from pillion.errors import PillionError
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
-_SIZE = re.compile(r"(\d{1,15}) ?([KMG]?)(?:i?B)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15}|\d{1,9}\.\d{1,9}(?= ?[KMG])) ?([KMG]?)(?:i?B)?", re.IGNORECASE)
 _SHARE = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) ?%")
 _STREAM = re.compile(r"(.+):(\d{1,2})")
 MOST_FRAMES = 2**20
 
 
 def parse_bytes(given: int | str, option: str = "--max-ram ") -> int:
-    """Parses `256K` as a number of bytes. Errors show it behind the text of its option."""
+    """Parses `256K` or `1.5M` as a number of bytes. Errors show it behind the text of its option."""
     match = _SIZE.fullmatch(str(given).strip())
-    size = int(match[1]) * _UNITS[match[2].upper()] if match else 0
+    size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
     if not 0 < size < 2**32:
         raise PillionError(
             f"{given} is no size of memory",

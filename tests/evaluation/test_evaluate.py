@@ -15,8 +15,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import pillion
+from pillion.compile_options import Memory
 from pillion.errors import PillionError
-from pillion.evaluation.gates import Limits, parse_bytes, parse_count
+from pillion.evaluation.gates import Limits, parse_count
 from pillion.evaluation.program_costs import costs_of
 from pillion.importers.torch.float_model import float_model
 
@@ -295,18 +296,14 @@ def test_gates_name_the_found_value() -> None:
 
 
 def test_sizes_are_typed_with_units() -> None:
-    assert [parse_bytes("--max-ram", t) for t in ("7", "256K", "1.5m", "2 MB", None)] == [
-        7,
-        262144,
-        1572864,
-        2**21,
-        None,
-    ]
+    sizes: tuple[Any, ...] = (7, "7", "256K", "1.5m", "2 MB", "2MiB", None)
+    assert [Limits(max_ram=t).max_ram for t in sizes] == [7, 7, 2**18, 1572864, 2**21, 2**21, None]
+    assert Memory(max_ram="1.5M").limit == 1572864
     assert [parse_count("--max-instructions", t) for t in ("20M", "1_000", "2.5k")] == [
         20_000_000,
         1000,
         2500,
     ]
     for text in ("", "K", "-1", "1e9", "1X", "9" * 20):
-        with pytest.raises(PillionError, match="is no number"):
-            parse_bytes("--max-ram", text)
+        with pytest.raises(PillionError, match="is no size of memory"):
+            Limits(max_flash=text)  # type: ignore[arg-type]  # as on the command line

@@ -9,7 +9,8 @@ import pytest
 from small_sweeps import plan_of, sweep_file
 
 from pillion.errors import PillionError
-from pillion.evaluation.gates import parse_bytes, parse_count
+from pillion.evaluation.gates import parse_count
+from pillion.option_parsers import parse_bytes
 from pillion.sweep.axes import AxisRange
 from pillion.sweep.sweep_file import read_plan
 from pillion.sweep.toml_tables import number_of
@@ -64,7 +65,7 @@ def test_lists_in_lists_are_values(tmp_path: Path) -> None:
 )
 def test_sizes_are_multiples_of_1024(text: object, number: float) -> None:
     assert number_of(text, is_size=True) == number
-    assert isinstance(text, int) or parse_bytes("--max-ram", str(text)) == number
+    assert isinstance(text, int) or parse_bytes(str(text)) == number
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from pillion.cli.request import (
 )
 from pillion.compile_options import CompileOptions
 from pillion.errors import PillionError
-from pillion.evaluation.gates import parse_bytes
 from pillion.host_io.atomic_files import suffix_of
 from pillion.host_io.user_code import split_spec
+from pillion.option_parsers import parse_bytes
 
 if TYPE_CHECKING:
     from pillion.program import Program
@@ -97,7 +97,7 @@ def report_command(
             samples=samples,
             measure=measure,
             conditions=conditions,
-            max_flash=parse_bytes("--max-flash", max_flash),
+            max_flash=None if max_flash is None else parse_bytes(max_flash, "--max-flash "),
         ),
         opened=None if data is None else open_calibration_data(data, fitting),
         quiet=as_json,

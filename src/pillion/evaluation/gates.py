@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from pillion.errors import PillionError
+from pillion.option_parsers import parse_bytes
 from pillion.option_record import Option
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         self.__dict__.update(
-            max_ram=parse_bytes("--max-ram", self.max_ram),
-            max_flash=parse_bytes("--max-flash", self.max_flash),
+            max_ram=None if self.max_ram is None else parse_bytes(self.max_ram),
+            max_flash=None if self.max_flash is None else parse_bytes(self.max_flash, "--max-flash "),
             max_instructions=parse_count("--max-instructions", self.max_instructions),
         )
         for name, share in (("--min-accuracy", self.min_accuracy), ("--min-found", self.min_found)):
@@ -158,28 +159,17 @@ def _missing_accuracy_error(actual: str) -> PillionError:
     )
 
 
-def parse_bytes(option: str, text: str | int | None) -> int | None:
-    """Parses a number of bytes: 262144, 256K or 1.5M, in multiples of 1024."""
-    return _parse_number_with_unit(option, text, BYTE_UNITS, "256K")
-
-
 def parse_count(option: str, text: str | int | None) -> int | None:
     """Parses a count: 20000000, or 20M, in multiples of 1000."""
-    return _parse_number_with_unit(option, text, COUNT_UNITS, "20M")
-
-
-def _parse_number_with_unit(
-    option: str, text: str | int | None, units: dict[str, int], example: str
-) -> int | None:
     if not isinstance(text, str):
         return text
-    number = number_with_unit(text.replace("_", "").replace(",", ""), units)
+    number = number_with_unit(text.replace("_", "").replace(",", ""), COUNT_UNITS)
     if number is None:
         raise PillionError(
             f"{option} {text} is no number",
-            rule=f"a number, and perhaps one of {', '.join(unit for unit in units if unit)}",
+            rule=f"a number, and perhaps one of {', '.join(filter(None, COUNT_UNITS))}",
             here=text,
-            help=f"{option} {example}",
+            help=f"{option} 20M",
         )
     return math.floor(number)
 
