@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+import torch
+
+import pillion
 from judge.beyond import BOTH, PROGRAMS
 from judge.machine import CORES, Core
 from pillion.devices import cortex_m
@@ -79,3 +83,12 @@ def test_transposed_convolutions_that_the_library_computes() -> None:
     assert not is_transposed_conv_exact(window(1, 2, 0))
     assert is_transposed_conv_exact(window(1, 2, 0, channels=17))
     assert not is_transposed_conv_exact(window(1, 3, 0, channels=17))
+
+
+def test_operators_without_a_kernel_have_one_in_the_delegate(tmp_path: Path) -> None:
+    larger = torch.nn.Upsample(scale_factor=2, mode="bilinear")
+    program = pillion.compile(larger, torch.randn(1, 2, 3, 3), target="cortex-m55")
+    with pytest.raises(PillionError, match="no exact ExecuTorch form") as refusal:
+        program.save(tmp_path / "net.pte")
+    assert refusal.value.help.startswith("--kernels pillion")
+    program.save(tmp_path / "net.pte", kernels="pillion")

@@ -50,7 +50,7 @@ def tflite_entries(op: Lut) -> NDArray[np.int8]:
             f"lut `{op.name}`: TFLite has no int8 operator `{op.function.value}`",
             rule=f"a function under `tflite` is one of {', '.join(f.value for f in ENTRIES)}",
             here=f"{op.function.value}" + (f"  ({op.source})" if op.source else ""),
-            help="leave --arithmetic out, or the function out of the model; C and .pte have it in `cmsis-nn` arithmetic",
+            help="write C or a .pte without --arithmetic, or leave the function out of the model: `cmsis-nn` arithmetic has it",
         )
     levels = np.arange(-128, 128, dtype=np.int64) - op.x.zero_point
     return numerics.clamp_to_int8(entries(op, levels), -128, 127)

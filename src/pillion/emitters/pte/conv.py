@@ -145,7 +145,7 @@ def _rounded_once(op: Linear, settings: PteSettings) -> list[KernelCall]:
                 op,
                 "accumulators are requantized with a fixed-point multiplier",
                 f"`tflite` arithmetic rounds once, which no multiplier for feature {first} does",
-                "--arithmetic cmsis-nn, or write C: -o folder/",
+                "--arithmetic cmsis-nn, --kernels pillion, or write C: -o folder/",
             )
     if len(parts) == 1:
         return [_linear_part_call(op, settings, *parts[0], contiguous_view(op.y))]
@@ -236,7 +236,10 @@ def _over_spread_image(op: TransposeConv2d, settings: PteSettings) -> list[Kerne
     reach = [d * (k - 1) - p for d, k, p in zip(op.dilation, op.kernel, op.padding[:2], strict=True)]
     if min(reach) < 0:
         raise no_exact_kernel_error(
-            op, "padding is smaller than the window", op.attributes, "write C: -o folder/"
+            op,
+            "padding is smaller than the window",
+            op.attributes,
+            "--kernels pillion, or write C: -o folder/",
         )
     calls: list[KernelCall] = []
     x = _insert_zero_point_rows(
@@ -330,7 +333,7 @@ def _require_sizes(op: Op, window: ScratchWindow) -> None:
             op,
             f"sizes are at most {library_limits.LARGEST_SIDE}: the library holds them in 16 bits",
             f"{max(too_large)}, of {window}",
-            "write C: -o folder/",
+            "--kernels pillion, or write C: -o folder/",
         )
 
 

@@ -69,7 +69,7 @@ def div(op: Div, settings: PteSettings) -> list[KernelCall]:
             op,
             "the runtime's library divides: that of ExecuTorch 1.5 does, that of 1.4 does not; `tflite` arithmetic neither",
             f"runtime {settings.runtime}, `{settings.arithmetic.value}` arithmetic",
-            "--runtime 1.5, or write C: -o folder/",
+            "--runtime 1.5, --kernels pillion, or write C: -o folder/",
         )
     calls: list[KernelCall] = []
     a, b = (

@@ -107,7 +107,7 @@ def _flip_steps(op: Flip, axis: int) -> Iterator[tuple[int, int, int]]:
                 op,
                 f"the size of a flipped axis is a product of numbers up to {MOST_PIECES}",
                 f"{op.x.shape[axis]} along axis {axis}",
-                "flip before the model, or write C: -o folder/",
+                "flip before the model, --kernels pillion, or write C: -o folder/",
             )
         inner //= pieces
         yield outer, pieces, inner

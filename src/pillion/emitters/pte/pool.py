@@ -105,7 +105,7 @@ def softmax(op: Softmax, settings: PteSettings) -> list[KernelCall]:
             op,
             f"a row has at most {LONGEST_SOFTMAX} elements: the library's sums of more are too large for its shifts",
             f"{last} elements",
-            "leave the softmax to the application, or write C: -o folder/",
+            "leave the softmax to the application, --kernels pillion, or write C: -o folder/",
         )
     if op.y.quant != OUTPUT:
         raise no_exact_kernel_error(

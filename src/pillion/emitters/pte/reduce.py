@@ -72,7 +72,7 @@ def reduce_sum(op: ReduceSum, settings: PteSettings) -> list[KernelCall]:
             op,
             "sums are requantized with a fixed-point multiplier",
             f"`{settings.arithmetic.value}` arithmetic rounds once, which no multiplier does for {op.attributes}",
-            "--arithmetic cmsis-nn, or write C: -o folder/",
+            "--arithmetic cmsis-nn, --kernels pillion, or write C: -o folder/",
         )
     multiplier = Multiplier(int(solution.mantissas[0]), int(solution.shifts[0]))
     return _reduce_sum_calls(op, multiplier, settings, int(solution.added[0]), solution.lift)
@@ -88,7 +88,7 @@ def _reduce_sum_calls(
             op,
             "the scale of a sum is at least 2^-32",
             op.attributes,
-            "reduce fewer elements at once, or write C: -o folder/",
+            "reduce fewer elements at once, --kernels pillion, or write C: -o folder/",
         )
     axes = _with_adjacent_axes(op, settings.isa)
     depthwise = _depthwise_window(axes)

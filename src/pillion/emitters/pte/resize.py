@@ -74,5 +74,5 @@ def _resize_axis(op: ResizeNearest, axis: int) -> ResizeAxis:
         op,
         "each row and column is left out or repeated, all equally often",
         f"{before} to {after} along axis {1 + axis}",
-        "resize by a whole factor, or write C: -o folder/",
+        "resize by a whole factor, --kernels pillion, or write C: -o folder/",
     )

@@ -113,7 +113,7 @@ def steps(op: Op, settings: PteSettings) -> Sequence[Step]:
     if row is None or is_wide:
         here = f"{op.kind} of 16 bits" if is_wide else op.kind
         raise no_exact_kernel_error(
-            op, "the ExecuTorch runtime has kernels for it", here, "write C: -o folder/"
+            op, "the ExecuTorch runtime has kernels for it", here, "--kernels pillion, or write C: -o folder/"
         )
     calls = row(op, settings)
     wrong = [call for call in calls if isinstance(call, KernelCall) and not call.has_signature]
