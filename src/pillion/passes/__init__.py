@@ -18,6 +18,7 @@ from pillion.passes.crop_padding import crop_padding
 from pillion.passes.decompose_silu import decompose_silu
 from pillion.passes.demote_sums import demote_sums
 from pillion.passes.drop_identities import drop_identities
+from pillion.passes.drop_padded_taps import drop_padded_taps
 from pillion.passes.flatten_linear import flatten_linear
 from pillion.passes.fold_constants import fold_constants
 from pillion.passes.fold_pad import fold_pad
@@ -93,6 +94,7 @@ PIPELINE: tuple[Pass, ...] = (
     flatten_linear,
     fold_pad,
     crop_padding,
+    drop_padded_taps,
     merge_movement,
     merge_duplicates,
 )
