@@ -26,9 +26,9 @@ def drop_padded_taps(op: Conv2d | DepthwiseConv2d, at: RewriteSweep) -> Replacem
         dilation[axis], padding[axis], padding[2 + axis] = 1, before, behind
     if weights is op.weights:
         return None
-    top, left, bottom, right = padding
-    changed = {"dilation": (dilation[0], dilation[1]), "padding": (top, left, bottom, right)}
-    return [dataclasses.replace(op, weights=weights, **changed)]
+    (down, across), (top, left, bottom, right) = dilation, padding
+    sides = (top, left, bottom, right)
+    return [dataclasses.replace(op, weights=weights, dilation=(down, across), padding=sides)]
 
 
 def _only_tap(op: Conv2d | DepthwiseConv2d, axis: int) -> int | None:
