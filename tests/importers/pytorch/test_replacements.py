@@ -80,6 +80,9 @@ WRITTEN: dict[str, list[tuple[nn.Module, tuple[Tensor, ...]]]] = {
         (Call(lambda x: torch.where(x.mean() > 0, x, -x)), (X,)),
         (Call(lambda x: torch.cond(x.mean() > 0, lambda y: y + 1, lambda y: y - 1, (x,))), (X,)),
     ],
+    "x.shape[1] in place of a size that is read from a tensor, as by int(lengths.max()): sizes are known when the program is compiled": [
+        (Call(lambda x: x[:, torch.arange(x.shape[1] - 1)]), (X,)),
+    ],
     "torch.bmm multiplies two computed tensors": [
         (Call(lambda x, y: torch.bmm(x, y.transpose(1, 2))), (X, X + 1)),
     ],
@@ -128,3 +131,9 @@ def test_suggested_replacements_compile(words: str) -> None:
             wanted = model(*inputs)
         scale = float(wanted.abs().max())
         assert float((found - wanted).abs().max()) <= 0.15 * scale + 0.02
+
+
+def test_a_size_that_is_read_from_a_tensor_has_a_way_out_of_its_own() -> None:
+    cut = Call(lambda x, lengths: x[:, torch.arange(int(lengths.max()))])
+    with pytest.raises(pillion.PillionError, match="in place of a size that is read from a tensor"):
+        pillion.compile(cut, (X, torch.tensor([4, 5])), target="cortex-m33", progress=False)

@@ -172,7 +172,9 @@ def _export_failure(module: nn.Module, error: Exception) -> PillionError:
         f"torch cannot export {type(module).__name__}",
         rule="a forward that torch.export can trace: tensors in and out, no control flow that depends on their values",
         here=f"{reason}  ({_failing_user_line(module, error)})",
-        help="torch.where(condition, a, b) or torch.cond in place of `if`, or a decision in the code that calls the program"
+        help="x.shape[1] in place of a size that is read from a tensor, as by int(lengths.max()): sizes are known when the program is compiled"
+        if "specialized integer from data-dependent" in reason
+        else "torch.where(condition, a, b) or torch.cond in place of `if`, or a decision in the code that calls the program"
         if "data-dependent" in reason
         else "does model(*example_inputs) run in Python? torch.export.export(model, example_inputs, strict=False) shows the whole story",
     )
