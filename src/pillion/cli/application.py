@@ -37,7 +37,7 @@ app = Application(
     name="pillion",
     cls=HelpfulGroup,
     help="Compile PyTorch models for microcontrollers with a Cortex-M core and, on some, an NPU.\n\n"
-    "Writes a C project, an ExecuTorch program (.pte) or a .tflite file, all in int8, with outputs that this computer reproduces bit for bit.",
+    "Writes a C project, an ExecuTorch program (.pte) or a .tflite file, in int8 and, where wanted, 16 or 4 bits, with outputs that this computer reproduces bit for bit.",
     epilog="""
 pillion new kws/                                              a starter project
 pillion compile ds_cnn -t cortex-m55 -q -o kws_fw/         a zoo model as C

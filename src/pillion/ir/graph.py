@@ -179,7 +179,7 @@ def check_inputs(graph: Graph, inputs: Sequence[Array]) -> None:
     """Raises if arrays do not fit the graph's inputs."""
     if len(inputs) != len(graph.inputs):
         raise PillionError(
-            f"`{graph.name}` takes {len(graph.inputs)} inputs",
+            f"`{graph.name}` takes {len(graph.inputs)} input{'s' * (len(graph.inputs) != 1)}",
             rule=", ".join(map(repr, graph.inputs)),
             here=f"{len(inputs)} arrays",
             help="give one array for each input, in this order",

@@ -22,7 +22,7 @@ def check_arrays(wanted: Sequence[InputTensor], inputs: Sequence[Array]) -> None
     if len(inputs) != len(wanted):
         names = ", ".join(w.name for w in wanted)
         raise PillionError(
-            f"the model takes {len(wanted)} inputs",
+            f"the model takes {len(wanted)} input{'s' * (len(wanted) != 1)}",
             rule=f"--input once for each of {names}, in this order",
             here=f"{len(inputs)} arrays",
             help="leave --input out to run on random data",
