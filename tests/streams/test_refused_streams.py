@@ -228,7 +228,7 @@ def test_words_of_a_wish() -> None:
     assert Stream({"x": 1, "y": 2}).inputs == (("x", 1), ("y", 2))
     assert Stream("x:1").frames == 1
     for wrong in (0, -1, 2**21, True, 1.5):
-        with pytest.raises(PillionError, match="no number of frames"):
+        with pytest.raises(PillionError, match=r"no number of frames|of the type int"):
             Stream("x:1", wrong)  # type: ignore[arg-type]
     with pytest.raises(PillionError, match="streamed twice"):
         Stream(["x:1", "x:2"], 1)
