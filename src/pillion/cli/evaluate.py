@@ -78,7 +78,7 @@ def evaluate(
 
     limits.check(metric, events.events is not None)
     if data is None:
-        limits.require_costs_alone(metric, events.events, float_model, agree)
+        limits.require_costs_alone(metric, events.events, float_model, runs.agree)
     _refuse_mixture(events, metric, float_model, only_int8)
     source = open_data(data, reading) if data is not None and events.events is None else None
     if data is not None and events.events is not None:  # before a model is compiled
