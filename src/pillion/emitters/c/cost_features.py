@@ -93,6 +93,8 @@ def _sizes(op: Op) -> Features:
     bounds = getattr(op, "low", None), getattr(op, "high", None)
     if isinstance(bounds[0], int) and bounds != y.dtype.bounds:
         found["clamped"] = results
+    if isinstance(op, (Convolution, Linear)) and y.dtype is DType.INT8 and op.low < op.y.zero_point:
+        found["signed"] = results  # Helium rounds negative sums otherwise, unless a ReLU drops them
     if op.macs and results:
         found["macs"] = op.macs
         found["mac_vectors"] = results * chunks(op.macs // results)

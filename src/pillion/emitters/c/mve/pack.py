@@ -415,10 +415,10 @@ def im2col_scratch_bytes(op: Convolution) -> int:
     return w["ring_bytes"] + w["block"] * w["patch_bytes"]
 
 
-IM2COL_WORK = (410.0, 15.0, 67.0, 27.5, 21.0, 7.9)
+IM2COL_WORK = (170.0, 5.0, 45.0, 28.0, 108.0, 28.0, 5.7)
 """Instructions of the kernel that gathers windows, fitted to counts in the emulator, per image, per eight channels,
-per pair of pixels and eight channels, per 16 inputs of such a pair, per 16 bytes of a run for an output row, and per
-pixel of that row."""
+per pair of pixels and eight channels, per 16 inputs of such a pair, per row of the image, per 16 bytes of a run for an
+output row, and per pixel of that row."""
 
 
 def work_of_sums(op: Convolution, pairs: int, work: tuple[float, ...]) -> float:
@@ -431,10 +431,11 @@ def work_of_sums(op: Convolution, pairs: int, work: tuple[float, ...]) -> float:
 
 def im2col_work(op: Convolution) -> float:
     """Estimates the instructions of the kernel that gathers windows."""
-    image, *sums, row, pixel = IM2COL_WORK
+    image, *sums, image_row, row, pixel = IM2COL_WORK
     out_h, out_w = op.y.shape[1:3]
     runs, run_bytes = (
         (1, op.kernel[1] * pixel_bytes(op)) if op.dilation[1] == 1 else (op.kernel[1], pixel_bytes(op))
     )
     gathered = op.kernel[0] * runs * vector_count(run_bytes) * out_h * (row + pixel * out_w)
+    gathered += image_row * ((out_h - 1) * op.stride[0] + (op.kernel[0] - 1) * op.dilation[0] + 1)
     return op.x.shape[0] * (image + work_of_sums(op, -(-out_h * out_w // 2), tuple(sums)) + gathered)
