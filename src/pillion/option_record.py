@@ -33,10 +33,10 @@ ACCEPTED_TYPES: dict[Any, Any] = {
     int: Integral,
     float: Real,
     Path: PathLike,
-    tuple: (tuple, list, str),
+    tuple: (tuple, list, str, NoneType),
     Any: object,
 }
-"""What a field of a type accepts, where that is more than the type: numbers of numpy, and a text for one in a tuple."""
+"""What a field of a type accepts, where that is more than the type: numbers of numpy, and a text or None for a tuple."""
 
 
 class Checked:
@@ -52,7 +52,7 @@ class Checked:
                 value = getattr(self, option.field)
                 option.check(option.field, value)
                 if option.types == (tuple,):
-                    value = (value,) if isinstance(value, str) else tuple(value)
+                    value = (value,) if isinstance(value, str) else tuple(value or ())
                     object.__setattr__(self, option.field, value)
 
 
@@ -79,9 +79,8 @@ class OptionField:
         """Raises if the value is not a choice, or of another type. `name` is the user's name of the option."""
         if self.choices and not (value is None and self.default is None):
             require_one_of(name, value, self.choices)
-        if not self.choices and not any(
-            isinstance(value, ACCEPTED_TYPES.get(one, one)) for one in self.types
-        ):
+        accepted_types = tuple(ACCEPTED_TYPES.get(one, one) for one in self.types)
+        if not self.choices and not isinstance(value, accepted_types):
             accepted = [one.__name__ for one in self.types if one is not NoneType]
             raise PillionError(
                 f"{name}={value!r} is of another type",

@@ -162,6 +162,7 @@ def test_one_text_is_one_pattern() -> None:
     assert keeping == PlacementOptions(("conv*",))
     assert keeping.keeps("softmax", "softmax") is None
     assert CompileOptions().with_keywords({"int16": "head"}).quantize.int16_patterns == ("head",)
+    assert CompileOptions().with_keywords({"int16": None}).quantize.int16_patterns == ()
     assert Quantization(int16=["head", "stem"]).int16 == ("head", "stem")  # type: ignore[arg-type]
 
 
