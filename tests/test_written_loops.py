@@ -200,6 +200,8 @@ FOUND: list[bool] = []
 
 
 def test_most_random_cells_are_loops() -> None:
+    if not FOUND:
+        pytest.skip("the random cells were compiled by another process")
     assert sum(FOUND) * 2 > len(FOUND)
 
 

@@ -40,4 +40,4 @@ def test_a_refusal_names_each_reason_once_and_the_way_out() -> None:
         choose_kernels(Graph("g", op.activations, (op,), op.results, Arithmetic.TFLITE), Isa.DSP)
     reasons = refused.value.rule.split("; ")
     assert len(reasons) == len(set(reasons))
-    assert "leave --arithmetic out" in refused.value.help
+    assert "without --arithmetic" in refused.value.help

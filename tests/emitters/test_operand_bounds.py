@@ -110,6 +110,13 @@ def test_layers_with_bounds_are_producers_and_inputs_are_not() -> None:
     assert bounds_of(unbounded, conv(unbounded.y)) == [None, None]
 
 
+def test_moved_floats_have_no_bounds() -> None:
+    x = Value("x", TensorType(IMAGE, DType.FLOAT32))
+    moved = make_op(Flip, Value("y", TensorType(IMAGE, DType.FLOAT32)), x=x, axes=(1,))
+    graph = Graph("g", (x,), (moved,), moved.results)
+    assert mark_bounds(graph) is graph
+
+
 def test_a_graph_without_bounds_stays_unchanged() -> None:
     layer = conv(tensor("x", IMAGE))
     graph = Graph("g", layer.activations, (layer,), layer.results)

@@ -48,10 +48,9 @@ def mark_bounds(graph: Graph) -> Graph:
     for op in graph.ops:
         if isinstance(op, Conv2d) and op.x in known and op.x.dtype is DType.INT16:
             op = replace(op, x_bounds=known[op.x])
-        bounds = _bounds_of_results(op, known)
-        known.update(
-            (y, bounds) for y in op.results if y.dtype is DType.INT16 and bounds != DType.INT16.bounds
-        )
+        if {y.dtype for y in op.results} == {DType.INT16}:
+            bounds = _bounds_of_results(op, known)
+            known.update((y, bounds) for y in op.results if bounds != DType.INT16.bounds)
         ops.append(op)
     return graph if tuple(ops) == graph.ops else graph.replace(ops=tuple(ops))
 
@@ -60,7 +59,7 @@ def _bounds_of_results(op: Op, known: dict[Value, Bounds]) -> Bounds:
     """Returns the bounds of the results of an op, by its own bounds and those of its operands."""
     low, high = DType.INT16.bounds
     if isinstance(op, KEEPING):
-        of_operands = [known.get(x, x.dtype.bounds) for x in op.operands]
+        of_operands = [known.get(x, DType.INT16.bounds) for x in op.operands]
         of_operands += [(int(op.value), int(op.value))] if isinstance(op, Pad) else []
         of_operands += [(0, 0)] if isinstance(op, AvgPool2d) else []  # padding
         low, high = min(one[0] for one in of_operands), max(one[1] for one in of_operands)

@@ -38,6 +38,8 @@ RANDOM = torch.Tag.nondeterministic_seeded
 
 SOURCE_NODE = "pillion_source_node"
 """Metadata key of the node's name in the program that the graph was made from."""
+CLAMPED = "pillion_clamped"
+"""Metadata key of the name of the tensor that a node clamps to fewer levels, whose name it takes."""
 KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", SOURCE_NODE)
 """Metadata that a replacement node inherits."""
 

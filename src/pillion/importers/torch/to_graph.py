@@ -14,7 +14,13 @@ from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
 from pillion.importers.torch.float_origin import Origin
-from pillion.importers.torch.fx_nodes import conversion_name, operator_name, source_description, source_line
+from pillion.importers.torch.fx_nodes import (
+    CLAMPED,
+    conversion_name,
+    operator_name,
+    source_description,
+    source_line,
+)
 from pillion.importers.torch.import_loops import import_loop
 from pillion.importers.torch.input_types import input_dtype
 from pillion.importers.torch.layout import NHWC, Builder, LayoutValue, from_logical_order
@@ -69,9 +75,7 @@ class _Importer:
         self.import_one(node)
         imported = self.known.get(node)
         if isinstance(imported, LayoutValue) and not imported.value.is_constant:
-            self.origins.setdefault(
-                imported.value.name, Origin(_before_conversions(node).name, imported.order)
-            )
+            self.origins.setdefault(imported.value.name, Origin(_tensor_name(node), imported.order))
 
     def import_one(self, node: Node) -> None:
         match node.op:
@@ -218,7 +222,14 @@ UNIT_SCALE = PerTensor(1.0)
 def _value_name(node: Node) -> str:
     """Returns the value name of a node; conversions are named after the node that they convert."""
     suffix = {"": "", "quantize_per_tensor": "_q"}.get(conversion_name(node), "_f")
-    return _before_conversions(node).name + suffix
+    is_clamped = any(CLAMPED in user.meta for user in node.users)
+    return _tensor_name(node) + ("_unclamped" if is_clamped else suffix)
+
+
+def _tensor_name(node: Node) -> str:
+    """Returns the name of the node that made a tensor, before it was converted or clamped to fewer levels."""
+    made = _before_conversions(node)
+    return str(made.meta.get(CLAMPED, made.name))
 
 
 def _before_conversions(node: Node) -> Node:

@@ -142,7 +142,7 @@ KERNELS: tuple[Kernel, ...] = (
             Lut,
             "wide_lut",
             table_of_lines,
-            requires=(in_own_form, short_circuit(has_even_steps, *lines)),
+            requires=(short_circuit(in_own_form, has_even_steps, *lines),),
             in_place="x",
             name="wide_lut",
         )

@@ -16,7 +16,7 @@ from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.fake_quantize import FakeQuantizeBase
 
 from pillion.host_io.torch_threads import one_thread
-from pillion.importers.torch.fx_nodes import CLAMPS, argument_of, aten, constant_of, replace
+from pillion.importers.torch.fx_nodes import CLAMPED, CLAMPS, argument_of, aten, constant_of, replace
 from pillion.importers.torch.quantize.int16_observers import narrow_levels
 from pillion.importers.torch.quantize.quantized_program import (
     PER_CHANNEL,
@@ -86,6 +86,7 @@ def _clamp_to_levels(module: GraphModule, source: Node, low: float, high: float)
             "call_function", aten.clamp.default, (operand, low, high), name=f"{source.name}_clamped"
         )
     clamped.meta.update(source.meta)
+    clamped.meta[CLAMPED] = source.name
     return clamped
 
 

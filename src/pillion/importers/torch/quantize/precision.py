@@ -325,9 +325,10 @@ class Widening:
                 groups = [group for group in groups if group.isdisjoint(members)] + [members]
         for group in groups:
             steps = {observer: float(observer.calculate_qparams()[0]) for observer in group}
-            largest = max(steps.values())
-            for observer, step in steps.items():
-                if COARSER * step >= largest:
+            ranges = {observer: step * (observer.quant_max + 1) for observer, step in steps.items()}
+            largest, widest = max(steps.values()), max(ranges.values())
+            for observer, reach in ranges.items():
+                if COARSER * reach >= widest:
                     observer.shared_step = largest
 
     def fine_observer(self, node: Node) -> SymmetricObserver | None:
