@@ -197,11 +197,13 @@ def test_random_cells(seed: int) -> None:
 
 FOUND: list[bool] = []
 """Which random cells were loops."""
+FEWEST = 4
+"""Fewer cells say nothing of most."""
 
 
 def test_most_random_cells_are_loops() -> None:
-    if not FOUND:
-        pytest.skip("the random cells were compiled by another process")
+    if len(FOUND) < FEWEST:
+        pytest.skip(f"this process has compiled {len(FOUND)} random cells, other processes the others")
     assert sum(FOUND) * 2 > len(FOUND)
 
 
