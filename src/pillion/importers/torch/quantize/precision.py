@@ -292,7 +292,8 @@ class Widening:
         for computation in computations:
             self.connect(computation, is_chosen, is_wide[computation.result])
         for layer in [c for c in computations if is_wide[c.result] and c.has_windows_of_3x3]:
-            self.narrow_image(layer)
+            if len(layer.operands) == 1:
+                self.narrow_image(layer)
         sums = [c for c in computations if c.is_sum and is_wide[c.result]]
         self.share_steps(sums)
         add_bias_headroom(self.prepared)  # may coarsen results
