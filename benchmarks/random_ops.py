@@ -20,6 +20,7 @@ from fuzz.choices import from_seed
 from fuzz.grow import Grower, Unfit
 from fuzz.recipes import recipe_of
 from kernels.layers16_ops import with_8_bit_operands
+from pillion.devices.cortex_m.cores import IMAGE_BITS
 from pillion.errors import PillionError
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
@@ -64,7 +65,7 @@ from pillion.ops.softmax import OUTPUT_OF_8_BITS
 from pillion.ops.softmax16 import OUTPUT_16
 
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 24, 31, 32, 33, 40, 48, 64, 67, 96, 128, 160, 257)
-NARROW = 0, 2**14 - 1
+NARROW = 0, 2 ** min(IMAGE_BITS.values()) - 1
 """The numbers of images for which all processors have their fastest kernels of 3x3."""
 FEWEST, MOST = 16, 100_000
 """The elements of operands and results."""

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from dsp_ops import depthwise
+from dsp_ops import conv2d, depthwise
 
 from kernels import rig
 from kernels.op_cases import CMSIS_NN, case_of, random_operands
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose_kernels
+from pillion.emitters.c.kernel_costs import kernel_instructions
 from pillion.ir.graph import Graph
 from pillion.ir.verdict import all_ok
 from pillion.ops.conv import DepthwiseConv2d
@@ -102,3 +103,22 @@ def test_a_cheaper_kernel_says_what_it_was_chosen_over() -> None:
     name, verdict = choice.passed_over[-1]
     assert (name, verdict.rule) == ("depthwise_3x3_stride2_mve", "instructions")
     assert choice.short_reason.startswith("not depthwise_3x3_stride2_mve (instructions)")
+
+
+def test_a_relu_saves_the_rounding_of_negative_sums_and_estimates_know_it() -> None:
+    """Depthwise layers and those of few inputs, as of networks for words and images."""
+    fields = {"low": -128, "high": 127, "padding": (1, 1, 1, 1)}
+    ops = [
+        op
+        for zero in (-128, 0)
+        for op in (
+            depthwise((1, 25, 5, 64), (3, 3), out_zp=zero, **fields),
+            depthwise((1, 24, 24, 32), (3, 3), out_zp=zero, **fields),
+            conv2d((1, 24, 24, 16), 16, out_zp=zero, low=-128, high=127),
+        )
+    ]
+    chosen = [choose_kernels(Graph("g", op.activations, (op,), op.results), Isa.MVE)[0].kernel for op in ops]
+    rng = np.random.default_rng(0)
+    cases = [case_of(op, kernel, random_operands(op, rng)) for op, kernel in zip(ops, chosen, strict=True)]
+    for op, kernel, run in zip(ops, chosen, rig.run(rig.M55, cases), strict=True):
+        assert abs(kernel_instructions(op, kernel, Isa.MVE) / run.instructions - 1) < 0.03, (op.x, op.y)

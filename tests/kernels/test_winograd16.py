@@ -56,6 +56,7 @@ def layers(board: Target) -> Iterator[Conv2d]:
     for channels in (3, 4, 5, 9, 17):
         yield conv2d((1, 6, 7, inputs * channels), outputs, (3, 3), seed=channels, **around)
     yield conv2d((1, 2, 40, 8), 3 * outputs, (3, 3), seed=2, **around)
+    yield conv2d((1, 70, 120, 8), outputs, (3, 3), seed=3, **around)  # more than 2^16 elements
 
 
 def images(op: Conv2d, seed: int) -> Iterator[Array]:

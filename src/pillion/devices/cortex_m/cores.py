@@ -19,6 +19,10 @@ class Isa(Enum):
     """Vector instructions of this computer, only for programs that run here."""
 
 
+IMAGE_BITS = {Isa.MVE: 14, Isa.DSP: 15}
+"""The bits of 16-bit images that leave room for the sums and differences of Winograd's convolutions of 3x3."""
+
+
 @dataclass(frozen=True)
 class Core:
     """A Cortex-M core. `board` is a QEMU machine with that core, or None."""
@@ -53,7 +57,7 @@ class Core:
     @property
     def image_bits(self) -> int:
         """The bits of 16-bit images that suit the fastest kernels of 3x3 convolutions."""
-        return {Isa.MVE: 14, Isa.DSP: 15}.get(self.isa, 16)
+        return IMAGE_BITS.get(self.isa, 16)
 
     def runs(self, isa: Isa) -> bool:
         """Whether the core runs kernels for an instruction set: the baseline always, others only if they are

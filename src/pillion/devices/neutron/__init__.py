@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 
+from pillion.devices.cortex_m.cores import IMAGE_BITS
 from pillion.devices.device import Device
 from pillion.devices.neutron.converter import convert_segments, require_conversion
 from pillion.devices.neutron.converter.code_listing import list_neutron_code, memory_of
@@ -42,7 +43,7 @@ CONSTRAINTS = QuantizationConstraints(
     fixed=frozenset({"softmax", "lut", "add", "concat"}),
     per_tensor_weights=frozenset({"linear"}),
     copies_of_convolutions=True,
-    image_bits=14,
+    image_bits=min(IMAGE_BITS.values()),
 )
 """The constraints on quantization that the rules require. ReduceSum has none, because requantizing to a sum's
 scale loses its operand's precision; sums become layers, or else means and products."""

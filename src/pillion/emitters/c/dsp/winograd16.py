@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pillion.devices.cortex_m.cores import IMAGE_BITS, Isa
 from pillion.emitters.c.dsp.pack import join_word_stream
 from pillion.emitters.c.dsp.pack16 import upper_word_factors
 from pillion.emitters.c.dsp.winograd import MOST_FLASH, TILES, UNROLLED, plain_3x3
@@ -25,7 +26,7 @@ OF_COLUMNS = np.array([[1, 1, 1], [1, -1, 1], [2, 0, 0], [0, 0, 2]])
 COSTS = (433.0, 49.0, 75.0, 28.6, 80.4, 8.13)
 """Instructions for a call, a tile, a row of its inputs, four inputs in such a row, two channels of a row of results of three
 tiles, and two inputs of them at a place."""
-WIDTH = 2**15
+WIDTH = 2 ** IMAGE_BITS[Isa.DSP]
 """The numbers within which operands lie, so that their differences fit 16 bits."""
 
 

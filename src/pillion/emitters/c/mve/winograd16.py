@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pillion.emitters.c.dsp.winograd import plain_3x3, tile_count
+from pillion.devices.cortex_m.cores import IMAGE_BITS, Isa
+from pillion.emitters.c.dsp.winograd import plain_3x3, tile_count, weight_growth_bytes
 from pillion.emitters.c.kernel import Params
 from pillion.emitters.c.kernel_conditions import field_equals, is_within, multiple_of, short_circuit
 from pillion.emitters.c.kernel_library import MVE
@@ -26,7 +27,7 @@ from pillion.ops.conv import Conv2d
 PLACES, TILES, VECTOR, LANES, UNROLLED = 16, 2, 8, 4, 8
 """Products of an input for four results, tiles at a time, inputs of a vector, output channels at a time, and vectors of a
 round of the loop."""
-WIDTH = 2**14
+WIDTH = 2 ** IMAGE_BITS[Isa.MVE]
 """The numbers within which operands lie, so that differences of their differences fit 16 bits."""
 MOST_FLASH = 98304
 """The largest growth of a layer's weights in bytes by the transform."""
@@ -58,11 +59,6 @@ def _reach(weights: Array, low: int, high: int, bias: Array | int = 0) -> int:
     two numbers."""
     ends = np.stack([weights * low, weights * high])
     return int(max(-(bias + ends.min(0).sum(-1)).min(), (bias + ends.max(0).sum(-1)).max()))
-
-
-def weight_growth_bytes(op: Conv2d) -> int:
-    """Returns the growth of the weights in bytes: 16 places of 16 bits instead of nine bytes."""
-    return (2 * PLACES - 9) * op.in_channels * op.out_channels
 
 
 def scratch_bytes(op: Conv2d) -> int:

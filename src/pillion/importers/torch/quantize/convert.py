@@ -25,7 +25,7 @@ from pillion.importers.torch.quantize.quantized_program import (
     complete_values,
 )
 from pillion.importers.torch.rewrite.constant_folding import fold_constants
-from pillion.importers.torch.rows.quantization import takes_clamp
+from pillion.importers.torch.rows.quantization import clamps_result
 from pillion.ir.types import DType
 
 
@@ -50,7 +50,7 @@ def convert(prepared: GraphModule) -> GraphModule:
 def _replace_observer(module: GraphModule, node: Node, observer: Any) -> None:
     """Replaces an observer by quantize and dequantize; quantizes constants here."""
     source: Any = node.args[0]
-    if (levels := narrow_levels(observer)) is not None and takes_clamp(source):
+    if (levels := narrow_levels(observer)) is not None and clamps_result(source):
         source = _clamp_to_levels(
             module, source, *(level * float(observer.calculate_qparams()[0]) for level in levels)
         )

@@ -35,10 +35,10 @@ from pillion.importers.torch.quantize.int16_sums import NORMS, accepts_int16
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS
 from pillion.importers.torch.rows.quantization import (
     RULES,
+    clamps_result,
     function_of,
     moves_numbers,
     rule_of,
-    takes_clamp,
 )
 from pillion.importers.torch.scalar_function import operators_in
 from pillion.ops import ALL_OPS, Conv2d, DepthwiseConv2d, Function, Gather, Linear, Softmax
@@ -306,9 +306,9 @@ class Widening:
         coarse = self.observers[layer.operands[0]]
         made = [c for c in self.computations if self.observers[c.result] is coarse]
         sources = [c.result.all_input_nodes[0] for c in made]
-        if coarse not in self.fine or not all(takes_clamp(node) or moves_numbers(node) for node in sources):
+        if coarse not in self.fine or not all(clamps_result(node) or moves_numbers(node) for node in sources):
             return
-        clamped = [c for c, source in zip(made, sources, strict=True) if takes_clamp(source)]
+        clamped = [c for c, source in zip(made, sources, strict=True) if clamps_result(source)]
         bits = min(self.image_bits + all(c.is_rectified for c in clamped), 16)
         limit_levels(self.prepared.get_submodule(self.fine[coarse]), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 

@@ -120,7 +120,7 @@ def function_of(node: Node) -> Function | None:
     return function
 
 
-def takes_clamp(node: Node) -> bool:
+def clamps_result(node: Node) -> bool:
     """Whether the op of a call clamps its result, or is a clamp."""
     return node.target in CLAMPS or (node.target in RULES and rule_of(node).takes_clamp)
 
