@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import dask
@@ -125,8 +125,12 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(plan: SweepFile, tmp_
 
 
 def sockets(pid: int) -> set[str]:
-    links = [fd for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
-    return {name for fd in links if (name := os.readlink(fd)).startswith("socket:")}
+    """The sockets that a process has open. It may close files while they are listed."""
+    names = set()
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            names.add(os.readlink(fd))
+    return {name for name in names if name.startswith("socket:")}
 
 
 @pytest.mark.turns(2)
