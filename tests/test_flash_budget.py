@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,10 @@ from pillion.targets import find_target
 class Net(nn.Module):
     """Three kinds of layers: 3x3, 1x1 and fully connected."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 64) -> None:
         super().__init__()
         self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 32, 3, stride=2, padding=1)
-        self.third, self.last = nn.Conv2d(32, 64, 1), nn.Linear(64, 10)
+        self.third, self.last = nn.Conv2d(32, channels, 1), nn.Linear(channels, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Returns ten scores."""
@@ -62,6 +63,30 @@ def module() -> Net:
 @cache
 def compiled(max_flash: int | None = None, target: str = "cortex-m55") -> Program:
     return pillion.compile(module(), (SAMPLES[0],), target=target, calibrate=SAMPLES, max_flash=max_flash)
+
+
+class Images(nn.Module):
+    """Three plain 3x3 layers of different sizes, for which fast kernels store larger weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+        self.third, self.last = nn.Conv2d(16, 24, 3, padding=1), nn.Linear(24, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns ten scores."""
+        x = torch.relu(self.second(torch.relu(self.first(x))))
+        return self.last(torch.relu(self.third(torch.max_pool2d(x, 2))).mean((2, 3)))
+
+
+@cache
+def images() -> Images:
+    torch.manual_seed(0)
+    return Images().eval()
+
+
+def constants_for_speed(program: Program) -> int:
+    return sum(step.choice.kernel.extra_flash(step.choice.op) for step in program.lowered.steps)
 
 
 def layers_of_4_bits(program: Program) -> set[str]:
@@ -95,16 +120,75 @@ def test_layers_that_the_limit_does_not_need_keep_8_bits() -> None:
     assert "linear_i8" not in smaller
 
 
+@pytest.mark.parametrize(
+    ("target", "precision"), [("cortex-m33", "int8"), ("cortex-m33", "int16"), ("cortex-m55", "int16")]
+)
+def test_constants_for_speed_are_left_out_before_layers_get_4_bits(target: str, precision: str) -> None:
+    def of_size(limit: int | None) -> Program:
+        options = {"calibrate": SAMPLES, "precision": precision, "progress": False}
+        return pillion.compile(images(), (SAMPLES[0],), target=target, max_flash=limit, **options)
+
+    fastest = of_size(None)
+    size, for_speed = fastest.flash.bytes, constants_for_speed(fastest)
+    limits = (size, size - 1, size - for_speed + 800)
+    programs = [of_size(limit) for limit in limits]
+    for program, limit in zip(programs, limits, strict=True):
+        choice = program.four_bits
+        assert choice is not None
+        assert choice.layers == ()
+        assert choice.before_bytes == size
+        assert program.flash.bytes == choice.after_bytes <= limit
+        assert choice.text.startswith("slower kernels") == (limit < size)
+    kept = [constants_for_speed(program) for program in programs]
+    times = [program.cost.time for program in programs]
+    assert for_speed == kept[0] > kept[1] >= kept[2]
+    assert fastest.cost.time == times[0] < times[1] <= times[2]
+
+
+def mixed_within(max_time: str, max_flash: int | None = None) -> Program:
+    return pillion.compile(
+        images(),
+        (SAMPLES[0],),
+        target="cortex-m55",
+        calibrate=SAMPLES,
+        max_time=max_time,
+        max_flash=max_flash,
+    )
+
+
+@pytest.mark.parametrize("added", [60, 3])
+def test_time_holds_although_kernels_with_smaller_constants_take_more(added: int) -> None:
+    limit = mixed_within(f"+{added}%").flash.bytes - 1
+    program = mixed_within(f"+{added}%", limit)
+    choice = program.precision
+    assert choice is not None
+    assert program.flash.bytes <= limit
+    assert choice.cost.time == program.cost.time <= (1 + added / 100) * choice.cost_before.time
+
+
+@pytest.mark.slow
+def test_time_and_flash_that_contradict_are_named_with_ways_out_that_work() -> None:
+    limit = mixed_within("+0%").flash.bytes - 3260  # needs 4 bits, which take time
+    with pytest.raises(PillionError, match=f"--max-flash {limit} and --max-time .0% contradict") as error:
+        mixed_within("+0%", limit)
+    flash, _, time = str(error.value.help).removeprefix("--max-flash ").partition(", or --max-time ")
+    assert mixed_within("+0%", int(flash)).flash.bytes <= int(flash)
+    assert mixed_within(time, limit).flash.bytes <= limit
+
+
 @pytest.mark.qemu
 @pytest.mark.parametrize("target", ["cortex-m33", "cortex-m55"])
 def test_layers_of_16_bits_get_weights_of_4_bits(target: str) -> None:
     options: dict[str, Any] = {"calibrate": SAMPLES, "precision": "int16"}
-    size = pillion.compile(module(), (SAMPLES[0],), target=target, **options).flash.bytes
-    program = pillion.compile(module(), (SAMPLES[0],), target=target, max_flash=size - 2500, **options)
+    torch.manual_seed(0)
+    net = Net(channels=640).eval()  # saves more than kernels for 4 bits take
+    whole = pillion.compile(net, (SAMPLES[0],), target=target, **options)
+    limit = replace(whole, byte_price=inf).flash.bytes - 1000
+    program = pillion.compile(net, (SAMPLES[0],), target=target, max_flash=limit, **options)
     chosen = [op for op in program.graph.ops if op.name in layers_of_4_bits(program)]
     assert chosen
     assert {op.operands[0].dtype for op in chosen} == {DType.INT16}
-    assert program.flash.bytes <= size - 2500
+    assert program.flash.bytes <= limit
     verified = pillion.verify(program, samples=2)
     assert {run.executor for run in verified.runs if run.outputs} >= {"reference", "host"}
     assert all(pair.bytes_different == 0 for pair in verified.pairs)

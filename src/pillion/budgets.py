@@ -4,13 +4,16 @@ plans."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import ceil, inf, nextafter
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from pillion.compile_options import CompileOptions, Memory, Stream
+from pillion.emitters.c.kernel_choice import BYTE_PRICE, largest_worth
 from pillion.errors import PillionError, warn
 from pillion.flash_budget import FlashSample, FlashSearch
 from pillion.ir.flash_choice import FlashChoice, FlashSize
@@ -23,6 +26,8 @@ from pillion.ops.movement import Movement
 from pillion.program import Program
 from pillion.run.float_interface import as_type, graph_inputs, imported_name
 
+ATTEMPTS = 4
+"""Most attempts to hold the bounds of time and flash together."""
 SAME_STATE = 1e-4
 """Differences of a state, over its size, that come from the order of float sums."""
 
@@ -41,9 +46,10 @@ def pricing(
     options: CompileOptions,
     compile: Callable[[Graph, CompileOptions], Program],
     metric: MetricBound | None = None,
+    reserve: float = 0.0,
 ) -> Pricing | None:
     """Returns how plans of 16-bit tensors are compared, and the bounds of their costs and metric; None if the user names
-    the tensors."""
+    the tensors. Plans leave a `reserve` of time, in parts of that in 8 bits, for the limit of flash."""
     if not options.quantize.is_mixed:
         return None
     options = replace(options, memory=replace(options.memory, max_flash=None))  # 4 bits are chosen last
@@ -60,7 +66,7 @@ def pricing(
     bounds = []
     if most_time is not None:
         name = f"--max-time {options.quantize.max_time}"
-        bounds.append(CostBound(name, "time", most_time, is_relative=True))
+        bounds.append(CostBound(name, "time", most_time - reserve, is_relative=True))
     if most_ram is not None:
         bounds.append(CostBound(f"--max-ram {options.memory.max_ram}", "ram_bytes", most_ram))
     quality = options.quantize.least_quality
@@ -101,27 +107,53 @@ def flash_search(graph: Graph, read: ReadModel, options: CompileOptions) -> Flas
             )
         )
         after = [_real_numbers(graph, state.after, tensors) for state in graph.states]
-    fewer = "a lower --min-quality (16 bits take code, too), " if options.quantize.is_mixed else ""
+    bound = "--min-quality" if options.quantize.max_time is None else "--max-time"
+    fewer = f"a lower {bound} or none (16 bits take code, too), " if options.quantize.is_mixed else ""
     return FlashSearch(graph, judged, fewer)
 
 
 def within_flash(
     search: FlashSearch, options: CompileOptions, place: Callable[[Graph], Program]
-) -> tuple[Graph, FlashChoice]:
-    """Returns the graph with weights of 4 bits in as many layers of the core as the limit of flash needs, and the choice."""
+) -> tuple[Graph, FlashChoice, float]:
+    """Returns the graph with weights of 4 bits in as many layers of the core as the limit of flash needs, the choice, and
+    the price of a byte. Kernels whose constants take further flash are left out before a layer gets 4 bits: that keeps
+    the outputs."""
     limit = options.memory.flash_limit
     assert limit is not None
-    on_core = {
-        v.name
-        for op in flatten_ops(place(search.graph).graph.ops)
-        if not isinstance(op, Segment)
-        for v in op.results
+
+    def flash_at(program: Program, price: float) -> FlashSize:
+        return replace(program, byte_price=price).within(options.memory_budget).flash
+
+    in_8_bits = place(search.graph)
+    ops_on_core = [op for op in flatten_ops(in_8_bits.graph.ops) if not isinstance(op, Segment)]
+    on_core = {v.name for op in ops_on_core for v in op.results}
+    graph, choice = search.within(
+        limit, lambda tried: flash_at(place(tried), inf), lambda op: op.y.name in on_core
+    )
+    program = place(graph)
+    worths = _worths(program)
+    prices = [BYTE_PRICE, *sorted(nextafter(worth, inf) for worth in set(worths.values()))]
+    at = bisect_left(prices, True, key=lambda price: flash_at(program, price).bytes <= limit)
+    price = prices[at] if at < len(prices) else inf
+    choice = replace(
+        choice,
+        before_bytes=flash_at(in_8_bits, BYTE_PRICE).bytes,
+        after_bytes=flash_at(program, price).bytes,
+        slower=tuple(name for name in worths if name not in _worths(replace(program, byte_price=price))),
+    )
+    return graph, choice, price
+
+
+def _worths(program: Program) -> dict[str, float]:
+    """Returns the highest price of a byte at which each kernel with further flash is worth it, by the name of the
+    result."""
+    choices = [step.choice for step in program.unstriped.steps]
+    arithmetic, isa = program.graph.arithmetic, program.target.isa
+    return {
+        choice.op.results[0].name: largest_worth(choice, arithmetic, isa)
+        for choice in choices
+        if choice.kernel.extra_flash(choice.op)
     }
-
-    def flash_of(tried: Graph) -> FlashSize:
-        return place(tried).within(options.memory_budget).flash
-
-    return search.within(limit, flash_of, lambda op: op.y.name in on_core)
 
 
 def _are_close(a: Array, b: Array) -> bool:
@@ -147,6 +179,41 @@ def _real_numbers(graph: Graph, y: Value, tensors: Mapping[str, Array]) -> Array
         )
     source = _real_numbers(graph, op.activations[0], tensors)
     return op.reference(graph.arithmetic, source) if isinstance(op, Movement) else source
+
+
+def within_time(attempt: Callable[[float], Program], options: CompileOptions) -> Program:
+    """Returns a program that holds the bounds of flash and of time. What flash needs may take time: `attempt` compiles
+    with a reserve for it, in parts of the time in 8 bits. Raises if no program holds both."""
+    most, reserve, programs = options.quantize.most_time, 0.0, list[Program]()
+    for _ in range(ATTEMPTS):
+        try:
+            programs.append(program := attempt(reserve))
+        except PillionError:
+            if not programs:
+                raise
+            break  # with less time, other bounds are missed
+        plan, choice = program.precision, program.four_bits
+        if plan is None or choice is None or not (choice.layers or choice.slower):
+            return program
+        time = plan.time_ratio(program.cost)
+        if most is None or (time <= most and (len(programs) == 1 or plan.has_quality)):
+            return replace(program, precision=replace(plan, cost=program.cost))
+        reserve = time - plan.time_ratio(plan.cost)
+    raise _lost_time(programs[0], options)
+
+
+def _lost_time(program: Program, options: CompileOptions) -> PillionError:
+    """Returns the error for a program that fits its limit of flash, and takes more time than the user allows."""
+    plan, choice = program.precision, program.four_bits
+    assert plan is not None
+    assert choice is not None
+    more = ceil(100 * (plan.time_ratio(program.cost) - 1))
+    return PillionError(
+        f"--max-flash {options.memory.max_flash} and --max-time {options.quantize.max_time} contradict each other",
+        rule="the time holds with what flash needs: kernels with smaller constants, and weights of 4 bits",
+        here=f"{plan.time_share(program.cost)} in {choice.after_bytes:,} bytes of flash, {plan.time_share(plan.cost)} in {choice.before_bytes:,}",
+        help=f"--max-flash {choice.before_bytes}, or --max-time +{more}%",
+    )
 
 
 def refuse_lost_quality(choice: FlashChoice | None, options: CompileOptions) -> None:

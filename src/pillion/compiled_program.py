@@ -13,6 +13,7 @@ from pillion.boards.project_layout import NPU_FOLDER
 from pillion.compile_options import Memory
 from pillion.devices.payloads import Copied, Payloads, marked_tflite_payloads, payloads_in_file
 from pillion.emitters.c.divided_program import divide_alike
+from pillion.emitters.c.kernel_choice import BYTE_PRICE
 from pillion.emitters.c.kernel_costs import kernel_instructions
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.manifest import NpuMemory
@@ -69,6 +70,8 @@ class CompiledProgram:
     """Layers whose weights were rounded for calibration samples."""
     npu_calls: NpuCalls = NpuCalls.BLOCKING
     """How the C calls the NPU."""
+    byte_price: float = BYTE_PRICE
+    """The instructions that a kernel must save for a further byte of flash: more, if flash is short."""
     floats: FloatModel | None = field(default=None, compare=False)
     """The float model before quantization, if available; reports compare its tensors."""
 
@@ -130,7 +133,14 @@ class CompiledProgram:
     @cached_property
     def unstriped(self) -> CProgram:
         """The C form without stripes: every op runs on whole tensors."""
-        return lower(self.graph, self.target.isa, self.optimize, self.payloads.workspaces, self.npu_calls)
+        return lower(
+            self.graph,
+            self.target.isa,
+            self.optimize,
+            self.payloads.workspaces,
+            self.npu_calls,
+            self.byte_price,
+        )
 
     @property
     def lowered(self) -> CProgram:

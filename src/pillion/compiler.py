@@ -31,6 +31,7 @@ from pillion.budgets import (
     refuse_lost_metric,
     refuse_lost_quality,
     within_flash,
+    within_time,
 )
 from pillion.compile_options import (
     DEFAULT_OPTIONS,
@@ -45,6 +46,7 @@ from pillion.compile_options import (
     Streamed,
 )
 from pillion.emitters.c.int8_operands import read_int8_operands, widen_after_moves
+from pillion.emitters.c.kernel_choice import BYTE_PRICE
 from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.c.operand_bounds import mark_bounds
 from pillion.emitters.segments import cost_of
@@ -175,10 +177,14 @@ def compile_with(
     if metric is not None:
         _require_metric_bound(metric)
         options = replace(options, quantize=options.quantize.mixed())
-    plan_pricing = pricing(options, partial(compile_plan, chip=chip), metric)
-    read = read_model(model, example_inputs, chip, options, progress, plan_pricing)
-    graph = in_arithmetic(read.graph, options.arithmetic)
-    program = compile_graph(graph, chip, options, read=read, watch=watch)
+
+    def attempt(reserve: float) -> Program:
+        plan_pricing = pricing(options, partial(compile_plan, chip=chip), metric, reserve)
+        read = read_model(model, example_inputs, chip, options, progress, plan_pricing)
+        graph = in_arithmetic(read.graph, options.arithmetic)
+        return compile_graph(graph, chip, options, read=read, watch=watch)
+
+    program = within_time(attempt, options)
     refuse_lost_quality(program.four_bits, options)
     if metric is not None:
         program = replace(program, precision=refuse_lost_metric(program, metric, options))
@@ -258,9 +264,10 @@ def compile_integers(
     """Compiles a graph that computes in integers, for one setting of the NPU's compiler."""
     chip = chip.with_npu_options(options.npu)
     four_bits: FlashChoice | None = None
+    byte_price = BYTE_PRICE
     if search is not None:
         place = partial(placed_program, chip=chip, options=options)
-        graph, four_bits = within_flash(search, options, place)
+        graph, four_bits, byte_price = within_flash(search, options, place)
     window = graph
     graph = run_steps(STATE_STEPS, graph, options, watch)
     is_stream = bool(options.stream.inputs)
@@ -281,6 +288,7 @@ def compile_integers(
         precision=read.precision,
         four_bits=four_bits,
         fitted_layers=read.fitted_layers,
+        byte_price=byte_price,
     )
     program.lower()
     if options.placement.overlap:

@@ -177,6 +177,7 @@ def _four_bit_facts(program: Program) -> Facts:
             "flash_quality_db": round(choice.after, 1),
             "flash_quality_db_with_8_bits": round(choice.before, 1),
             "layers_by_damage": list(choice.layers),
+            **({"layers_of_slower_kernels": list(choice.slower)} if choice.slower else {}),
         }
         if choice
         else {}

@@ -160,6 +160,11 @@ class PrecisionChoice:
             + (f"; {self.metrics[1].text}" if self.metrics else "")
         )
 
+    @property
+    def has_quality(self) -> bool:
+        """Whether the required quality is reached, if there is one."""
+        return self.required_quality is None or self.after >= self.required_quality
+
     def _text_of(self, tensor: ChosenTensor) -> str:
         share = 100 * tensor.time / max(self.cost_before.time, 1)
         sizes = (("RAM", tensor.ram_bytes), ("flash", tensor.flash_bytes))
@@ -168,4 +173,8 @@ class PrecisionChoice:
 
     def time_share(self, cost: PlanCost) -> str:
         """Returns the time that a plan takes, relative to 8 bits."""
-        return f"{100 * (cost.time / max(self.cost_before.time, 1) - 1):+.0f} % {cost.unit}"
+        return f"{100 * (self.time_ratio(cost) - 1):+.0f} % {cost.unit}"
+
+    def time_ratio(self, cost: PlanCost) -> float:
+        """Returns the time that a plan takes, in parts of that in 8 bits."""
+        return cost.time / max(self.cost_before.time, 1)

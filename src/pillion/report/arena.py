@@ -178,14 +178,15 @@ def _unused_live_tensors(peak: PeakFacts, ops: Sequence[OpFacts]) -> Iterator[st
 
 def _advice_from_other_plans(subject: CompiledProgram, plan: MemoryPlan) -> Iterator[str]:
     """Yields advice from plans with other options."""
-    graph, isa, npu = subject.graph, subject.target.isa, (subject.payloads.workspaces, subject.npu_calls)
+    graph, isa = subject.graph, subject.target.isa
+    same = (subject.payloads.workspaces, subject.npu_calls, subject.byte_price)
     if len(graph.ops) > MOST_OPS or subject.file is not None:
         return
     if subject.optimize == "speed" and plan.scratch_bytes:
-        small = lower(graph, isa, "size", *npu).memory.arena_bytes
+        small = lower(graph, isa, "size", *same).memory.arena_bytes
         if small < plan.arena_bytes:
             yield f"--optimize size needs {small:,} bytes (planned): its kernels take less scratch."
     if any(v.dtype is DType.FLOAT32 for v in (*graph.inputs, *graph.outputs)):
-        narrow = lower(int8_io(graph), isa, subject.optimize, *npu).memory.arena_bytes
+        narrow = lower(int8_io(graph), isa, subject.optimize, *same).memory.arena_bytes
         if narrow < plan.arena_bytes:
             yield f"--io-dtype int8 needs {narrow:,} bytes (planned): inputs and outputs are a quarter as large."

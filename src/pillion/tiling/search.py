@@ -96,6 +96,7 @@ def plan_stripes(
             known,
             unstriped.workspaces,
             unstriped.npu_calls,
+            unstriped.byte_price,
         ),
     )
 
@@ -103,7 +104,8 @@ def plan_stripes(
 def whole_op_variants(unstriped: CProgram) -> VariantCache:
     """Returns the ops of a program without stripes, with their kernels, as tile variants."""
     excluded = {op_sums.op for op_sums in unstriped.sums}
-    return VariantCache(step.choice for step in unstriped.steps if step.choice.op not in excluded)
+    choices = (step.choice for step in unstriped.steps if step.choice.op not in excluded)
+    return VariantCache(choices, unstriped.byte_price)
 
 
 def find_stripes(graph: Graph, unstriped: CProgram, spec: Memory, outside_bytes: int = 0) -> TilingPlan:

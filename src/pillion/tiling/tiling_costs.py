@@ -81,7 +81,8 @@ class TilingCosts:
 
     def _kernel_choice(self, variant: Op) -> KernelChoice:
         if variant not in self.known.choices:
-            (self.known.choices[variant],) = choose_kernels(self.graph.replace(ops=(variant,)), self.isa)
+            alone = self.graph.replace(ops=(variant,))
+            (self.known.choices[variant],) = choose_kernels(alone, self.isa, byte_price=self.known.byte_price)
         return self.known.choices[variant]
 
     def _middle_kernel(self, i: int, rows: int) -> KernelChoice:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
@@ -18,8 +19,9 @@ from pillion.ops import Scan, Segment
 from pillion.option_values import Optimize
 from pillion.registry import REGISTRY
 
-BYTE_OF_FLASH = 2.0
-"""Instructions that each call must save for a further byte of flash; an op may be called once for each tile."""
+BYTE_PRICE = 2.0
+"""Instructions that each call must save for a further byte of flash; an op may be called once for each tile. Where flash is
+short, a byte costs more; at an infinite price no kernel takes further flash."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,17 @@ def kernels(isa: Isa) -> tuple[Kernel, ...]:
     )
 
 
-def choose_kernels(graph: Graph, isa: Isa, optimize: Optimize = "speed") -> tuple[KernelChoice, ...]:
-    """Chooses a kernel for every op of the graph: the fastest; for `size`, few different ones."""
+def choose_kernels(
+    graph: Graph, isa: Isa, optimize: Optimize = "speed", byte_price: float = BYTE_PRICE
+) -> tuple[KernelChoice, ...]:
+    """Chooses a kernel for every op of the graph: the fastest, if it is worth its flash; for `size`, few different
+    ones."""
     listed = (*kernels(isa), NPU, LOOP)
     candidates = {op: [k for k in listed if _handles_op(k, op)] for op in graph.ops}
-    if optimize == "size":
+    byte_price = inf if optimize == "size" else byte_price
+    if byte_price == inf:
         candidates = {op: [k for k in of_op if not k.extra_flash(op)] for op, of_op in candidates.items()}
-    choices = tuple(_choose_one(op, graph.arithmetic, candidates[op]) for op in graph.ops)
+    choices = tuple(_choose_one(op, graph.arithmetic, candidates[op], byte_price) for op in graph.ops)
     return _fewer_kernels(choices, listed, graph.arithmetic) if optimize == "size" else choices
 
 
@@ -115,7 +121,7 @@ def choose_variant_kernels(
         return {variant: KernelChoice(variant, kernel, choices[usual].passed_over) for variant in variants}
     shared = [k for k in kernels(isa) if not k.has_private_constants]
     return {
-        variant: _choose_one(variant, arithmetic, [k for k in shared if _handles_op(k, variant)])
+        variant: _choose_one(variant, arithmetic, [k for k in shared if _handles_op(k, variant)], BYTE_PRICE)
         for variant in variants
     }
 
@@ -132,8 +138,18 @@ def _handles_op(kernel: Kernel, op: Op) -> bool:
     return kernel.op is type(op) and kernel.is_tiled is op.is_part
 
 
+def largest_worth(choice: KernelChoice, arithmetic: Arithmetic, isa: Isa) -> float:
+    """Returns the highest price of a byte at which a kernel is worth its further flash."""
+    op, kernel = choice.op, choice.kernel
+    others = (k for k in kernels(isa) if _handles_op(k, op) and k.work and not k.extra_flash(op))
+    works = [k.work(op) for k in others if k.work and all_ok(k.check(op, arithmetic))]
+    if kernel.work is None or not works:
+        return inf
+    return (min(works) - kernel.work(op)) / kernel.extra_flash(op)
+
+
 def _choose_cheaper_kernel(
-    first: KernelChoice, arithmetic: Arithmetic, candidates: Sequence[Kernel]
+    first: KernelChoice, arithmetic: Arithmetic, candidates: Sequence[Kernel], byte_price: float
 ) -> KernelChoice:
     """Returns the first kernel that takes an op, or a later one with a lower estimate."""
     op, kernel = first.op, first.kernel
@@ -142,7 +158,7 @@ def _choose_cheaper_kernel(
     later = [
         k for k in candidates[candidates.index(kernel) + 1 :] if k.work and all_ok(k.check(op, arithmetic))
     ]
-    works = {k: k.work(op) + BYTE_OF_FLASH * k.extra_flash(op) for k in (kernel, *later) if k.work}
+    works = {k: k.work(op) + _flash_cost(k, op, byte_price) for k in (kernel, *later) if k.work}
     best = min(works, key=works.__getitem__)
     if best is kernel:
         return first
@@ -150,13 +166,20 @@ def _choose_cheaper_kernel(
     return KernelChoice(op, best, (*first.passed_over, (kernel.name, verdict)))
 
 
-def _choose_one(op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel]) -> KernelChoice:
+def _flash_cost(kernel: Kernel, op: Op, byte_price: float) -> float:
+    more = kernel.extra_flash(op)
+    return byte_price * more if more else 0.0  # no flash is free at any price
+
+
+def _choose_one(
+    op: Op, arithmetic: Arithmetic, candidates: Sequence[Kernel], byte_price: float
+) -> KernelChoice:
     passed_over: list[tuple[str, Verdict]] = []
     for kernel in candidates:
         verdicts = kernel.check(op, arithmetic)
         if all_ok(verdicts):
             return _choose_cheaper_kernel(
-                KernelChoice(op, kernel, tuple(passed_over)), arithmetic, candidates
+                KernelChoice(op, kernel, tuple(passed_over)), arithmetic, candidates, byte_price
             )
         passed_over += [(kernel.name, verdict) for verdict in failed_rules(verdicts)]
     raise PillionError(

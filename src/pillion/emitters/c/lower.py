@@ -15,7 +15,7 @@ from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.branch_items import guards_of_plan, with_branches
 from pillion.emitters.c.constant_copies import with_fetches
 from pillion.emitters.c.kernel import Call, Routine
-from pillion.emitters.c.kernel_choice import KernelChoice
+from pillion.emitters.c.kernel_choice import BYTE_PRICE, KernelChoice
 from pillion.emitters.c.loop_rolling import (
     Action,
     AwaitSegment,
@@ -222,10 +222,11 @@ def lower(
     optimize: Optimize = "speed",
     workspaces: tuple[Workspace, ...] = (),
     npu_calls: NpuCalls = NpuCalls.BLOCKING,
+    byte_price: float = BYTE_PRICE,
 ) -> CProgram:
     """Lowers the graph: chooses a kernel for each op, packs constants and plans memory. Copies are added for
     states that cannot be updated in place. `workspaces` are the memory of NPU segments that work in the arena."""
-    return pack_constants(select_and_plan(graph, isa, optimize, workspaces=workspaces, npu_calls=npu_calls))
+    return pack_constants(select_and_plan(graph, isa, optimize, None, workspaces, npu_calls, byte_price))
 
 
 def pack_constants(plan: KernelPlan) -> CProgram:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.families.sliding_sums import RunningSums, place_sums_behind_states, running_sums
-from pillion.emitters.c.kernel_choice import KernelChoice, choose_kernels, choose_variant_kernels
+from pillion.emitters.c.kernel_choice import BYTE_PRICE, KernelChoice, choose_kernels, choose_variant_kernels
 from pillion.emitters.c.scan_calls import repeat_memory
 from pillion.emitters.c.sliding_moves import choices_without_kernel
 from pillion.emitters.c.tile_variants import RegionVariants, VariantCache, memory_of
@@ -52,6 +53,8 @@ class KernelPlan:
     workspaces: tuple[Workspace, ...] = ()
     """The memory of each NPU segment that works in the arena."""
     npu_calls: NpuCalls = NpuCalls.BLOCKING
+    byte_price: float = BYTE_PRICE
+    """The instructions that a further byte of flash must save."""
 
     @property
     def in_steps(self) -> bool:
@@ -66,19 +69,22 @@ def select_and_plan(
     known: VariantCache | None = None,
     workspaces: tuple[Workspace, ...] = (),
     npu_calls: NpuCalls = NpuCalls.BLOCKING,
+    byte_price: float = BYTE_PRICE,
 ) -> KernelPlan:
     """Chooses a kernel for each op and plans the memory. `known` caches variants and kernels between plans of the
-    same ops; `workspaces` are the memory of the NPU segments."""
+    same ops; `workspaces` are the memory of the NPU segments; each further byte of flash must save `byte_price`
+    instructions."""
     require_computed_outputs(graph)
     _require_single_row_reader(graph)
     graph = copy_new_states(graph.replace(name=c_identifier(graph.name)))
+    choose = partial(choose_kernels, isa=isa, optimize=optimize, byte_price=byte_price)
     known = VariantCache() if known is None or optimize == "size" else known
     regions: dict[Op, RegionVariants] = {
         op: RegionVariants(op, known) for op in graph.ops if isinstance(op, Region)
     }
     sliding = tuple(sliding_buffers_of(graph))
     sums = tuple(running_sums(graph, sliding, isa))
-    chosen = _choose_all_kernels(graph, regions, isa, optimize, known.choices)
+    chosen = _choose_all_kernels(graph, regions, isa, choose, known.choices)
     chosen |= choices_without_kernel(sliding) | {op_sums.op: op_sums.choice for op_sums in sums}
     left = (
         states_to_copy(graph, _memory_needs(graph, regions, chosen, workspaces, npu_calls))
@@ -87,13 +93,24 @@ def select_and_plan(
     )
     if left:
         graph = copy_new_states(graph, left)
-        chosen |= _choose_all_kernels(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, optimize, {})
+        chosen |= _choose_all_kernels(graph.replace(ops=graph.ops[-len(left) :]), {}, isa, choose, {})
     needs = _memory_needs(graph, regions, chosen, workspaces, npu_calls)
     memory = place_sums_behind_states(sums, plan_memory(graph, needs))
     if memory.arena_bytes + memory.state_bytes > LARGEST:
         raise _arena_too_large_error(graph, memory)
     return KernelPlan(
-        graph, isa, optimize, regions, sliding, sums, chosen, needs, memory, workspaces, npu_calls
+        graph,
+        isa,
+        optimize,
+        regions,
+        sliding,
+        sums,
+        chosen,
+        needs,
+        memory,
+        workspaces,
+        npu_calls,
+        byte_price,
     )
 
 
@@ -109,7 +126,7 @@ def _choose_all_kernels(
     graph: Graph,
     regions: Mapping[Op, RegionVariants],
     isa: Isa,
-    optimize: Optimize,
+    choose: Callable[[Graph], Sequence[KernelChoice]],
     known: dict[Op, KernelChoice],
 ) -> dict[Op, KernelChoice]:
     """Returns the kernel of each op, and of each variant inside regions; adds new choices to `known`."""
@@ -119,7 +136,7 @@ def _choose_all_kernels(
         for variant in (regions[op].variants if op in regions else flatten_ops([op]))
     ]
     missing = tuple(variant for variant in dict.fromkeys(variants) if variant not in known)
-    known |= {c.op: c for c in choose_kernels(graph.replace(ops=missing), isa, optimize)}
+    known |= {c.op: c for c in choose(graph.replace(ops=missing))}
     choices = {variant: known[variant] for variant in variants}
     for uses in (uses for cuts in regions.values() for uses in cuts.of_ops):
         choices |= choose_variant_kernels(uses.variants, uses.most_frequent, choices, graph.arithmetic, isa)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pillion.emitters.c.kernel_choice import KernelChoice
+from pillion.emitters.c.kernel_choice import BYTE_PRICE, KernelChoice
 from pillion.emitters.c.loop_rolling import Location, MoveRows, ProgramItem, RowIndex, RunStep, TakeRows
 from pillion.ir.access import FIRST_ROW, Span
 from pillion.ir.op import Op
@@ -56,7 +56,9 @@ def memory_of(choice: KernelChoice) -> OpMemory:
 class VariantCache:
     """A cache of tile variants, their kernels and their memory, shared by many tilings of a graph."""
 
-    def __init__(self, choices: Iterable[KernelChoice] = ()) -> None:
+    def __init__(self, choices: Iterable[KernelChoice] = (), byte_price: float = BYTE_PRICE) -> None:
+        self.byte_price = byte_price
+        """The instructions that a kernel of a variant must save for a further byte of flash."""
         self.choices: dict[Op, KernelChoice] = {choice.op: choice for choice in choices}
         """The kernels of ops and variants chosen so far."""
         self._at: dict[tuple[Op, Span], TiledOp] = {}
