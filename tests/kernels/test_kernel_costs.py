@@ -16,10 +16,11 @@ from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose_kernels
 from pillion.emitters.c.kernel_costs import core_cycles, kernel_costs, kernel_instructions
 from pillion.emitters.c.kernel_lists import KERNELS_OF
+from pillion.emitters.c.window_features import pool_features
 from pillion.emitters.segments import cost_of
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
-from pillion.ir.types import PerChannel, PerTensor, constant_value
+from pillion.ir.types import DType, PerChannel, PerTensor, constant_value
 from pillion.ops import (
     AvgPool2d,
     Conv2d,
@@ -170,6 +171,18 @@ def test_the_cheaper_unit_runs_a_single_op(name: str) -> None:
     (entry,) = placed.ledger
     assert (entry.unit is ProcessingUnit.NPU) == (on_npu < on_core), (on_npu, on_core)
     assert (entry.unit is ProcessingUnit.NPU) == (name in FASTER_ON_NPU) or not known
+
+
+@pytest.mark.parametrize("op", [op for op in DepthwiseConv2d.examples() if op.x.dtype is DType.INT8], ids=str)
+def test_taps_are_those_inside_the_image(op: DepthwiseConv2d) -> None:
+    """Counted one by one, with the padding of their own side."""
+    rows, columns = (
+        sum(0 <= at * stride - before + tap * dilation < size for at in range(count) for tap in range(kernel))
+        for size, count, stride, dilation, kernel, before in zip(
+            op.x.shape[1:3], op.y.shape[1:3], op.stride, op.dilation, op.kernel, op.padding[:2], strict=True
+        )
+    )
+    assert pool_features(op)["taps"] == op.x.shape[0] * rows * columns
 
 
 def test_every_kernel_of_whole_ops_has_costs() -> None:

@@ -24,7 +24,7 @@ def chunks(count: int, size: int = LANES) -> int:
 def _taps_inside(op: Any, axis: int) -> int:
     """Returns the taps of all windows along an axis of the image that lie inside it."""
     size, count = op.x.shape[1 + axis], op.y.shape[1 + axis]
-    before, stride, kernel = op.padding[2 * axis], op.stride[axis], op.kernel[axis]
+    before, stride, kernel = op.padding[axis], op.stride[axis], op.kernel[axis]
     dilation = getattr(op, "dilation", (1, 1))[axis]
     if kernel > count:
         starts = (window * stride - before for window in range(count))
@@ -161,12 +161,12 @@ def transpose_conv_features(op: TransposeConv2d) -> Features:
 
 
 def _phase_taps(op: TransposeConv2d, axis: int, first: int) -> list[int]:
-    place = first + op.padding[2 * axis]
+    place = first + op.padding[axis]
     return list(input_taps(op.kernel[axis], op.stride[axis], op.dilation[axis], place).values())
 
 
 def _taps_onto(op: TransposeConv2d, axis: int) -> int:
-    size, before = op.y.shape[1 + axis], op.padding[2 * axis]
+    size, before = op.y.shape[1 + axis], op.padding[axis]
     starts = (place * op.stride[axis] - before for place in range(op.x.shape[1 + axis]))
     return sum(
         0 <= start + tap * op.dilation[axis] < size for start in starts for tap in range(op.kernel[axis])
