@@ -3,22 +3,20 @@
  * that two neighbours make a word and no row or column is special; therefore y may be x. A round of a loop makes four
  * outputs of a row: their sums, then the results, by the way that `sums` chooses; after the last round `end_of_row`
  * makes the rest.
+ * Who includes this defines PILLION_DSP_RESULTS_16 if results have 16 bits: then a result is the upper word of a sum times `multiplier`.
  * Registers: r0 plane, r11 from row to row of it, r12 y, lr from output to output; r1-r4 inputs, r5 r6 weights, r7-r10
  * sums. Of the results: r2 round, r3 multiplier, r4 shift. On the stack: the channel from `round` on. */
 #ifndef PILLION_DSP_DEPTHWISE_H
 #define PILLION_DSP_DEPTHWISE_H
 
-#include "pillion/assembly.h"
-#include "pillion/dsp.h"
-
-#include <string.h>
+#include "dot16.h"
 
 /* What a loop over the rows of a channel is given. From `round` on it copies this to its stack; the offsets there are
- * in its text. The weights make sums that are twice what they should be. */
+ * in its text. For results of 8 bits, the weights make sums that are twice what they should be. */
 typedef struct {
     const int16_t *x;
     int32_t pitch;  /* bytes from a row of the plane to the next */
-    int8_t *y;
+    void *y;
     int32_t stride; /* bytes from one output of a row to the next */
     /*  0 */ int32_t round, multiplier, right;
     /* 12 */ uint32_t sums;          /* address in the loop: what to do with four sums now */
@@ -38,13 +36,16 @@ typedef struct {
 
 /* The loop over a channel, and the places in it that the addresses are chosen from. */
 typedef struct {
-    void (*expand)(pillion_dsp_channel *channel); /* its weights */
+    void (*expand)(pillion_dsp_channel *channel); /* its weights, and moves `unpacked` to those of the next one */
     void (*rows)(const pillion_dsp_channel *channel);
     const uint8_t *fours, *fours_rectified, *next_row, *pair, *one, *two, *three_more, *three;
+    int32_t reach; /* columns from the first to the last one of a window */
 } pillion_dsp_method;
 
 void pillion_dsp_depthwise(const pillion_depthwise_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch,
                            const pillion_dsp_method *method);
+void pillion_dsp_depthwise_16(const pillion_depthwise_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch,
+                              const pillion_dsp_method *method);
 
 #if PILLION_HAS_DSP
 PILLION_FIELDS_AT(pillion_dsp_channel, 0, x, pitch, y, stride);
@@ -64,14 +65,21 @@ PILLION_DSP_ON_STACK(end_of_row, 44);
 PILLION_DSP_ON_STACK(rest, 48);
 PILLION_DSP_ON_STACK(weights, 52);
 
-/* Two words of weights w0 w1 w2 w3: (w0 w1) and (w2 w3), doubled. */
+/* Pairs of weights as they are multiplied. */
+static inline uint32_t pillion_dsp_expanded(uint32_t pair) {
+#ifndef PILLION_DSP_RESULTS_16
+    __asm("sadd16 %0, %0, %0" : "+r"(pair));
+#endif
+    return pair;
+}
+
+/* Two words of weights w0 w1 w2 w3: (w0 w1) and (w2 w3). */
 static inline void pillion_dsp_expand_four(const int8_t *w, uint32_t *pairs) {
     uint32_t four, even, odd;
     memcpy(&four, w, 4);
     __asm("sxtb16 %0, %1" : "=r"(even) : "r"(four));
     __asm("sxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(four));
-    __asm("sadd16 %0, %1, %1" : "=r"(even) : "r"(even));
-    __asm("sadd16 %0, %1, %1" : "=r"(odd) : "r"(odd));
+    even = pillion_dsp_expanded(even), odd = pillion_dsp_expanded(odd);
     __asm("pkhbt %0, %1, %2, lsl #16" : "=r"(pairs[0]) : "r"(even), "r"(odd));
     __asm("pkhtb %0, %1, %2, asr #16" : "=r"(pairs[1]) : "r"(odd), "r"(even));
 }
@@ -84,11 +92,11 @@ static inline void pillion_dsp_expand_3x3(pillion_dsp_channel *channel) {
         memcpy(&four, w, 4);
         __asm("sxtb16 %0, %1" : "=r"(even) : "r"(four));
         __asm("sxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(four));
-        __asm("sadd16 %0, %1, %1" : "=r"(even) : "r"(even));
-        __asm("sadd16 %0, %1, %1" : "=r"(odd) : "r"(odd));
+        even = pillion_dsp_expanded(even), odd = pillion_dsp_expanded(odd);
         __asm("pkhbt %0, %1, %2, lsl #16" : "=r"(channel->weights[i]) : "r"(even), "r"(odd));
         __asm("pkhtb %0, %1, %2" : "=r"(channel->weights[i + 1]) : "r"(even), "r"(odd));
     }
+    channel->unpacked = w;
 }
 
 /* Kernels of five columns: (w0 w1) (w2 w3) (w1 w2) (w3 w4) of each row. */
@@ -98,6 +106,7 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
         pillion_dsp_expand_four(w, channel->weights + i);
         pillion_dsp_expand_four(w + 1, channel->weights + i + 2);
     }
+    channel->unpacked = w;
 }
 
 #endif
@@ -125,11 +134,11 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     PILLION_DSP_PLACE(name, "fours_rectified")                     \
     PILLION_DSP_FOUR(PILLION_DSP_REQUANTIZE_RECTIFIED)             \
     "3:\n"                                                         \
-    "strb r7, [r12]\n"                                             \
-    "strb r8, [r12, lr]\n"                                         \
-    "strb r9, [r12, lr, lsl #1]\n"                                 \
+    PILLION_DSP_STORE " r7, [r12]\n"                                             \
+    PILLION_DSP_STORE " r8, [r12, lr]\n"                                         \
+    PILLION_DSP_STORE " r9, [r12, lr, lsl #1]\n"                                 \
     "add r12, r12, lr, lsl #1\n"                                   \
-    "strb r10, [r12, lr]\n"                                        \
+    PILLION_DSP_STORE " r10, [r12, lr]\n"                                        \
     "add r12, r12, lr, lsl #1\n"                                   \
     "ldr r1, [sp, #32]\n"                                          \
     "adds r0, r0, " moved "\n"                                     \
@@ -146,12 +155,12 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     "ldr pc, [sp, #48]\n"                                          \
     PILLION_DSP_PLACE(name, "three")                               \
     "ldr r1, [sp, #40]\n"                                          \
-    "str r1, [sp, #12]\n" PILLION_DSP_REQUANTIZE("r9")             \
-    "strb r9, [r12, lr, lsl #1]\n"                                 \
-    PILLION_DSP_PLACE(name, "two") PILLION_DSP_REQUANTIZE("r8")    \
-    "strb r8, [r12, lr]\n"                                         \
-    PILLION_DSP_PLACE(name, "one") PILLION_DSP_REQUANTIZE("r7")    \
-    "strb r7, [r12]\n"                                             \
+    "str r1, [sp, #12]\n" PILLION_DSP_REQUANTIZE_REST("r9")             \
+    PILLION_DSP_STORE " r9, [r12, lr, lsl #1]\n"                                 \
+    PILLION_DSP_PLACE(name, "two") PILLION_DSP_REQUANTIZE_REST("r8")    \
+    PILLION_DSP_STORE " r8, [r12, lr]\n"                                         \
+    PILLION_DSP_PLACE(name, "one") PILLION_DSP_REQUANTIZE_REST("r7")    \
+    PILLION_DSP_STORE " r7, [r12]\n"                                             \
     PILLION_DSP_PLACE(name, "next_row")                            \
     "ldrd r1, r2, [sp, #20]\n"                                     \
     "ldr r3, [sp, #28]\n"                                          \
@@ -164,6 +173,17 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     "pop {r4-r11, pc}\n"
 
 /* A sum to an output; r1 is clobbered, r2 round, r3 multiplier, r4 right. */
+#ifdef PILLION_DSP_RESULTS_16
+#define PILLION_DSP_STORE "strh"
+#define PILLION_DSP_REQUANTIZE(s) ROUND_16(SIGNED, s, "r3")
+#define PILLION_DSP_REQUANTIZE_RECTIFIED(s) ROUND_16(RECTIFIED, s, "r3")
+/* Round has all bits where results are rectified, else none. */
+#define PILLION_DSP_REQUANTIZE_REST(s)                       \
+    PILLION_DSP_REQUANTIZE(s)                                \
+    "and r1, r2, " s ", asr #31\n"                           \
+    "bic " s ", " s ", r1\n"
+#else
+#define PILLION_DSP_STORE "strb"
 #define PILLION_DSP_REQUANTIZE(s)      \
     "add r1, r2, " s ", asr #31\n"     \
     "smmlar " s ", " s ", r3, r1\n"    \
@@ -173,6 +193,8 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
     "smmlar " s ", " s ", r3, r2\n"         \
     "asr " s ", " s ", r4\n"                \
     "ssat " s ", #8, " s "\n"
+#define PILLION_DSP_REQUANTIZE_REST PILLION_DSP_REQUANTIZE
+#endif
 #define PILLION_DSP_FOUR(one) one("r7") one("r8") one("r9") one("r10")
 
 /* The bias goes where the sum is that is written last. */
@@ -205,14 +227,14 @@ static inline void pillion_dsp_expand_5x5(pillion_dsp_channel *channel) {
                      PILLION_DSP_BIAS_OF_TWO TWO("52", "r8", "r8")                                               \
                      PILLION_DSP_FOUR_MORE_ROWS(TWO("\\at", "r7", "r8")), moved)
 
-/* The places of a loop, for C. */
-#define PILLION_DSP_METHOD(name, expand)                                                                               \
+/* A loop of a kernel and its places, for C. */
+#define PILLION_DSP_METHOD(name, expand, rows, reach)                                                                  \
     extern const uint8_t pillion_dsp_##name##_fours[], pillion_dsp_##name##_fours_rectified[],                         \
         pillion_dsp_##name##_next_row[], pillion_dsp_##name##_pair[], pillion_dsp_##name##_one[],                      \
         pillion_dsp_##name##_two[], pillion_dsp_##name##_three_more[], pillion_dsp_##name##_three[];                   \
-    static const pillion_dsp_method method = {                                                                         \
+    static const pillion_dsp_method method_##name = {                                                                  \
         expand, rows, pillion_dsp_##name##_fours, pillion_dsp_##name##_fours_rectified, pillion_dsp_##name##_next_row, \
         pillion_dsp_##name##_pair, pillion_dsp_##name##_one, pillion_dsp_##name##_two,                                 \
-        pillion_dsp_##name##_three_more, pillion_dsp_##name##_three}
+        pillion_dsp_##name##_three_more, pillion_dsp_##name##_three, reach}
 
 #endif

@@ -40,7 +40,7 @@ PILLION_NAKED static void rows(PILLION_UNUSED const pillion_dsp_channel *channel
 
 void pillion_depthwise_5x5_s8_dsp(const pillion_depthwise_5x5_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                   void *scratch) {
-    PILLION_DSP_METHOD(5x5, pillion_dsp_expand_5x5);
-    pillion_dsp_depthwise(p, x, y, scratch, &method);
+    PILLION_DSP_METHOD(5x5, pillion_dsp_expand_5x5, rows, 4);
+    pillion_dsp_depthwise(p, x, y, scratch, &method_5x5);
 }
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Depthwise convolution of any kernel, stride and dilation: four outputs of a row at a time from the channel's plane. */
-#include "depthwise.h"
+ * Depthwise convolution of any kernel, stride and dilation: four outputs of a row at a time from the channel's plane, by products of two taps where
+ * columns are not dilated and two apart at most, else of one tap after the other. */
+#define PARTS_NAME any
+#include "depthwise_any.h"
 #include "smmlar.h"
 
 #if PILLION_HAS_DSP
@@ -9,7 +11,7 @@
 static void window_sums(const pillion_dsp_channel *channel, const int16_t *x, int32_t stride, int32_t sums[4]) {
     const pillion_depthwise_s8_dsp_params *const p = channel->layer;
     const int32_t below = (p->dilation_h * channel->pitch) / 2;
-    const int8_t *w = channel->unpacked;
+    const int8_t *w = channel->unpacked - p->kernel_h * p->kernel_w;
     int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     for (int32_t ky = p->kernel_h; ky > 0; ky--, x += below) {
         const int16_t *tap = x;
@@ -23,10 +25,10 @@ static void window_sums(const pillion_dsp_channel *channel, const int16_t *x, in
 }
 
 static void expand_nothing(pillion_dsp_channel *channel) {
-    (void)channel;
+    channel->unpacked += channel->layer->kernel_h * channel->layer->kernel_w;
 }
 
-static void rows(const pillion_dsp_channel *channel) {
+static void rows_of_taps(const pillion_dsp_channel *channel) {
     const pillion_depthwise_s8_dsp_params *const p = channel->layer;
     const int16_t *top = channel->x;
     int8_t *left = channel->y;
@@ -48,7 +50,13 @@ static void rows(const pillion_dsp_channel *channel) {
 
 void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                   void *scratch) {
-    static const pillion_dsp_method method = {.expand = expand_nothing, .rows = rows};
+    PILLION_DSP_METHOD(any, expand_parts, rows_of_parts, 0);
+    pillion_dsp_method method = method_any;
+    if (p->dilation_w == 1 && p->stride_w <= 2) {
+        method.reach = reach_of_parts(p);
+    } else {
+        method.expand = expand_nothing, method.rows = rows_of_taps, method.reach = (p->kernel_w - 1) * p->dilation_w;
+    }
     pillion_dsp_depthwise(p, x, y, scratch, &method);
 }
 #endif

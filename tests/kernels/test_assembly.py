@@ -22,14 +22,20 @@ FIELDS = re.compile(r"^PILLION_FIELDS_AT\((\w+), (offsetof\([^)]*\)(?: [+-] \d+)
 pytestmark = pytest.mark.skipif(shutil.which(GCC) is None, reason=f"needs {GCC}")
 
 
+def including(path: Path) -> set[str]:
+    """The file, and the names of all that include it, by other headers, too."""
+    names = {path.name}
+    for other in path.parent.iterdir():
+        if other.name not in names and f'"{path.name}"' in other.read_text():
+            names |= including(other)
+    return names
+
+
 def compile_with(path: Path, text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Compiles the sources of a folder with another text in the place of one of its files."""
     shutil.copytree(path.parent, folder, dirs_exist_ok=True)
     (folder / path.name).write_text(text)
-    if path.suffix == ".c":
-        sources = [folder / path.name]
-    else:
-        sources = [s for s in sorted(folder.glob("*.c")) if path.name in s.read_text()]
+    sources = [folder / name for name in sorted(including(path)) if name.endswith(".c")]
     command = [GCC, "-std=c99", "-O1", f"-mcpu={CORES[path.parent.name]}", "-mfloat-abi=hard", "-mthumb"]
     command += ["-I", str(KERNELS / "include"), "-c", *map(str, sources)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

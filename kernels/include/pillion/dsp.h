@@ -130,36 +130,27 @@ void pillion_clamp_s16_dsp(const pillion_clamp_s16_dsp_params *p, const int16_t 
 typedef pillion_wide_lut_params pillion_wide_lut_dsp_params;
 void pillion_wide_lut_dsp(const pillion_wide_lut_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* Depthwise convolution by 3x3 of 16-bit inputs, one channel at a time; y may be x where there is one filter for each channel, and one band.
- * Scratch: four outputs of each row of a band of outputs, and the plane under them, whose rows are words. */
-typedef struct {
-    int32_t batch, in_h, in_w, channels, filters, out_h, out_w;
-    int32_t stride, pad_top, pad_left, low, high;
-    int32_t x_row, x_column, y_row, y_column; /* steps, in elements; rows and columns may be exchanged */
-    int32_t band, pitch;    /* rows of outputs; bytes of a row of the plane */
-    const int32_t *numbers; /* [outputs] of bias, factor, of each row of the kernel int16 weights 0 1 1 2 */
-} pillion_depthwise_3x3_s16_dsp_params;
-void pillion_depthwise_3x3_s16_dsp(const pillion_depthwise_3x3_s16_dsp_params *p, const int16_t *x, int16_t *y,
-                                   void *scratch);
-
-/* The same for any window, four channels at a time, one filter for each. May read 6 bytes beyond x. */
-typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
-    const int16_t *weights; /* [channels / 4][kernel_h][kernel_w][4], filled up with zeros */
-    const int32_t *numbers; /* [channels / 4] of bias[4], factor[4] */
-} pillion_depthwise_any_s16_dsp_params;
-void pillion_depthwise_any_s16_dsp(const pillion_depthwise_any_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
-
 /* Depthwise convolution, any padding; output channel = input channel * (out_c / in_c) + m. y may be x where the image is
  * the only one and y is not larger. The loops take four outputs of a row together: where the height is better for that
  * than the width, the layer is transposed, which means that whatever is called h here is the image's w, and w its h. */
 typedef struct {
     PILLION_WINDOW_FIELDS
     int32_t dilation_h, dilation_w, in_zp, low, high, out_c, rectified, transposed;
+    int32_t band;             /* rows of outputs whose plane is in scratch */
     const int8_t *weights;    /* [out_c][kernel_h][kernel_w], and some bytes that are read but do not matter */
     const int32_t *constants; /* [out_c] of 2 * (bias - in_zp * sum(w)), 2 * round, one more where there is no right shift, multiplier */
 } pillion_depthwise_s8_dsp_params;
+
+/* The same of 16 bits; constants are [out_c] of bias, 1 or of rectified results -1, factor: the ratio of scales * 2^32. */
+typedef pillion_depthwise_s8_dsp_params pillion_depthwise_s16_dsp_params;
+typedef pillion_depthwise_s16_dsp_params pillion_depthwise_3x3_s16_dsp_params;
+void pillion_depthwise_3x3_s16_dsp(const pillion_depthwise_3x3_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+typedef pillion_depthwise_s16_dsp_params pillion_depthwise_3x3_stride2_s16_dsp_params;
+void pillion_depthwise_3x3_stride2_s16_dsp(const pillion_depthwise_3x3_stride2_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
+
+/* Any kernel without dilation_w, with stride_w 1 or 2. Rows of weights are filled up with zeros to parts of four or six. */
+typedef pillion_depthwise_s16_dsp_params pillion_depthwise_any_s16_dsp_params;
+void pillion_depthwise_any_s16_dsp(const pillion_depthwise_any_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* With a kernel of 3x3, stride 1. */
 typedef pillion_depthwise_s8_dsp_params pillion_depthwise_3x3_s8_dsp_params;
@@ -181,10 +172,28 @@ typedef pillion_depthwise_s8_dsp_params pillion_depthwise_5x5_stride2_s8_dsp_par
 void pillion_depthwise_5x5_stride2_s8_dsp(const pillion_depthwise_5x5_stride2_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                           void *scratch);
 
-/* Any kernel, stride and dilation. */
+/* Any kernel, stride and dilation. Without dilation_w, and with stride_w 1 or 2, rows of weights are filled up as for
+ * pillion_depthwise_any_s16_dsp. */
 typedef pillion_depthwise_s8_dsp_params pillion_depthwise_any_s8_dsp_params;
 void pillion_depthwise_any_s8_dsp(const pillion_depthwise_any_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                   void *scratch);
+
+/* Depthwise convolution by any window, a pixel and four channels at a time, one filter for each. May read 3 elements beyond x. Of 16 bits, in_zp is 0. */
+#define PILLION_DEPTHWISE_PIXELS_FIELDS               \
+    int32_t batch, in_h, in_w, channels, out_h, out_w; \
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, in_zp, low, high;
+typedef struct {
+    PILLION_DEPTHWISE_PIXELS_FIELDS
+    const int8_t *weights;  /* [channels / 4][kernel_h][kernel_w][4], filled up with zeros */
+    const int32_t *numbers; /* [channels / 4] of bias[4], 2 * round[4], one more where there is no right shift, multiplier[4] */
+} pillion_depthwise_pixels_s8_dsp_params;
+void pillion_depthwise_pixels_s8_dsp(const pillion_depthwise_pixels_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
+typedef struct {
+    PILLION_DEPTHWISE_PIXELS_FIELDS
+    const int16_t *weights; /* as above */
+    const int32_t *numbers; /* [channels / 4] of bias[4], factor[4] */
+} pillion_depthwise_pixels_s16_dsp_params;
+void pillion_depthwise_pixels_s16_dsp(const pillion_depthwise_pixels_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Fully connected; the stream is described in kernels/dsp/linear_s8_dsp.c. */
 #define PILLION_LINEAR_FIELDS                                                                                        \

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int64Array, OutputChannels
-from pillion.emitters.c.kernel_conditions import Check, is_within, short_circuit
+from pillion.emitters.c.kernel_conditions import Check, short_circuit
 from pillion.emitters.c.portable.layers16 import LAYER_8_16, LAYER_16
 from pillion.ir import numerics
-from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d, largest_16_bit_sums, widens
 from pillion.ops.linear import Linear
@@ -89,64 +88,3 @@ def channels_16(op: Layer) -> OutputChannels:
 def has_one_filter(op: DepthwiseConv2d) -> Verdict:
     """Checks whether each channel has one filter."""
     return Verdict("filters", op.depth_multiplier == 1, "1", str(op.depth_multiplier))
-
-
-PLANE_BYTES = 8192
-"""The target size of the plane of a channel."""
-
-
-def is_3x3(op: DepthwiseConv2d) -> Iterator[Verdict]:
-    """Checks whether a window is 3x3, at stride 1 or 2 both ways."""
-    for field, wanted, allowed in (
-        ("kernel", "3x3", ((3, 3),)),
-        ("dilation", "1x1", ((1, 1),)),
-        ("stride", "1x1 or 2x2", ((1, 1), (2, 2))),
-    ):
-        sizes = getattr(op, field)
-        yield Verdict(field, sizes in allowed, wanted, "x".join(map(str, sizes)))
-
-
-def row_of(least: int) -> Callable[[DepthwiseConv2d], Verdict]:
-    """Returns the condition that the longer side of the result has at least `least` outputs."""
-    return lambda op: is_within("row", max(op.y.shape[1:3]), least=least)
-
-
-def is_turned(op: DepthwiseConv2d) -> bool:
-    """Whether rows and columns are exchanged, because fewer fours of outputs lie along them."""
-    height, width = op.y.shape[1:3]
-    is_shorter = -(-height // 4) * width < -(-width // 4) * height
-    return height >= 4 and (is_shorter or width < 4)
-
-
-def plane_params(op: DepthwiseConv2d, pitch: Callable[[int], int], row_bytes: int) -> dict[str, int]:
-    """Returns the sizes of a depthwise convolution over planes of channels. `pitch` maps a row's width to its bytes
-    in the plane; `row_bytes` are the bytes of an image row there."""
-    sizes: dict[str, int] = {}
-    for name, value in (("x", op.x), ("y", op.y)):
-        steps = (value.shape[2] * value.shape[3], value.shape[3])
-        axes = zip(("h", "w"), value.shape[1:3][:: -1 if is_turned(op) else 1], strict=True)
-        sizes |= {f"{'in' if name == 'x' else 'out'}_{axis}": size for axis, size in axes}
-        sizes |= dict(
-            zip((f"{name}_row", f"{name}_column"), steps[:: -1 if is_turned(op) else 1], strict=True)
-        )
-    pads = dict(zip(("pad_top", "pad_left"), op.padding[:2][:: -1 if is_turned(op) else 1], strict=True))
-    stride, row = op.stride[0], pitch(sizes["out_w"])
-    band = min(sizes["out_h"], max(PLANE_BYTES // (stride * row_bytes * row) - 2, 3))
-    return {**sizes, **pads, "stride": stride, "filters": op.depth_multiplier, "pitch": row, "band": band}
-
-
-def plane_bytes(op: DepthwiseConv2d, sizes: dict[str, int], row_bytes: int) -> int:
-    """Returns the bytes of the plane of a band of outputs."""
-    return ((sizes["band"] - 1) * op.stride[0] + 3) * row_bytes * sizes["pitch"]
-
-
-def kernels_3x3(op: DepthwiseConv2d) -> Int8Array:
-    """Returns the weights as [outputs, rows, columns]."""
-    kernels = weight_rows(op).reshape(-1, 3, 3)
-    return np.ascontiguousarray(kernels.swapaxes(1, 2) if is_turned(op) else kernels)
-
-
-def in_place(op: DepthwiseConv2d, band: int) -> tuple[Value, ...]:
-    """Returns the image, if the result may overwrite it: its channels are gathered one by one, all rows at once."""
-    fits = op.depth_multiplier == 1 and band == op.y.shape[2 if is_turned(op) else 1]
-    return (op.x,) if fits and op.y.type.size_bytes <= op.x.type.size_bytes else ()

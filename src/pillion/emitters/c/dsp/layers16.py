@@ -23,7 +23,7 @@ from pillion.emitters.c.dsp.pack16 import (
     pairs_of_four,
     upper_word_factors,
 )
-from pillion.emitters.c.kernel import CallCost, Kernel, Params, Routine
+from pillion.emitters.c.kernel import Kernel, Params, Routine
 from pillion.emitters.c.kernel_conditions import (
     LAYER_16_4,
     Check,
@@ -39,21 +39,14 @@ from pillion.emitters.c.layers16 import (
     LEAST_RIGHT,
     MOST_RIGHT,
     Layer,
-    has_one_filter,
-    in_place,
-    is_3x3,
-    kernels_3x3,
-    plane_bytes,
-    plane_params,
     rounds_by,
-    row_of,
     sums_have_32_bits,
     weight_rows,
 )
 from pillion.emitters.c.portable.layers16 import row_of_pixels
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, DepthwiseConv2d, largest_16_bit_sums
+from pillion.ops.conv import Conv2d, largest_16_bit_sums
 from pillion.ops.linear import Linear
 
 PIXELS = 5
@@ -199,34 +192,6 @@ def few_rows(op: Linear) -> Verdict:
 def inputs_are_summed(op: Layer) -> Verdict:
     """Checks whether the sum of any inputs fits 32 bits."""
     return is_within("inputs", weight_rows(op).shape[1], most=2**16 - 1)
-
-
-def plane_of(op: DepthwiseConv2d) -> dict[str, int]:
-    """Returns the sizes of a convolution by planes; their rows hold the inputs of pairs of outputs."""
-    return plane_params(op, lambda width: 2 * (-(-width // 2) * 2 * op.stride[1] + 2), 1)
-
-
-def scratch_of_planes(op: DepthwiseConv2d) -> int:
-    """Returns the scratch bytes of a plane."""
-    return plane_bytes(op, plane_of(op), 1)
-
-
-def depthwise_params(op: DepthwiseConv2d) -> Params:
-    """Returns the parameters of the depthwise kernel."""
-    pairs = np.ascontiguousarray(kernels_3x3(op)[:, :, [0, 1, 1, 2]].astype(np.int16))
-    columns = [np.asarray(op.bias.constant, np.int32), upper_word_factors(op)]
-    numbers = np.column_stack([*columns, pairs.reshape(-1, 12).view(np.int32)])
-    return {**plane_of(op), "numbers": numbers.astype(np.int32).reshape(-1)}
-
-
-def any_depthwise_params(op: DepthwiseConv2d) -> Params:
-    """Returns the parameters of the depthwise kernel for any window."""
-    behind = (0, -op.out_channels % 4)
-    columns = (np.pad(c, behind) for c in (np.asarray(op.bias.constant, np.int32), upper_word_factors(op)))
-    numbers = np.hstack([column.reshape(-1, 4) for column in columns]).astype(np.int32)
-    weights = np.pad(weight_rows(op), (behind, (0, 0))).reshape(-1, 4, weight_rows(op).shape[1])
-    ordered = np.ascontiguousarray(weights.swapaxes(1, 2)).astype(np.int16)
-    return {"weights": ordered.reshape(-1), "numbers": numbers.reshape(-1)}
 
 
 def nibble_params(op: Conv2d | Linear) -> Params:
@@ -390,23 +355,5 @@ KERNELS: tuple[Kernel, ...] = (
         short_circuit(OF_NIBBLES, is_worth_scratch),
         UNGROUPED,
         **UNPACKED,
-    ),
-    DSP.kernel(
-        DepthwiseConv2d,
-        "depthwise_3x3_s16",
-        depthwise_params,
-        requires=(short_circuit(IN_32_BITS, is_3x3, row_of(3)),),
-        name="depthwise_3x3_16",
-        call_cost=CallCost(280.0, channel=52.0),
-        scratch_bytes=scratch_of_planes,
-        in_place=lambda op: in_place(op, plane_of(op)["band"]),
-    ),
-    DSP.kernel(
-        DepthwiseConv2d,
-        "depthwise_any_s16",
-        any_depthwise_params,
-        requires=(short_circuit(IN_32_BITS, has_one_filter),),
-        name="depthwise_any_16",
-        overread_bytes=6,
     ),
 )
