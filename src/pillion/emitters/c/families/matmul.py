@@ -197,13 +197,16 @@ def mve_cost_16(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
 def dsp_cost_16(held: MatmulSide, moving: MatmulSide, depth: int) -> int:
     """Estimates the instructions of the DSP kernel."""
     threes, fours = -(-held.count // 3), -(-depth // 4)
-    return threes * (60 + 60 * fours + moving.count * (92 + 12 * fours))
+    return threes * (105 + 45 * fours + moving.count * (33 + 11 * fours))
 
 
 def dsp_limits_16(op: BatchMatmul, arithmetic: Arithmetic) -> Iterator[Verdict]:
-    """Checks whether products with the multiplier fit the DSP kernel's words."""
-    yield is_within("depth", op.depth, most=4096)
-    yield is_within("right_shift", int(sizes_16(op, arithmetic)["right"]), least=17)
+    """Checks whether products with the multiplier, shifted to the left up to a right shift of 33, fit 63 bits."""
+    scaling = sizes_16(op, arithmetic)
+    right = int(scaling["right"])
+    largest = op.depth * int(scaling["multiplier"]) << max(33 - right, 0)
+    yield is_within("right_shift", right, least=17)
+    yield Verdict("products", largest <= 2**32, "below 2^63", f"up to 2^{30 + largest.bit_length()}")
 
 
 def held_kernel_16(
