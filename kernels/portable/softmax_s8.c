@@ -3,7 +3,7 @@
 #include "pillion/kernels.h"
 #include "pillion/softmax.h"
 
-static void row(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y) {
+static inline void row(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y) {
     const int32_t largest = pillion_largest_of(x, p->count);
     uint32_t sum = 0;
     for (int32_t i = 0; i < p->count; i++) {
@@ -16,8 +16,9 @@ static void row(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y) 
 }
 
 void pillion_softmax_s8(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    const pillion_softmax_s8_params local = *p; /* which no result overwrites */
     (void)scratch;
-    for (int32_t n = 0; n < p->rows; n++, x += p->count, y += p->count) {
-        row(p, x, y);
+    for (int32_t n = 0; n < local.rows; n++, x += local.count, y += local.count) {
+        row(&local, x, y);
     }
 }

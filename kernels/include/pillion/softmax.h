@@ -43,7 +43,8 @@ static inline int32_t pillion_one_over_one_plus(uint32_t a) {
 
 /* Division by a sum of exponentials. */
 typedef struct {
-    int32_t inverse, places; /* from Q0.31 times Q0.31 over the sum to steps of the result */
+    uint32_t inverse; /* in Q0.32 */
+    int32_t places;   /* from an exponential over the sum in Q0.31 to steps of the result */
 } pillion_divisor;
 
 /* `places` are those of a sum of 2^31: 35 for steps of 1/256, one less for each power of two that steps are finer. Steps between two
@@ -53,17 +54,18 @@ static inline pillion_divisor pillion_divide_by(uint32_t sum, int32_t places, in
     for (; sum < UINT32_C(0x80000000); sum <<= 1) {
         d.places--;
     }
-    d.inverse = pillion_one_over_one_plus(sum - UINT32_C(0x80000000));
-    if (factor) {
-        d.inverse = pillion_fraction_of(d.inverse, factor);
+    const int32_t inverse = pillion_one_over_one_plus(sum - UINT32_C(0x80000000));
+    d.inverse = 2 * (uint32_t)(factor ? pillion_fraction_of(inverse, factor) : inverse);
+    if (d.places > 31) { /* all shares are less than half a step */
+        d.inverse = 0, d.places = 31;
     }
     return d;
 }
 
 /* An exponential over the sum, in steps of the result. */
 static inline int32_t pillion_share(pillion_divisor by, int32_t exponential) {
-    const uint64_t product = (uint64_t)pillion_fraction_of(by.inverse, exponential);
-    const uint64_t half = UINT64_C(1) << (by.places - 1);
+    const uint32_t half = UINT32_C(1) << (by.places - 1);
+    const uint32_t product = (uint32_t)(((uint64_t)by.inverse * (uint32_t)exponential + UINT32_C(0x80000000)) >> 32);
     return (int32_t)((product + half) >> by.places);
 }
 
