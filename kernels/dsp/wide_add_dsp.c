@@ -13,6 +13,15 @@ PILLION_INLINE void elements(const params *p, const void *a, int32_t a_bytes, co
     const int32_t a_multiplier = p->a_multiplier, b_multiplier = p->b_multiplier;
     const uint32_t left = (uint32_t)p->left, right = (uint32_t)p->right;
     const int64_t offset = (int64_t)((uint64_t)(uint32_t)p->offset_high << 32 | (uint32_t)p->offset_low);
+    if (a_bytes == 2 && y_bytes == 2 && b_multiplier == 0) { /* one operand alone */
+        const int16_t *x = a;
+        int16_t *to = y;
+        for (int32_t count = p->count; count > 0; count--) {
+            const int64_t sum = offset + (int64_t)(int32_t)((uint32_t)*x++ << left) * a_multiplier;
+            wide_store(to++, 2, 0, (int32_t)(sum >> 32) >> right);
+        }
+        return;
+    }
     for (int32_t i = 0; i < p->count; i++) {
         const int32_t first = (int32_t)((uint32_t)pillion_element(a, a_bytes, i) << left);
         const int32_t second = (int32_t)((uint32_t)pillion_element(b, b_bytes, i) << left);
