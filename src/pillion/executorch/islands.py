@@ -18,17 +18,10 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from pillion.errors import PillionError
+from pillion.importers.torch import fx_nodes as fx
 from pillion.importers.torch.conversion_forms import ConversionError
 from pillion.importers.torch.edge_program import aten_module, is_channels_last, part_of
 from pillion.importers.torch.export import quiet_torch
-from pillion.importers.torch.fx_nodes import (
-    SOURCE_NODE,
-    calls,
-    conversion_name,
-    fake_result,
-    operator_name,
-    source_line,
-)
 from pillion.importers.torch.quantize.annotate import FloatOp
 from pillion.importers.torch.quantize.converted_program import canonicalize_converted, float_nodes
 
@@ -53,14 +46,14 @@ def divide(exported: ExportedProgram, tensors: Mapping[str, Any]) -> Division:
     """Divides a program. `tensors` are the values of its state, if the program itself has fake ones."""
     module = aten_module(exported, tensors)
     state = frozenset(exported.graph_signature.buffers_to_mutate.values())
-    reasons = {n.name: "" for n in calls(module.graph) if not isinstance(n.target, _IN_MODULES)}
+    reasons = {n.name: "" for n in fx.calls(module.graph) if not isinstance(n.target, _IN_MODULES)}
     while fresh := _fresh_reasons(module, state, reasons):
         reasons |= fresh
     aten = {node.name: node for node in module.graph.nodes}
     parts = []
     for part in _proposed_parts(exported, reasons):
-        computing = [n for n in part if not conversion_name(aten[n.name]) and n is _owner(n)]
-        odd = next((n for n in _border(exported, part) if _has_other_order(fake_result(n))), None)
+        computing = [n for n in part if not fx.conversion_name(aten[n.name]) and n is _owner(n)]
+        odd = next((n for n in _border(exported, part) if _has_other_order(fx.fake_result(n))), None)
         if computing and odd is None:
             parts.append(part)
         elif odd is not None:
@@ -95,9 +88,9 @@ def _fresh_reasons(module: GraphModule, state: frozenset[str], reasons: Mapping[
     part = part_of(module, is_kept, state)
     try:
         canonicalize_converted(part)
-        named = [(node.meta.get(SOURCE_NODE), why) for node, why in float_nodes(part)]
+        named = [(node.meta.get(fx.SOURCE_NODE), why) for node, why in float_nodes(part)]
     except ConversionError as error:
-        named = [(error.node.meta.get(SOURCE_NODE), error.here)]
+        named = [(error.node.meta.get(fx.SOURCE_NODE), error.here)]
     except PillionError as error:
         named = [(None, f"{error.what}: {error.here}")]
     names = {_owner(node).name for node in kept}
@@ -109,9 +102,9 @@ def _border_reason(node: Node, is_kept: Callable[[Node], bool]) -> str:
     """Returns why a value that a call shares with others cannot cross the border of a partition; empty if it can."""
     operands = (n for n in node.all_input_nodes if n.op != "get_attr" and not is_kept(n))
     for operand in operands:
-        if (dtype := fake_result(operand).dtype) not in TYPES:
+        if (dtype := fx.fake_result(operand).dtype) not in TYPES:
             return f"its operand `{operand.name}` is of type {str(dtype).removeprefix('torch.')}"
-    value = fake_result(node)
+    value = fx.fake_result(node)
     is_read = any(user.op == "output" or not is_kept(user) for user in node.users)
     if is_read and isinstance(value, Tensor) and value.dtype not in TYPES:
         return f"its result is of type {str(value.dtype).removeprefix('torch.')}"
@@ -141,9 +134,9 @@ def _border(exported: ExportedProgram, part: list[Node]) -> Iterator[Node]:
         for operand in node.all_input_nodes:
             if operand not in inside and (operand.op != "placeholder" or operand.name in inputs):
                 yield operand
-        if isinstance(fake_result(node), Tensor) and not inside.issuperset(node.users):
+        if isinstance(fx.fake_result(node), Tensor) and not inside.issuperset(node.users):
             yield node
 
 
 def _float_op(node: Node, reason: str) -> FloatOp:
-    return FloatOp(operator_name(node), source_line(node), reason, node.name)
+    return FloatOp(fx.operator_name(node), fx.source_line(node), reason, node.name)

@@ -7,24 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pillion import ops
 from pillion.ir.graph import UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.rewriting import Replacement, RewriteSweep, rewrite_pass
 from pillion.ir.types import DType, PerChannel, PerTensor, Shape, TensorType, Value, constant_value
-from pillion.ops import (
-    Add,
-    BatchMatmul,
-    Conv2d,
-    DepthwiseConv2d,
-    Function,
-    Lut,
-    Mean,
-    Mul,
-    Normalize,
-    Reshape,
-    Sub,
-    Transpose,
-)
 
 STEPS, SIDE = 255, 127
 """Steps between the smallest and the largest int8 value, and from 0 to the largest."""
@@ -38,8 +25,8 @@ CLOSER = 4.0
 LARGEST_BIAS = 2.0**30
 
 
-@rewrite_pass(Normalize, also_in_loops=True)
-def compose_norms(op: Normalize, at: RewriteSweep) -> Replacement:
+@rewrite_pass(ops.Normalize, also_in_loops=True)
+def compose_norms(op: ops.Normalize, at: RewriteSweep) -> Replacement:
     """Expands norms into means, products, square roots and a 1x1 convolution, for formats and runtimes
     without norms.
 
@@ -52,7 +39,7 @@ def compose_norms(op: Normalize, at: RewriteSweep) -> Replacement:
 class _NormDecomposition:
     """Builds the ops that replace one norm."""
 
-    op: Normalize
+    op: ops.Normalize
     names: UniqueNames
     made: list[Op] = field(default_factory=list)
 
@@ -116,19 +103,19 @@ class _NormDecomposition:
             rows = math.prod(x.shape[: op.axis])
             parts = (rows, -1, op.groups, x.shape[-1] // op.groups)
             shape = (*parts[:1], x.type.elements // (rows * x.shape[-1]), *parts[2:])
-            x = self.put(Reshape, "parts", shape, x.quant, x=x)
+            x = self.put(ops.Reshape, "parts", shape, x.quant, x=x)
             order = (0, 2, 1, 3)
-            x = self.put(Transpose, "grouped", tuple(shape[a] for a in order), x.quant, x=x, order=order)
+            x = self.put(ops.Transpose, "grouped", tuple(shape[a] for a in order), x.quant, x=x, order=order)
         rows_shape = (x.type.elements // op.elements, op.elements)
-        return self.put(Reshape, "rows", rows_shape, x.quant, x=x)
+        return self.put(ops.Reshape, "rows", rows_shape, x.quant, x=x)
 
     def centred(self, rows: Value) -> Value:
         """Subtracts the mean from each row."""
         if not self.op.centred:
             return rows
-        mean = self.put(Mean, "mean", (rows.shape[0], 1), rows.quant, x=rows, axes=(1,), keepdims=True)
+        mean = self.put(ops.Mean, "mean", (rows.shape[0], 1), rows.quant, x=rows, axes=(1,), keepdims=True)
         quant = PerTensor(2 * self.max_mean_distance / STEPS, 0)
-        return self.put(Sub, "centred", rows.shape, quant, a=rows, b=mean)
+        return self.put(ops.Sub, "centred", rows.shape, quant, a=rows, b=mean)
 
     def reciprocal_length(self, centred: Value) -> Value:
         """Computes 1 / sqrt(sum of squares) of each row, as [rows, 1]."""
@@ -136,10 +123,10 @@ class _NormDecomposition:
         most = length * min(SPREAD * self.expected_deviation, self.max_mean_distance) ** 2
         quant = PerTensor(most / STEPS, -128)
         row, column = (
-            self.put(Reshape, what, shape, centred.quant, x=centred)
+            self.put(ops.Reshape, what, shape, centred.quant, x=centred)
             for what, shape in (("row", (count, 1, length)), ("column", (count, length, 1)))
         )
-        total = self.put(BatchMatmul, "squares", (count, 1, 1), quant, a=row, b=column)
+        total = self.put(ops.BatchMatmul, "squares", (count, 1, 1), quant, a=row, b=column)
         eps = length * self.op.eps
         if eps > quant.scale / 2:
             epsilon = constant_value(
@@ -148,16 +135,16 @@ class _NormDecomposition:
                 PerTensor(eps / SIDE, 0),
             )
             wider = PerTensor((most + eps) / STEPS, -128)
-            total = self.put(Add, "squares_eps", total.shape, wider, a=total, b=epsilon)
+            total = self.put(ops.Add, "squares_eps", total.shape, wider, a=total, b=epsilon)
         typical = math.sqrt(self.expected_deviation**2 + self.op.eps)
         inverse = PerTensor(CLOSER / (typical * math.sqrt(length)) / STEPS, -128)
-        root = self.put(Lut, "reciprocal", total.shape, inverse, x=total, function=Function.RSQRT)
-        return self.put(Reshape, "reciprocals", (count, 1), inverse, x=root)
+        root = self.put(ops.Lut, "reciprocal", total.shape, inverse, x=total, function=ops.Function.RSQRT)
+        return self.put(ops.Reshape, "reciprocals", (count, 1), inverse, x=root)
 
     def product(self, centred: Value, reciprocal: Value) -> Value:
         """Scales each row to length 1."""
         quant = PerTensor(self.max_deviations / math.sqrt(self.op.elements) / SIDE, 0)
-        return self.put(Mul, "standard", centred.shape, quant, a=centred, b=reciprocal)
+        return self.put(ops.Mul, "standard", centred.shape, quant, a=centred, b=reciprocal)
 
     def back(self, standard: Value) -> Value:
         """Restores the operand's order of elements, as an image of one pixel per element."""
@@ -165,12 +152,12 @@ class _NormDecomposition:
         if op.groups > 1:
             rows = math.prod(op.x.shape[: op.axis])
             shape = (rows, op.groups, op.x.type.elements // (rows * channels), channels // op.groups)
-            parts = self.put(Reshape, "groups", shape, standard.quant, x=standard)
+            parts = self.put(ops.Reshape, "groups", shape, standard.quant, x=standard)
             order = (0, 2, 1, 3)
             moved = tuple(shape[a] for a in order)
-            standard = self.put(Transpose, "joined", moved, standard.quant, x=parts, order=order)
+            standard = self.put(ops.Transpose, "joined", moved, standard.quant, x=parts, order=order)
         pixels = (1, op.x.type.elements // channels, 1, channels)
-        return self.put(Reshape, "pixels", pixels, standard.quant, x=standard)
+        return self.put(ops.Reshape, "pixels", pixels, standard.quant, x=standard)
 
     def apply_affine(self, pixels: Value) -> None:
         """Applies weight and bias to rows of length 1."""
@@ -188,8 +175,8 @@ class _NormDecomposition:
                 self.names.fresh(f"{op.name}_bias"), np.rint(bias / sums.scales).astype(np.int32), sums
             ),
         }
-        cls: Any = Conv2d if channels == 1 else DepthwiseConv2d
+        cls: Any = ops.Conv2d if channels == 1 else ops.DepthwiseConv2d
         y = self.put(
             cls, "pixels_out", pixels.shape, op.y.quant, x=pixels, low=op.low, high=op.high, **fields
         )
-        self.made.append(Reshape(x=y, y=op.y, source=op.source))
+        self.made.append(ops.Reshape(x=y, y=op.y, source=op.source))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pillion import ops
 from pillion.ir import numerics
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op, Quantization, operand_fields
@@ -20,23 +21,6 @@ from pillion.ir.types import (
     Value,
     constant_value,
     integer_name,
-)
-from pillion.ops import (
-    BatchMatmul,
-    Cast,
-    Clamp,
-    Compare,
-    Dequantize,
-    Detections,
-    Function,
-    Linear,
-    Lut,
-    Pad,
-    Quantize,
-    Requantize,
-    Reshape,
-    Scan,
-    Slice,
 )
 from pillion.ops.conv import Convolution
 from pillion.ops.softmax import OUTPUT, Softmax, is_share_quant
@@ -66,14 +50,16 @@ class _IntegerConversion:
 
     def visit(self, op: Op) -> None:
         match op:
-            case Dequantize(x=x) if x.dtype in (*BYTES, DType.INT16) and isinstance(x.type.quant, PerTensor):
+            case ops.Dequantize(x=x) if x.dtype in (*BYTES, DType.INT16) and isinstance(
+                x.type.quant, PerTensor
+            ):
                 self.int8_of[op.y] = x
                 self.ops.append(op)
-            case Quantize() if op.x in self.int8_of:
+            case ops.Quantize() if op.x in self.int8_of:
                 self.same[op.y] = self.requantize_value(
                     self.int8_of[op.x], op.y.type.quant, op.source, op.y.dtype
                 )
-            case Lut(function=Function.CLAMP) if op.y in self.int8_of:
+            case ops.Lut(function=ops.Function.CLAMP) if op.y in self.int8_of:
                 pass  # already the bounds of its producer
             case _ if not self.to_integer(op):
                 self.ops.append(op)
@@ -94,7 +80,7 @@ class _IntegerConversion:
     def integer_operands(self, op: Op) -> dict[Value, Value] | None:
         """Maps each real operand to its integers; None if an operand has none or no operand is real. Whole
         numbers and booleans stay."""
-        if isinstance(op, (Quantize, Dequantize)):
+        if isinstance(op, (ops.Quantize, ops.Dequantize)):
             return None
         integers: dict[Value, Value] = {}
         made_later = [getattr(op, name, None) for name in ("bias", *op.real_constants)]
@@ -114,7 +100,7 @@ class _IntegerConversion:
         """Widens the 8-bit operands of comparisons and matrix products whose other operands have 16 bits, which
         represent each of their numbers."""
         widths = {v.dtype for v in operands.values()}
-        if not isinstance(op, (BatchMatmul, Compare)) or widths != {DType.INT8, DType.INT16}:
+        if not isinstance(op, (ops.BatchMatmul, ops.Compare)) or widths != {DType.INT8, DType.INT16}:
             return operands
         return {
             old: self.requantize_value(new, PerTensor(new.scale), op.source, DType.INT16)
@@ -139,11 +125,11 @@ class _IntegerConversion:
         same = {old: self.requantize_value(new, quant, op.source, dtype) for old, new in operands.items()}
         integer = self.emit(op, same, TensorType(float_result.shape, dtype, quant))
         self.int8_of[float_result] = integer
-        self.ops.append(Dequantize(x=integer, y=float_result, source=op.source))
+        self.ops.append(ops.Dequantize(x=integer, y=float_result, source=op.source))
 
     def following_quantize_result(self, value: Value) -> Value | None:
         """Returns the result of the quantize that reads a real tensor, if there is one."""
-        return next((u.y for u in self.graph.users.get(value, []) if isinstance(u, Quantize)), None)
+        return next((u.y for u in self.graph.users.get(value, []) if isinstance(u, ops.Quantize)), None)
 
     def emit_with_own_range(self, op: Op, operands: dict[Value, Value]) -> bool:
         """Emits the op with the result parameters of the quantize that follows, across a clamp if the op can take its
@@ -161,34 +147,36 @@ class _IntegerConversion:
         integer = self.requantize_value(integer, following.quant, op.source, following.dtype)
         for value in {end, op.results[0]}:
             self.int8_of[value] = integer
-            self.ops.append(Dequantize(x=integer, y=value, source=op.source))
+            self.ops.append(ops.Dequantize(x=integer, y=value, source=op.source))
         return True
 
-    def fusable_clamp(self, op: Op) -> Lut | None:
+    def fusable_clamp(self, op: Op) -> ops.Lut | None:
         user = self.graph.only_user(op.results[0])
-        is_clamp = isinstance(user, Lut) and user.function is Function.CLAMP
+        is_clamp = isinstance(user, ops.Lut) and user.function is ops.Function.CLAMP
         return (
             user
             if is_clamp
-            and isinstance(user, Lut)
+            and isinstance(user, ops.Lut)
             and {"low", "high"} <= set(op.attributes)
-            and not isinstance(op, Lut)
+            and not isinstance(op, ops.Lut)
             else None
         )
 
-    def emit(self, op: Op, operands: dict[Value, Value], type: TensorType, clamp: Lut | None = None) -> Value:
+    def emit(
+        self, op: Op, operands: dict[Value, Value], type: TensorType, clamp: ops.Lut | None = None
+    ) -> Value:
         y = Value(self.names.fresh(integer_name((clamp or op).results[0].name, type.dtype)), type)
         fields: dict[str, Any] = {"y": y}
-        if isinstance(op, (Convolution, Linear)):
+        if isinstance(op, (Convolution, ops.Linear)):
             fields["bias"] = quantized_bias(op, operands[op.x], self.names)
-        if isinstance(op, Pad):
+        if isinstance(op, ops.Pad):
             fields["value"] = int(numerics.quantize_array(op.value, y.scale, y.zero_point, *y.dtype.bounds))
         if {"low", "high"} <= set(op.attributes) and (clamp or y.dtype is DType.INT16):
             fields["low"], fields["high"] = clamp_levels(clamp, y) if clamp else y.dtype.bounds
         new_op = dataclasses.replace(op.substitute(operands), **fields)
-        if isinstance(op, Lut) and op.function is Function.CLAMP:
+        if isinstance(op, ops.Lut) and op.function is ops.Function.CLAMP:
             low, high = clamp_levels(op, y)
-            new_op = Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
+            new_op = ops.Clamp(x=operands[op.x], y=y, low=low, high=high, source=op.source)
             if DType.INT16 in (new_op.x.dtype, y.dtype):
                 rescaled = self.requantize_value(new_op.x, y.type.quant, op.source, y.dtype)
                 new_op = new_op.substitute({new_op.x: rescaled})
@@ -205,7 +193,7 @@ class _IntegerConversion:
             value = self.requantize_value(value, byte, source)
         made_type = TensorType(value.shape, dtype, quant)  # type: ignore[arg-type]  # per tensor, as all activations
         y = Value(self.names.fresh(f"{value.name}_rescaled"), made_type)
-        requantize = Requantize(x=value, y=y, to=dtype, source=source)
+        requantize = ops.Requantize(x=value, y=y, to=dtype, source=source)
         require_sums_fit_32_bits(requantize)
         self.ops.append(requantize)
         return y
@@ -240,7 +228,7 @@ def _real_range(value: Value) -> tuple[float, float]:
     return float(real.min(initial=0)), float(real.max(initial=0))
 
 
-def clamp_levels(clamp: Lut, y: Value) -> tuple[int, int]:
+def clamp_levels(clamp: ops.Lut, y: Value) -> tuple[int, int]:
     """Returns the bounds of a clamp as integers of its result."""
     low, high = (
         int(numerics.quantize_array(bound, y.scale, y.zero_point, *y.dtype.bounds))
@@ -249,7 +237,7 @@ def clamp_levels(clamp: Lut, y: Value) -> tuple[int, int]:
     return low, high
 
 
-def quantized_bias(op: Convolution | Linear, x: Value, names: UniqueNames) -> Value:
+def quantized_bias(op: Convolution | ops.Linear, x: Value, names: UniqueNames) -> Value:
     """Quantizes the bias at the accumulator's scale."""
     if op.bias.dtype is DType.INT32:
         return op.bias
@@ -261,8 +249,10 @@ def quantized_bias(op: Convolution | Linear, x: Value, names: UniqueNames) -> Va
 
 def float_ops(graph: Graph) -> list[tuple[Op, str]]:
     """Lists the ops that still compute in float, each with the reason."""
-    inside = [inner for op in graph.ops if isinstance(op, Scan) for inner in float_ops(op.body)]
-    computing = (op for op in graph.ops if not isinstance(op, (Quantize, Dequantize, Cast, Detections)))
+    inside = [inner for op in graph.ops if isinstance(op, ops.Scan) for inner in float_ops(op.body)]
+    computing = (
+        op for op in graph.ops if not isinstance(op, (ops.Quantize, ops.Dequantize, ops.Cast, ops.Detections))
+    )
     left = [op for op in computing if any(r.dtype is DType.FLOAT32 for r in op.results)]
     return [
         *inside,
@@ -273,9 +263,9 @@ def float_ops(graph: Graph) -> list[tuple[Op, str]]:
 def _only_moves_detections(graph: Graph, op: Op) -> bool:
     """Whether an op only moves the float results of a detection op."""
     producer: Op | None = op
-    while isinstance(producer, (Slice, Reshape)):
+    while isinstance(producer, (ops.Slice, ops.Reshape)):
         producer = graph.producers.get(producer.x)
-    return isinstance(producer, Detections)
+    return isinstance(producer, ops.Detections)
 
 
 def _float_reason(graph: Graph, op: Op) -> str:
@@ -284,7 +274,7 @@ def _float_reason(graph: Graph, op: Op) -> str:
         for value in operand if isinstance(operand, tuple) else (operand,) if operand is not None else ():
             if (
                 value.dtype is DType.FLOAT32
-                and not isinstance(graph.producers.get(value), Dequantize)
+                and not isinstance(graph.producers.get(value), ops.Dequantize)
                 and name not in ("bias", *op.real_constants)
             ):
                 return f"its operand `{value.name}` is not quantized"

@@ -5,30 +5,10 @@ from __future__ import annotations
 
 import math
 
+from pillion import ops
 from pillion.devices.ethos_u.accelerators import Accelerator
 from pillion.devices.ethos_u.limits import image_of
 from pillion.ir.op import Op
-from pillion.ops import (
-    Add,
-    AvgPool2d,
-    BatchMatmul,
-    Concat,
-    Conv2d,
-    DepthwiseConv2d,
-    Linear,
-    Maximum,
-    MaxPool2d,
-    Mean,
-    Minimum,
-    Mul,
-    Pad,
-    Prelu,
-    Reshape,
-    ResizeBilinear,
-    Softmax,
-    Sub,
-    TransposeConv2d,
-)
 
 DISPATCH_CYCLES = 3000
 """The estimated cycles to start the NPU and receive its interrupt."""
@@ -41,16 +21,16 @@ _MEASURED_MACS = 128
 """The NPU size at which the factors below were fitted: Vela 5.2, single ops of 1,000 elements and more,
 median."""
 _EACH: dict[type[Op], float] = {
-    Add: 1.8,
-    Sub: 1.8,
-    Mul: 0.9,
-    Maximum: 1.0,
-    Minimum: 1.0,
-    Softmax: 20.0,
-    Mean: 1.5,
-    Prelu: 17.0,
-    Concat: 2.0,
-    Pad: 4.0,
+    ops.Add: 1.8,
+    ops.Sub: 1.8,
+    ops.Mul: 0.9,
+    ops.Maximum: 1.0,
+    ops.Minimum: 1.0,
+    ops.Softmax: 20.0,
+    ops.Mean: 1.5,
+    ops.Prelu: 17.0,
+    ops.Concat: 2.0,
+    ops.Pad: 4.0,
 }
 """Cycles per element of the result (of the operand for a mean); other ops take _USUAL."""
 _USUAL = 1.4
@@ -70,7 +50,7 @@ _MULTIPLIED = 0.45
 
 def estimate(op: Op, accelerator: Accelerator) -> int:
     """Returns the estimated cycles of one op."""
-    if isinstance(op, Reshape):
+    if isinstance(op, ops.Reshape):
         return 0
     wide = _MEASURED_MACS / accelerator.macs
     read = sum(v.type.size_bytes for v in op.operands if v.is_constant) / FLASH_BYTES_PER_CYCLE
@@ -81,29 +61,29 @@ def _compute_cycles(op: Op, accelerator: Accelerator) -> float:
     """Returns the cycles on an NPU of 128 multiply-accumulates."""
     result = op.results[0].type.elements
     match op:
-        case Conv2d() if max(op.stride) > _LONG_STRIDE:
+        case ops.Conv2d() if max(op.stride) > _LONG_STRIDE:
             return _SPLIT * op.macs
-        case Conv2d() | TransposeConv2d():
+        case ops.Conv2d() | ops.TransposeConv2d():
             channels = _groups_of_eight(op.results[0].shape[-1]) * _groups_of_eight(op.x.shape[-1])
             pixels = max(result // op.results[0].shape[-1], 1)
             return 1.3 * pixels * math.prod(op.kernel) * channels / _MEASURED_MACS
-        case DepthwiseConv2d():
+        case ops.DepthwiseConv2d():
             each = 0.1 if op.depth_multiplier == 1 else _MULTIPLIED
             return each * result // op.y.shape[-1] * _groups_of_eight(op.y.shape[-1]) * math.prod(op.kernel)
-        case Linear():
+        case ops.Linear():
             return op.macs / 8
-        case BatchMatmul():
+        case ops.BatchMatmul():
             return _SPLIT * op.macs
-        case AvgPool2d() | MaxPool2d():
+        case ops.AvgPool2d() | ops.MaxPool2d():
             return _EACH_TAP * result * math.prod(op.kernel)
-        case Mean():
-            return _EACH[Mean] * op.x.type.elements
-        case ResizeBilinear():
+        case ops.Mean():
+            return _EACH[ops.Mean] * op.x.type.elements
+        case ops.ResizeBilinear():
             return _BILINEAR * result * result / max(op.x.type.elements, 1)
-        case Softmax():
-            return _SOFTMAX_SETUP + _EACH[Softmax] * result
+        case ops.Softmax():
+            return _SOFTMAX_SETUP + _EACH[ops.Softmax] * result
         case _:
-            images = image_of(op.results[0].shape)[0] > 1 and isinstance(op, (Concat, Pad))
+            images = image_of(op.results[0].shape)[0] > 1 and isinstance(op, (ops.Concat, ops.Pad))
             return _EACH.get(type(op), _USUAL) * result * (_SCATTERED if images else 1.0)
 
 

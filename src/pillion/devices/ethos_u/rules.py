@@ -6,64 +6,58 @@ one past it; "stream" excludes shapes of reductions that Vela's command streams 
 
 from __future__ import annotations
 
+from pillion import ops
 from pillion.devices import predicates
 from pillion.devices.device import NpuRule, RuleRow, rules_from
 from pillion.devices.ethos_u import limits, limits_u85
 from pillion.devices.ethos_u.accelerators import Family
 from pillion.ir.op import Op
-from pillion.ops import (
-    Add,
-    AvgPool2d,
-    BatchMatmul,
-    Clamp,
-    Concat,
-    Conv2d,
-    DepthwiseConv2d,
-    Function,
-    Linear,
-    Lut,
-    Maximum,
-    MaxPool2d,
-    Mean,
-    Minimum,
-    Mul,
-    Pad,
-    Prelu,
-    ReduceMax,
-    ReduceMin,
-    ReduceSum,
-    Requantize,
-    Reshape,
-    ResizeBilinear,
-    ResizeNearest,
-    Slice,
-    Softmax,
-    Sub,
-    Transpose,
-    TransposeConv2d,
-)
 
 VELA, TRIED, STREAM = "Vela", "tried", "stream"
 
-CONVOLUTIONS = (Conv2d, DepthwiseConv2d)
-WEIGHTED = (*CONVOLUTIONS, TransposeConv2d, Linear)
-POOLS = (AvgPool2d, MaxPool2d)
-RESIZES = (ResizeNearest, ResizeBilinear)
-EXTREMES = (ReduceMax, ReduceMin)
-PAIRS = (Add, Sub, Mul, Minimum, Maximum)
-SAME = (*POOLS, *EXTREMES, *RESIZES, Minimum, Maximum, Concat, Slice, Pad, Reshape, Transpose)
+CONVOLUTIONS = (ops.Conv2d, ops.DepthwiseConv2d)
+WEIGHTED = (*CONVOLUTIONS, ops.TransposeConv2d, ops.Linear)
+POOLS = (ops.AvgPool2d, ops.MaxPool2d)
+RESIZES = (ops.ResizeNearest, ops.ResizeBilinear)
+EXTREMES = (ops.ReduceMax, ops.ReduceMin)
+PAIRS = (ops.Add, ops.Sub, ops.Mul, ops.Minimum, ops.Maximum)
+SAME = (
+    *POOLS,
+    *EXTREMES,
+    *RESIZES,
+    ops.Minimum,
+    ops.Maximum,
+    ops.Concat,
+    ops.Slice,
+    ops.Pad,
+    ops.Reshape,
+    ops.Transpose,
+)
 SIXTEEN_BITS: tuple[type[Op], ...] = (
-    *(*WEIGHTED, *PAIRS, Requantize, Mean),
-    *(*POOLS, *EXTREMES, *RESIZES, Concat, Pad, Reshape, Slice, Transpose),
+    *(*WEIGHTED, *PAIRS, ops.Requantize, ops.Mean),
+    *(*POOLS, *EXTREMES, *RESIZES, ops.Concat, ops.Pad, ops.Reshape, ops.Slice, ops.Transpose),
 )
 """Ops in 16 bits, computed as LiteRT does, in command streams that are executed here; U85 also multiplies matrices."""
 SUPPORTED: tuple[type[Op], ...] = (
-    *(*WEIGHTED, BatchMatmul, Add, Sub, Mul, Lut, Prelu, Clamp, Softmax, Mean, ReduceSum, Requantize),
+    *(
+        *WEIGHTED,
+        ops.BatchMatmul,
+        ops.Add,
+        ops.Sub,
+        ops.Mul,
+        ops.Lut,
+        ops.Prelu,
+        ops.Clamp,
+        ops.Softmax,
+        ops.Mean,
+        ops.ReduceSum,
+        ops.Requantize,
+    ),
     *SAME,
 )
 
 
-OF_8_BITS = tuple(op for op in SUPPORTED if op not in (*SIXTEEN_BITS, BatchMatmul))
+OF_8_BITS = tuple(op for op in SUPPORTED if op not in (*SIXTEEN_BITS, ops.BatchMatmul))
 
 
 def rules(family: Family) -> tuple[NpuRule, ...]:
@@ -81,36 +75,36 @@ TENSORS: tuple[RuleRow, ...] = (
     (WEIGHTED, "constants", predicates.constant_weights, VELA),
     (WEIGHTED, "zero_point", predicates.require_symmetric_weights, VELA),
     (WEIGHTED, "weights", limits.small_weight_sums, VELA),
-    (TransposeConv2d, "dilation", predicates.sides_at_most(1, "dilation", "1"), TRIED),
-    (TransposeConv2d, "output_padding", predicates.require_zeros("output_padding", "0"), VELA),
+    (ops.TransposeConv2d, "dilation", predicates.sides_at_most(1, "dilation", "1"), TRIED),
+    (ops.TransposeConv2d, "output_padding", predicates.require_zeros("output_padding", "0"), VELA),
 )
 U55: tuple[RuleRow, ...] = (
-    (BatchMatmul, "dtype", predicates.int8_activations, VELA),
+    (ops.BatchMatmul, "dtype", predicates.int8_activations, VELA),
     (CONVOLUTIONS, "stride", limits.supported_strides, VELA),
-    (TransposeConv2d, "stride", limits.transposed_stride, VELA),
+    (ops.TransposeConv2d, "stride", limits.transposed_stride, VELA),
     (RESIZES, "factor", limits.resize_factor, VELA),
-    (Transpose, "extents", limits.transposed_extents, VELA),
+    (ops.Transpose, "extents", limits.transposed_extents, VELA),
     (RESIZES, "images", limits.resized_images, TRIED),
 )
 U85: tuple[RuleRow, ...] = (
-    (BatchMatmul, "dtype", predicates.int8_or_int16_activations, STREAM),
+    (ops.BatchMatmul, "dtype", predicates.int8_or_int16_activations, STREAM),
     (CONVOLUTIONS, "stride", limits_u85.supported_strides, STREAM),
-    (TransposeConv2d, "stride", limits_u85.transposed_stride, TRIED),
-    (ResizeNearest, "factor", limits_u85.nearest_factor, VELA),
-    (ResizeBilinear, "factor", limits_u85.bilinear_factor, VELA),
-    (ResizeNearest, "pixels", limits_u85.nearest_pixels, STREAM),
+    (ops.TransposeConv2d, "stride", limits_u85.transposed_stride, TRIED),
+    (ops.ResizeNearest, "factor", limits_u85.nearest_factor, VELA),
+    (ops.ResizeBilinear, "factor", limits_u85.bilinear_factor, VELA),
+    (ops.ResizeNearest, "pixels", limits_u85.nearest_pixels, STREAM),
 )
 _ROWS = predicates.at_most(limits.MAX_ROWS, predicates.softmax_rows, f"{limits.MAX_ROWS} at most")
 OTHERS: tuple[RuleRow, ...] = (
     (POOLS, "kernel", limits.small_pool_window, VELA),
-    (AvgPool2d, "padding", limits.average_padding, VELA),
-    (Mean, "axes", limits.mean_axes, VELA),
+    (ops.AvgPool2d, "padding", limits.average_padding, VELA),
+    (ops.Mean, "axes", limits.mean_axes, VELA),
     (EXTREMES, "axes", limits.outermost_axes, STREAM),
-    (ReduceSum, "axes", limits.one_summed_axis, STREAM),
-    (Lut, "function", predicates.function_among((*limits.FUNCTIONS, Function.TABLE)), VELA),
-    (Lut, "output", predicates.fixed_output_quantization, VELA),
-    (Lut, "table", limits.known_table, VELA),
-    (Softmax, "output", predicates.softmax_scale, VELA),
-    (Softmax, "rows", _ROWS, VELA),
-    (Slice, "step", limits.slice_steps, VELA),
+    (ops.ReduceSum, "axes", limits.one_summed_axis, STREAM),
+    (ops.Lut, "function", predicates.function_among((*limits.FUNCTIONS, ops.Function.TABLE)), VELA),
+    (ops.Lut, "output", predicates.fixed_output_quantization, VELA),
+    (ops.Lut, "table", limits.known_table, VELA),
+    (ops.Softmax, "output", predicates.softmax_scale, VELA),
+    (ops.Softmax, "rows", _ROWS, VELA),
+    (ops.Slice, "step", limits.slice_steps, VELA),
 )

@@ -3,31 +3,14 @@
 
 from __future__ import annotations
 
+from pillion import ops
 from pillion.ir.op import Op
-from pillion.ops import (
-    Add,
-    AvgPool2d,
-    Concat,
-    MaxPool2d,
-    Mean,
-    Mul,
-    Pad,
-    ReduceMax,
-    ReduceMin,
-    ReduceSum,
-    Reshape,
-    ResizeBilinear,
-    ResizeNearest,
-    Slice,
-    Sub,
-    Transpose,
-)
 
-ADDRESSES = (Reshape, Transpose, Slice)
+ADDRESSES = (ops.Reshape, ops.Transpose, ops.Slice)
 """Ops that the converter merges into the addressing of their neighbours."""
 REMOVED_IF_IDENTITY = (
-    *(Concat, Pad, Mean, ReduceSum, ReduceMax, ReduceMin, Add, Sub, Mul),
-    *(AvgPool2d, MaxPool2d, ResizeNearest, ResizeBilinear),
+    *(ops.Concat, ops.Pad, ops.Mean, ops.ReduceSum, ops.ReduceMax, ops.ReduceMin, ops.Add, ops.Sub, ops.Mul),
+    *(ops.AvgPool2d, ops.MaxPool2d, ops.ResizeNearest, ops.ResizeBilinear),
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pillion import ops
 from pillion.devices import predicates
 from pillion.devices.device import Limit, NpuRule, RuleRow, rules_from
 from pillion.devices.neutron import limits as limits
@@ -17,48 +18,29 @@ from pillion.devices.neutron.limits import MAX_WINDOW, NeutronGeometry
 from pillion.devices.neutron.old_flow import SOURCE as OLD
 from pillion.devices.neutron.old_flow import multiples, old_flow_rows
 from pillion.ir.op import Op
-from pillion.ops import (
-    Add,
-    AvgPool2d,
-    BatchMatmul,
-    Clamp,
-    Concat,
-    Conv2d,
-    DepthwiseConv2d,
-    Linear,
-    Lut,
-    Maximum,
-    MaxPool2d,
-    Mean,
-    Minimum,
-    Mul,
-    Pad,
-    Prelu,
-    ReduceMax,
-    ReduceMin,
-    ReduceSum,
-    Reshape,
-    ResizeBilinear,
-    ResizeNearest,
-    Slice,
-    Softmax,
-    Sub,
-    Transpose,
-    TransposeConv2d,
-)
 
 CONVERTER, QUANTIZER, IR = "converter, ExecuTorch 1.5.1", "quantizer, ExecuTorch 1.5.1", "IR, TFLite"
 PUBLISHED = "eight published results of converter 1.x"
 
-CONVOLUTIONS = (Conv2d, DepthwiseConv2d)
-WEIGHTED = (*CONVOLUTIONS, TransposeConv2d, Linear)
-POOLS = (AvgPool2d, MaxPool2d)
-RESIZES = (ResizeNearest, ResizeBilinear)
-REDUCTIONS = (Mean, ReduceSum, ReduceMax, ReduceMin)
-SHARED = (*POOLS, *REDUCTIONS, Minimum, Maximum, Concat, Slice, Pad, Reshape, Transpose)
-PAIRS = (Add, Sub, Mul, Minimum, Maximum)
+CONVOLUTIONS = (ops.Conv2d, ops.DepthwiseConv2d)
+WEIGHTED = (*CONVOLUTIONS, ops.TransposeConv2d, ops.Linear)
+POOLS = (ops.AvgPool2d, ops.MaxPool2d)
+RESIZES = (ops.ResizeNearest, ops.ResizeBilinear)
+REDUCTIONS = (ops.Mean, ops.ReduceSum, ops.ReduceMax, ops.ReduceMin)
+SHARED = (
+    *POOLS,
+    *REDUCTIONS,
+    ops.Minimum,
+    ops.Maximum,
+    ops.Concat,
+    ops.Slice,
+    ops.Pad,
+    ops.Reshape,
+    ops.Transpose,
+)
+PAIRS = (ops.Add, ops.Sub, ops.Mul, ops.Minimum, ops.Maximum)
 SUPPORTED: tuple[type[Op], ...] = (
-    *(*WEIGHTED, BatchMatmul, Add, Sub, Mul, Lut, Prelu, Clamp, Softmax),
+    *(*WEIGHTED, ops.BatchMatmul, ops.Add, ops.Sub, ops.Mul, ops.Lut, ops.Prelu, ops.Clamp, ops.Softmax),
     *(*RESIZES, *SHARED),
 )
 """Other ops stay on the core: the converter has no integer division, and segments begin and end in int8 of one
@@ -73,7 +55,7 @@ def _rank_limit(most: int) -> Limit:
     return predicates.at_most(most, lambda op: op.y.type.rank)
 
 
-def _channels(op: Softmax) -> int:
+def _channels(op: ops.Softmax) -> int:
     return op.y.shape[-1]
 
 
@@ -90,15 +72,18 @@ def rules_by_generation(geometry: NeutronGeometry) -> Iterator[tuple[RuleRow, tu
     new = NAMES[len(OLD_FLOW) :]
     most = limits.MAX_OLD_SOFTMAX_CHANNELS // geometry.pipelines - 1
     yield (
-        (Softmax, "flow", Limit("SDK 2.2 or later", lambda op: ("an older one", False)), PUBLISHED),
+        (ops.Softmax, "flow", Limit("SDK 2.2 or later", lambda op: ("an older one", False)), PUBLISHED),
         NAMES[:1],
     )
-    yield (Softmax, "blocks", multiples(geometry.macs, lambda op: op.y.shape[-1:]), OLD), OLD_FLOW
-    yield (Softmax, "channels", predicates.at_most(most, _channels), OLD), OLD_FLOW
-    yield (Softmax, "channels", predicates.at_most(limits.MAX_SOFTMAX_CHANNELS, _channels), CONVERTER), new
+    yield (ops.Softmax, "blocks", multiples(geometry.macs, lambda op: op.y.shape[-1:]), OLD), OLD_FLOW
+    yield (ops.Softmax, "channels", predicates.at_most(most, _channels), OLD), OLD_FLOW
+    yield (
+        (ops.Softmax, "channels", predicates.at_most(limits.MAX_SOFTMAX_CHANNELS, _channels), CONVERTER),
+        new,
+    )
     for names, functions, source in limits.FUNCTIONS:
         listed = tuple(sorted(functions, key=lambda function: function.value))
-        yield (Lut, "function", predicates.function_among(listed), source), names
+        yield (ops.Lut, "function", predicates.function_among(listed), source), names
 
 
 def _convolution_rules(geometry: NeutronGeometry) -> Iterator[RuleRow]:
@@ -109,15 +94,20 @@ def _convolution_rules(geometry: NeutronGeometry) -> Iterator[RuleRow]:
     )
     yield CONVOLUTIONS, "dot_product", dot_product, CONVERTER
     yield CONVOLUTIONS, "zero_point", predicates.require_symmetric_weights, QUANTIZER
-    yield Conv2d, "groups", predicates.attribute_equals(1, "groups", "1 (a pass splits others)"), CONVERTER
+    yield (
+        ops.Conv2d,
+        "groups",
+        predicates.attribute_equals(1, "groups", "1 (a pass splits others)"),
+        CONVERTER,
+    )
     one = predicates.attribute_equals(1, "depth_multiplier", "1 (a pass expands others)")
-    yield DepthwiseConv2d, "multiplier", one, CONVERTER
-    yield TransposeConv2d, "kernel", _window_limit("kernel"), CONVERTER
-    yield TransposeConv2d, "stride", limits.require_stride_within_kernel, CONVERTER
-    yield TransposeConv2d, "dilation", predicates.sides_at_most(1, "dilation", "1"), CONVERTER
-    yield TransposeConv2d, "padding", limits.require_padding_within_kernel, CONVERTER
-    yield TransposeConv2d, "dot_product", dot_product, CONVERTER
-    yield TransposeConv2d, "zero_point", predicates.require_symmetric_weights, QUANTIZER
+    yield ops.DepthwiseConv2d, "multiplier", one, CONVERTER
+    yield ops.TransposeConv2d, "kernel", _window_limit("kernel"), CONVERTER
+    yield ops.TransposeConv2d, "stride", limits.require_stride_within_kernel, CONVERTER
+    yield ops.TransposeConv2d, "dilation", predicates.sides_at_most(1, "dilation", "1"), CONVERTER
+    yield ops.TransposeConv2d, "padding", limits.require_padding_within_kernel, CONVERTER
+    yield ops.TransposeConv2d, "dot_product", dot_product, CONVERTER
+    yield ops.TransposeConv2d, "zero_point", predicates.require_symmetric_weights, QUANTIZER
 
 
 TENSORS: tuple[RuleRow, ...] = (
@@ -133,25 +123,25 @@ _EITHER = Limit("align_corners or half_pixel", limits.resize_mode)
 _ROWS = predicates.at_most(limits.MAX_SOFTMAX_ROWS, predicates.softmax_rows)
 _ELEMENTS = predicates.at_most(limits.MAX_SOFTMAX_ELEMENTS, lambda op: op.y.type.elements)
 OTHERS: tuple[RuleRow, ...] = (
-    (BatchMatmul, "zero_points", limits.require_symmetric_operands, CONVERTER),
-    (Linear, "zero_point", predicates.require_symmetric_weights, QUANTIZER),
-    (Linear, "weights", predicates.per_tensor_weights, QUANTIZER),
-    (AvgPool2d, "kernel", _window_limit("kernel"), CONVERTER),
+    (ops.BatchMatmul, "zero_points", limits.require_symmetric_operands, CONVERTER),
+    (ops.Linear, "zero_point", predicates.require_symmetric_weights, QUANTIZER),
+    (ops.Linear, "weights", predicates.per_tensor_weights, QUANTIZER),
+    (ops.AvgPool2d, "kernel", _window_limit("kernel"), CONVERTER),
     (POOLS, "stride", _window_limit("stride"), CONVERTER),
-    (AvgPool2d, "padding", _NO_PADDING, CONVERTER),
+    (ops.AvgPool2d, "padding", _NO_PADDING, CONVERTER),
     (RESIZES, "factor", limits.resize_factor, CONVERTER),
-    (ResizeNearest, "mode", _NEITHER, IR),
-    (ResizeBilinear, "mode", _EITHER, IR),
-    (Lut, "output", predicates.fixed_output_quantization, IR),
-    (Lut, "table", predicates.require_total_function, IR),
-    (Add, "scale", limits.large_sum_scale, IR),
-    (Clamp, "bounds", limits.require_effective_clamp, CONVERTER),
-    (Clamp, "form", predicates.representable_bounds, CONVERTER),
-    (Softmax, "rows", _ROWS, CONVERTER),
-    (Softmax, "elements", _ELEMENTS, CONVERTER),
-    (Softmax, "output", predicates.softmax_scale, IR),
-    (Slice, "step", limits.require_unit_steps, IR),
-    (Reshape, "rank", _rank_limit(limits.MAX_RESHAPE_RANK), IR),
-    (Transpose, "rank", _rank_limit(limits.MAX_TRANSPOSE_RANK), IR),
-    (Pad, "rank", _rank_limit(limits.MAX_PAD_RANK), IR),
+    (ops.ResizeNearest, "mode", _NEITHER, IR),
+    (ops.ResizeBilinear, "mode", _EITHER, IR),
+    (ops.Lut, "output", predicates.fixed_output_quantization, IR),
+    (ops.Lut, "table", predicates.require_total_function, IR),
+    (ops.Add, "scale", limits.large_sum_scale, IR),
+    (ops.Clamp, "bounds", limits.require_effective_clamp, CONVERTER),
+    (ops.Clamp, "form", predicates.representable_bounds, CONVERTER),
+    (ops.Softmax, "rows", _ROWS, CONVERTER),
+    (ops.Softmax, "elements", _ELEMENTS, CONVERTER),
+    (ops.Softmax, "output", predicates.softmax_scale, IR),
+    (ops.Slice, "step", limits.require_unit_steps, IR),
+    (ops.Reshape, "rank", _rank_limit(limits.MAX_RESHAPE_RANK), IR),
+    (ops.Transpose, "rank", _rank_limit(limits.MAX_TRANSPOSE_RANK), IR),
+    (ops.Pad, "rank", _rank_limit(limits.MAX_PAD_RANK), IR),
 )

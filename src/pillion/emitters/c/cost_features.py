@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pillion import ops
 from pillion.emitters.c.families.movement import copies
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.strides import broadcast_steps, merge_contiguous_axes
@@ -26,42 +27,6 @@ from pillion.emitters.c.window_features import (
 )
 from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape
-from pillion.ops import (
-    ArgMax,
-    ArgMin,
-    BatchMatmul,
-    Biquads,
-    Cast,
-    Concat,
-    DepthwiseConv2d,
-    Detections,
-    EmbeddingBag,
-    Flip,
-    Gather,
-    IntegerArithmetic,
-    Linear,
-    LogMel,
-    LogSoftmax,
-    LstmCell,
-    LstmOutput,
-    NonMaxSuppression,
-    Normalize,
-    Pad,
-    Prelu,
-    SignalStage,
-    Slice,
-    Softmax,
-    Stage,
-    Statistic,
-    Stft,
-    SvdfMemory,
-    TopPlaces,
-    TopValues,
-    Transpose,
-    TransposeConv2d,
-    Where,
-    WindowStatistic,
-)
 from pillion.ops.conv import Convolution
 from pillion.ops.elementwise import Binary
 from pillion.ops.pool import Pool
@@ -93,7 +58,7 @@ def _sizes(op: Op) -> Features:
     bounds = getattr(op, "low", None), getattr(op, "high", None)
     if isinstance(bounds[0], int) and bounds != y.dtype.bounds:
         found["clamped"] = results
-    if isinstance(op, (Convolution, Linear)) and y.dtype is DType.INT8 and op.low < op.y.zero_point:
+    if isinstance(op, (Convolution, ops.Linear)) and y.dtype is DType.INT8 and op.low < op.y.zero_point:
         found["signed"] = results  # Helium rounds negative sums otherwise, unless a ReLU drops them
     if op.macs and results:
         found["macs"] = op.macs
@@ -141,11 +106,11 @@ def _copied(op: Any) -> Features:
             )
         else:
             found["apart_bytes"] += rows.rows * bytes_in_row
-    found["filled"] = op.y.type.size_bytes if isinstance(op, Pad) and any((*op.before, *op.after)) else 0
+    found["filled"] = op.y.type.size_bytes if isinstance(op, ops.Pad) and any((*op.before, *op.after)) else 0
     return found
 
 
-def _gathered(op: Gather) -> Features:
+def _gathered(op: ops.Gather) -> Features:
     inner = math.prod(op.x.shape[op.axis + 1 :]) * op.x.dtype.size_bytes
     rows = op.y.type.size_bytes // max(inner, 1)
     return _runs(rows, inner) | {"outer": math.prod(op.x.shape[: op.axis])}
@@ -159,7 +124,7 @@ def _walked(op: Any) -> Features:
     found = _rows(op.y.type.elements, walk.count)
     kind = "plain" if set(walk.step) == {1} else "still"
     kinds = [kind, *(v.dtype.value for v in {op.y, *operands} if v.dtype is not DType.INT8)]
-    if isinstance(op, IntegerArithmetic):
+    if isinstance(op, ops.IntegerArithmetic):
         kinds.append(op.calculation.value)
     return found | {f"{kind}_{name}": amount for kind in kinds for name, amount in found.items()}
 
@@ -192,7 +157,7 @@ def _part(shape: Shape, axes: tuple[int, ...], is_gone: bool) -> tuple[Shape, li
     return tuple(shape[a] for a in chosen), [tuple(steps[a] for a in chosen)]
 
 
-def _linear(op: Linear) -> Features:
+def _linear(op: ops.Linear) -> Features:
     rows, (out, depth) = op.y.type.elements // max(op.weights.shape[0], 1), op.weights.shape
     kind = "single" if rows == 1 else "several"
     return (
@@ -210,7 +175,7 @@ def _linear(op: Linear) -> Features:
     )
 
 
-def _bags(op: EmbeddingBag) -> Features:
+def _bags(op: ops.EmbeddingBag) -> Features:
     """Returns the number of bags: of one row, or of several rows in blocks of eight elements."""
     elements, words = max(op.y.shape[-1], 1), op.words
     bags = op.y.type.elements // elements
@@ -221,7 +186,7 @@ def _bags(op: EmbeddingBag) -> Features:
     return found | {"blocks": blocks, "block_rows": blocks * words, "several_macs": bags * elements * words}
 
 
-def _remembered(op: SvdfMemory) -> Features:
+def _remembered(op: ops.SvdfMemory) -> Features:
     batch, (filters, depth) = op.x.shape[0], op.weights.shape
     return _rows(op.y.type.elements, op.y.shape[-1]) | {
         "filters": batch * filters,
@@ -231,17 +196,17 @@ def _remembered(op: SvdfMemory) -> Features:
     }
 
 
-def _cast(op: Cast) -> Features:
+def _cast(op: ops.Cast) -> Features:
     return {f"{op.x.dtype.value}_{op.to.value}": op.y.type.elements}
 
 
-def _exponentials(op: Softmax | LogSoftmax) -> Features:
+def _exponentials(op: ops.Softmax | ops.LogSoftmax) -> Features:
     counted = min(1.0, -op.smallest_difference / 256)
     found = _rows(op.y.type.elements, op.y.shape[-1])
     return found | {"exponentials": counted * op.y.type.elements}
 
 
-def _products(op: BatchMatmul) -> Features:
+def _products(op: ops.BatchMatmul) -> Features:
     batch, rows, columns = op.y.shape
     depth = op.macs // max(op.y.type.elements, 1)
     turned = (op.a.type.elements if op.adj_x else 0), (op.b.type.elements if not op.adj_y else 0)
@@ -269,7 +234,7 @@ def _gates(op: Any) -> Features:
     }
 
 
-def _normalized(op: Normalize) -> Features:
+def _normalized(op: ops.Normalize) -> Features:
     rows, channels = math.prod(op.x.shape[: op.axis]), op.x.shape[-1]
     positions = math.prod(op.x.shape[:-1])
     kind = "group" if op.groups == 1 else "groups"
@@ -310,12 +275,12 @@ def _resized(op: Resize) -> Features:
     )
 
 
-def _top(op: TopValues | TopPlaces) -> Features:
+def _top(op: ops.TopValues | ops.TopPlaces) -> Features:
     rows = op.x.type.elements // max(op.x.shape[-1], 1)
     return {"rows": rows, "looked_at": rows * op.k * op.x.shape[-1]}
 
 
-def _detected(op: Detections) -> Features:
+def _detected(op: ops.Detections) -> Features:
     boxes = op.boxes.shape[1]
     return {
         "boxes": boxes,
@@ -326,7 +291,7 @@ def _detected(op: Detections) -> Features:
     }
 
 
-def _spectra(op: LogMel | Stft) -> Features:
+def _spectra(op: ops.LogMel | ops.Stft) -> Features:
     rows = op.x.shape[0] * op.frames
     points = rows * op.points
     return {
@@ -334,13 +299,13 @@ def _spectra(op: LogMel | Stft) -> Features:
         "samples": rows * op.window.shape[0],
         "points": points,
         "butterflies": points * (op.points.bit_length() - 1),
-        "weights": rows * int(np.count_nonzero(op.filter_levels)) if isinstance(op, LogMel) else 0,
+        "weights": rows * int(np.count_nonzero(op.filter_levels)) if isinstance(op, ops.LogMel) else 0,
         "magnitudes": points if op.power == 1 else 0,
         "pairs": points if not op.power else 0,
     }
 
 
-def _filtered(op: Biquads) -> Features:
+def _filtered(op: ops.Biquads) -> Features:
     signals, samples = op.x.shape
     blocks = signals * chunks(samples, MOST_FILTERED)
     return {
@@ -349,57 +314,59 @@ def _filtered(op: Biquads) -> Features:
     }
 
 
-def _of_windows(op: WindowStatistic) -> Features:
-    windows, is_kurtosis = op.y.type.elements, op.statistic is Statistic.KURTOSIS
+def _of_windows(op: ops.WindowStatistic) -> Features:
+    windows, is_kurtosis = op.y.type.elements, op.statistic is ops.Statistic.KURTOSIS
     varied = windows if op.samples > 1 else 0
     return {
         "vectors": windows * chunks(op.samples, 8),
         "varied": varied,
-        "roots": varied if op.statistic is not Statistic.PEAK else 0,
+        "roots": varied if op.statistic is not ops.Statistic.PEAK else 0,
         "fourth_powers": is_kurtosis * varied * op.samples,
         "fourth_moments": is_kurtosis * varied,
     }
 
 
-def _staged(op: SignalStage) -> Features:
+def _staged(op: ops.SignalStage) -> Features:
     """Returns the elements of a stage under its name, the butterflies of its FFT, and the weights of its filters."""
     x, stage = op.x.type.elements, op.stage.value
-    if op.stage in (Stage.RFFT, Stage.IRFFT):
+    if op.stage in (ops.Stage.RFFT, ops.Stage.IRFFT):
         points = op.numbers[0]
         rows = x // op.x.shape[-1]
         return {f"{stage}_points": rows * points, f"{stage}_steps": rows * points * (points.bit_length() - 1)}
-    weights = int(np.count_nonzero(op.table.constant)) if op.stage is Stage.FILTER_BANK and op.table else 0
-    return {stage: op.y.type.elements if op.stage is Stage.FILTER_BANK else x, "weights": weights}
+    weights = (
+        int(np.count_nonzero(op.table.constant)) if op.stage is ops.Stage.FILTER_BANK and op.table else 0
+    )
+    return {stage: op.y.type.elements if op.stage is ops.Stage.FILTER_BANK else x, "weights": weights}
 
 
-def _suppressed(op: NonMaxSuppression) -> Features:
+def _suppressed(op: ops.NonMaxSuppression) -> Features:
     images = op.scores.type.elements // op.scores.shape[-1]
     return {"rows": images, "looked_at": op.scores.type.elements * min(op.most, op.scores.shape[-1])}
 
 
 SPECIAL: tuple[tuple[Any, Callable[[Any], Features]], ...] = (
-    ((Transpose, Slice, Flip, Concat, Pad), _copied),
-    (Gather, _gathered),
-    ((Binary, Prelu, Where, IntegerArithmetic), _walked),
-    ((Reduction, ArgMax, ArgMin), _blocked),
+    ((ops.Transpose, ops.Slice, ops.Flip, ops.Concat, ops.Pad), _copied),
+    (ops.Gather, _gathered),
+    ((Binary, ops.Prelu, ops.Where, ops.IntegerArithmetic), _walked),
+    ((Reduction, ops.ArgMax, ops.ArgMin), _blocked),
     (Pool, pool_features),
-    (TransposeConv2d, transpose_conv_features),
-    (DepthwiseConv2d, depthwise_features),
+    (ops.TransposeConv2d, transpose_conv_features),
+    (ops.DepthwiseConv2d, depthwise_features),
     (Convolution, conv_features),
-    (Linear, _linear),
-    (EmbeddingBag, _bags),
-    (SvdfMemory, _remembered),
-    (Cast, _cast),
-    ((Softmax, LogSoftmax), _exponentials),
-    (BatchMatmul, _products),
-    ((LstmCell, LstmOutput), _gates),
-    (Normalize, _normalized),
+    (ops.Linear, _linear),
+    (ops.EmbeddingBag, _bags),
+    (ops.SvdfMemory, _remembered),
+    (ops.Cast, _cast),
+    ((ops.Softmax, ops.LogSoftmax), _exponentials),
+    (ops.BatchMatmul, _products),
+    ((ops.LstmCell, ops.LstmOutput), _gates),
+    (ops.Normalize, _normalized),
     (Resize, _resized),
-    ((TopValues, TopPlaces), _top),
-    (Detections, _detected),
-    ((LogMel, Stft), _spectra),
-    (NonMaxSuppression, _suppressed),
-    (Biquads, _filtered),
-    (WindowStatistic, _of_windows),
-    (SignalStage, _staged),
+    ((ops.TopValues, ops.TopPlaces), _top),
+    (ops.Detections, _detected),
+    ((ops.LogMel, ops.Stft), _spectra),
+    (ops.NonMaxSuppression, _suppressed),
+    (ops.Biquads, _filtered),
+    (ops.WindowStatistic, _of_windows),
+    (ops.SignalStage, _staged),
 )

@@ -7,21 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from pillion import ops
 from pillion.importers.pte.instructions import ReadCall
 from pillion.importers.pte.steps import SameScaleStep, Seen
 from pillion.importers.pte.tensor import ReadTensor, SharedQuantParams, constant_tensor
 from pillion.ir.numerics import INT32_MAX, Multiplier
 from pillion.ir.types import Array, DType, Pair, Shape, Sides
-from pillion.ops import (
-    AvgPool2d,
-    BatchMatmul,
-    Conv2d,
-    DepthwiseConv2d,
-    Linear,
-    MaxPool2d,
-    Softmax,
-    TransposeConv2d,
-)
 from pillion.ops.conv import output_size
 from pillion.ops.softmax import OUTPUT, smallest_difference
 
@@ -59,7 +50,7 @@ def conv2d(call: ReadCall) -> None:
     if x.shape[3] % weights.shape[3]:
         raise call.refuse("weights are [out, h, w, in / groups]", (weights.shape, x.shape))
     groups = x.shape[3] // weights.shape[3]
-    _record_convolution(call, Conv2d, x, weights, 0, groups=groups)
+    _record_convolution(call, ops.Conv2d, x, weights, 0, groups=groups)
 
 
 def depthwise_conv2d(call: ReadCall) -> None:
@@ -67,7 +58,7 @@ def depthwise_conv2d(call: ReadCall) -> None:
     x, weights = call.image("x"), conv_weights(call)
     if x.shape[0] != 1 or weights.shape[3] != x.shape[3] * call.number("channel_multiplier"):
         raise call.refuse("one image; weights are [1, h, w, in * multiplier]", (x.shape, weights.shape))
-    _record_convolution(call, DepthwiseConv2d, x, weights, 3)
+    _record_convolution(call, ops.DepthwiseConv2d, x, weights, 3)
 
 
 def _record_convolution(
@@ -88,7 +79,7 @@ def transpose_conv2d(call: ReadCall) -> None:
     if more != (0, 0) or dilation != (1, 1):
         raise call.refuse("no output padding, no dilation", (more, dilation))
     fields = {"stride": call.pair("stride"), "padding": (top, left, top, left)}
-    _record_weighted_op(call, TransposeConv2d, x, weights, 0, fields)
+    _record_weighted_op(call, ops.TransposeConv2d, x, weights, 0, fields)
 
 
 def _record_weighted_op(
@@ -123,7 +114,9 @@ def linear(call: ReadCall) -> None:
     multipliers = (Multiplier(*call.integers("multiplier", 1), *call.integers("shift", 1)),)
     bias, bounds = _linear_bias(call, weights), call.bounds()
     y = call.make_int8((*x.shape[:-1], out), call.number("y_zero"))
-    call.record_op(Linear, y, _weighted_operands(call, x, y, weights, bias), explicit=multipliers, **bounds)
+    call.record_op(
+        ops.Linear, y, _weighted_operands(call, x, y, weights, bias), explicit=multipliers, **bounds
+    )
 
 
 def _linear_bias(call: ReadCall, weights: Array) -> Array:
@@ -146,12 +139,12 @@ def batch_matmul(call: ReadCall) -> None:
         name: (call.int8(call.plain(name)), -call.number(f"{name}_offset")) for name in "ab"
     }
     y = call.make_int8(call.contiguous_out_shape, call.number("y_zero"))
-    call.record_op(BatchMatmul, y, xs, adj_x=False, adj_y=True, explicit=(call.multiplier(),))
+    call.record_op(ops.BatchMatmul, y, xs, adj_x=False, adj_y=True, explicit=(call.multiplier(),))
 
 
 def avg_pool2d(call: ReadCall) -> None:
     """Reads an average pool; the kernel ignores zero point and multiplier."""
-    _record_pool(call, AvgPool2d, {})
+    _record_pool(call, ops.AvgPool2d, {})
 
 
 def max_pool2d(call: ReadCall) -> None:
@@ -160,7 +153,7 @@ def max_pool2d(call: ReadCall) -> None:
     if dilation != (1, 1) or call.flag("ceil_mode") or zero != call.number("y_zero"):
         raise call.refuse("no dilation, no ceil mode, one zero point", dilation)
     call.image("x").label.add_known_params(zero)
-    _record_pool(call, MaxPool2d, call.bounds())
+    _record_pool(call, ops.MaxPool2d, call.bounds())
 
 
 def _record_pool(call: ReadCall, make: Any, fields: dict[str, Any]) -> None:
@@ -181,4 +174,4 @@ def softmax(call: ReadCall) -> None:
     if least != smallest_difference(m):
         raise call.refuse(f"the smallest difference that counts is {smallest_difference(m)}", least)
     y = call.make(call.contiguous_out_shape, DType.INT8, SharedQuantParams(OUTPUT.scale, OUTPUT.zero_point))
-    call.record_op(Softmax, y, {"x": (x, call.number("x_zero"))}, explicit=(m,))
+    call.record_op(ops.Softmax, y, {"x": (x, call.number("x_zero"))}, explicit=(m,))

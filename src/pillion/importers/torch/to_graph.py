@@ -13,14 +13,8 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
+from pillion.importers.torch import fx_nodes as fx
 from pillion.importers.torch.float_origin import Origin
-from pillion.importers.torch.fx_nodes import (
-    CLAMPED,
-    conversion_name,
-    operator_name,
-    source_description,
-    source_line,
-)
 from pillion.importers.torch.import_loops import import_loop
 from pillion.importers.torch.input_types import input_dtype
 from pillion.importers.torch.layout import NHWC, Builder, LayoutValue, from_logical_order
@@ -71,7 +65,7 @@ class _Importer:
 
     def visit(self, node: Node) -> None:
         self.builder.node = node
-        self.builder.hint, self.builder.source = c_identifier(_value_name(node)), source_description(node)
+        self.builder.hint, self.builder.source = c_identifier(_value_name(node)), fx.source_description(node)
         self.import_one(node)
         imported = self.known.get(node)
         if isinstance(imported, LayoutValue) and not imported.value.is_constant:
@@ -91,7 +85,7 @@ class _Importer:
                 raise PillionError(
                     f"a node of kind {node.op} cannot be imported",
                     rule="a program is calls of operators, without modules inside",
-                    here=f"{node.name} ({source_line(node)})",
+                    here=f"{node.name} ({fx.source_line(node)})",
                     help="export the module with torch.export",
                 )
 
@@ -134,7 +128,7 @@ class _Importer:
     def call(self, node: Node) -> Any:
         args: Any = torch.fx.node.map_arg(node.args, self.known.__getitem__)
         kwargs: Any = torch.fx.node.map_arg(node.kwargs, self.known.__getitem__)
-        match conversion_name(node):
+        match fx.conversion_name(node):
             case "quantize_per_tensor":
                 quant = PerTensor(float(_as_python_number(args[1])), int(_as_python_number(args[2])))
                 return self.quantize(args[0], quant, DTYPES[args[5]])
@@ -151,13 +145,13 @@ class _Importer:
             return ROWS[node.target](self.builder, *args, **kwargs)
         except TypeError as error:
             raise PillionError(
-                f"{operator_name(node)} is called in a way that cannot be imported",
+                f"{fx.operator_name(node)} is called in a way that cannot be imported",
                 rule=str(error),
-                here=source_line(node),
+                here=fx.source_line(node),
                 help="call the operator with plain tensors and numbers, or open an issue with this line",
             ) from None
         except PillionError as error:
-            line = source_line(node)
+            line = fx.source_line(node)
             here = error.here if line in error.here else f"{error.here}  ({line})"
             raise PillionError(
                 error.what, rule=error.rule, here=here, help=error.help or DEFAULT_HELP
@@ -192,9 +186,9 @@ class _Importer:
 def no_row_error(node: Node) -> PillionError:
     """Returns the error for an operator that has no row."""
     return PillionError(
-        f"operator {operator_name(node)} is not supported",
+        f"operator {fx.operator_name(node)} is not supported",
         rule="`pillion ops --pytorch` lists what is",
-        here=f"{node.name} ({source_line(node)})",
+        here=f"{node.name} ({fx.source_line(node)})",
         help="write it with supported operators, or open an issue with the model's source line",
     )
 
@@ -202,7 +196,7 @@ def no_row_error(node: Node) -> PillionError:
 def _input_quant(node: Node) -> PerTensor:
     """Returns the scale and zero point with which an input of integers is dequantized."""
     reader = next(iter(node.users), None)
-    is_quantized = conversion_name(reader) == "dequantize_per_tensor"
+    is_quantized = fx.conversion_name(reader) == "dequantize_per_tensor"
     return PerTensor(float(reader.args[1]), int(reader.args[2])) if is_quantized else UNIT_SCALE  # type: ignore[union-attr, arg-type]  # numbers
 
 
@@ -221,19 +215,19 @@ UNIT_SCALE = PerTensor(1.0)
 
 def _value_name(node: Node) -> str:
     """Returns the value name of a node; conversions are named after the node that they convert."""
-    suffix = {"": "", "quantize_per_tensor": "_q"}.get(conversion_name(node), "_f")
-    is_clamped = any(CLAMPED in user.meta for user in node.users)
+    suffix = {"": "", "quantize_per_tensor": "_q"}.get(fx.conversion_name(node), "_f")
+    is_clamped = any(fx.CLAMPED in user.meta for user in node.users)
     return _tensor_name(node) + ("_unclamped" if is_clamped else suffix)
 
 
 def _tensor_name(node: Node) -> str:
     """Returns the name of the node that made a tensor, before it was converted or clamped to fewer levels."""
     made = _before_conversions(node)
-    return str(made.meta.get(CLAMPED, made.name))
+    return str(made.meta.get(fx.CLAMPED, made.name))
 
 
 def _before_conversions(node: Node) -> Node:
     """Returns the first node that is not a conversion, upstream of `node`."""
-    while conversion_name(node) and isinstance(node.args[0], Node):
+    while fx.conversion_name(node) and isinstance(node.args[0], Node):
         node = node.args[0]
     return node

@@ -12,56 +12,42 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import (
-    CLAMPS,
-    argument_of,
-    aten,
-    call,
-    call_like,
-    calls,
-    constant_of,
-    fake_result,
-    is_trainable,
-    replace,
-    shape_of,
-    single_user,
-    source_line,
-    torch_operators,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rows.quantization import RULES
 
 Bounds = tuple[float, float]
 
-BOUNDS = torch_operators("clamp clamp_max clamp_min hardtanh maximum minimum relu relu6")
-MOVES_VALUES = (*torch_operators("max_pool2d permute reshape"), aten.slice.Tensor)
+BOUNDS = fx.torch_operators("clamp clamp_max clamp_min hardtanh maximum minimum relu relu6")
+MOVES_VALUES = (*fx.torch_operators("max_pool2d permute reshape"), aten.slice.Tensor)
 """Ops that commute with clamps. Ahead of them, a clamp can fuse with a computing op."""
 
 
 def canonicalize_clamps(module: GraphModule, *, training: bool = False) -> None:
     """Canonicalizes clamps, merges two in a row, and hoists them to the op whose output range they limit."""
-    for node in calls(module.graph, BOUNDS):
-        bounds = None if training and any(map(is_trainable, node.args)) else _clamp_bounds(node)
+    for node in fx.calls(module.graph, BOUNDS):
+        bounds = None if training and any(map(fx.is_trainable, node.args)) else _clamp_bounds(node)
         if bounds is not None:
             _canonicalize_clamp(node, _ordered_bounds(bounds, node))
-    for node in calls(module.graph, CLAMPS):
+    for node in fx.calls(module.graph, fx.CLAMPS):
         _hoist_clamp(node)
 
 
 def _clamp_bounds(node: Node) -> Bounds | None:
     """Returns the least and largest value of the result; None if the op is no clamp, such as a logical and."""
     target = node.target
-    if fake_result(node).dtype == torch.bool:
+    if fx.fake_result(node).dtype == torch.bool:
         return None
     if target in (aten.relu.default, aten.relu6.default):
         return 0.0, math.inf if target is aten.relu.default else 6.0
     if target in (aten.maximum.default, aten.minimum.default):
         return _extremum_bounds(node)
-    first = argument_of(node, 1)
+    first = fx.argument_of(node, 1)
     if target is aten.clamp_min.default:
         return float(first), math.inf
     if target is aten.clamp_max.default:
         return -math.inf, float(first)
-    last = argument_of(node, 2)
+    last = fx.argument_of(node, 2)
     return -math.inf if first is None else float(first), math.inf if last is None else float(last)
 
 
@@ -71,7 +57,7 @@ def _ordered_bounds(bounds: Bounds, node: Node) -> Bounds:
         raise PillionError(
             "a bound of a clamp is not a number",
             rule="bounds are numbers, or minus and plus infinity, or left out",
-            here=f"{bounds[0]} to {bounds[1]}  ({source_line(node)})",
+            here=f"{bounds[0]} to {bounds[1]}  ({fx.source_line(node)})",
             help="leave the bound out: PyTorch answers nan for every input",
         )
     return min(bounds), bounds[1]
@@ -80,24 +66,24 @@ def _ordered_bounds(bounds: Bounds, node: Node) -> Bounds:
 def _extremum_bounds(node: Node) -> Bounds | None:
     """Bounds of a minimum or maximum with a one-element constant."""
     operand = _clamped_operand(node)
-    tensor = constant_of(next((a for a in node.args if a is not operand), None))
-    if tensor is None or tensor.numel() != 1 or shape_of(operand) != shape_of(node):
+    tensor = fx.constant_of(next((a for a in node.args if a is not operand), None))
+    if tensor is None or tensor.numel() != 1 or fx.shape_of(operand) != fx.shape_of(node):
         return None
     return (tensor.item(), math.inf) if node.target is aten.maximum.default else (-math.inf, tensor.item())
 
 
 def _clamped_operand(node: Node) -> Any:
     """Returns the clamped operand."""
-    return node.args[0] if constant_of(node.args[0]) is None else node.args[1]
+    return node.args[0] if fx.constant_of(node.args[0]) is None else node.args[1]
 
 
 def _canonicalize_clamp(node: Node, bounds: Bounds) -> None:
     source: Any = _clamped_operand(node)
-    inner = _clamp_bounds(source) if source.target in CLAMPS else None
-    if inner is not None and single_user(source) is node:
+    inner = _clamp_bounds(source) if source.target in fx.CLAMPS else None
+    if inner is not None and fx.single_user(source) is node:
         low, high = (min(max(bound, bounds[0]), bounds[1]) for bound in inner)
         bounds, source = (low, high), source.args[0]
-    replace(node, _insert_clamp(node, source, bounds))
+    fx.replace(node, _insert_clamp(node, source, bounds))
 
 
 def _insert_clamp(before: Node, source: Node, bounds: Bounds) -> Node:
@@ -108,10 +94,10 @@ def _insert_clamp(before: Node, source: Node, bounds: Bounds) -> Node:
     target, more = (
         (aten.relu.default, ()) if (low, high) == (0.0, None) else (aten.clamp.default, (low, high))
     )
-    value = fake_result(source)
+    value = fx.fake_result(source)
     if isinstance(value, Tensor) and value.is_floating_point() and value.is_contiguous():
-        return call_like(before, value, target, source, *more)  # bounds change neither shape nor type
-    return call(before, target, source, *more)
+        return fx.call_like(before, value, target, source, *more)  # bounds change neither shape nor type
+    return fx.call(before, target, source, *more)
 
 
 def _hoist_clamp(node: Node) -> None:
@@ -124,11 +110,11 @@ def _hoist_clamp(node: Node) -> None:
         first = first.args[0]
     source: Any = first.args[0]
     rule = RULES.get(source.target)
-    if rule is None or not rule.takes_clamp or single_user(source) is None:
+    if rule is None or not rule.takes_clamp or fx.single_user(source) is None:
         return
-    first.replace_input_with(source, call(first, node.target, source, *node.args[1:]))  # type: ignore[arg-type]  # a call
-    replace(node, last)
+    first.replace_input_with(source, fx.call(first, node.target, source, *node.args[1:]))  # type: ignore[arg-type]  # a call
+    fx.replace(node, last)
 
 
 def _can_hoist_over(node: Any) -> bool:
-    return isinstance(node, Node) and node.target in MOVES_VALUES and single_user(node) is not None
+    return isinstance(node, Node) and node.target in MOVES_VALUES and fx.single_user(node) is not None

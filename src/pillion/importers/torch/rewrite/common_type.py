@@ -9,15 +9,8 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    call,
-    constant,
-    constant_of,
-    conversion_name,
-    fake_result,
-    replace,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 
 WHOLE = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 NARROW = frozenset({torch.int16, torch.int8})
@@ -37,22 +30,22 @@ def int8_to_real(x: Tensor) -> Tensor:
 def widen_inputs(module: GraphModule) -> None:
     """Widens all int8 and int16 inputs, except those that only dequantize ops read."""
     for node in module.graph.find_nodes(op="placeholder"):
-        if not all(map(conversion_name, node.users)) and dtype_of(node) in NARROW:
+        if not all(map(fx.conversion_name, node.users)) and dtype_of(node) in NARROW:
             with module.graph.inserting_after(node):
                 wide = module.graph.call_function(widen_to_int32, (node,))
-            wide.meta["val"] = fake_result(node)
+            wide.meta["val"] = fx.fake_result(node)
             node.replace_all_uses_with(wide, delete_user_cb=lambda user, wide=wide: user is not wide)
 
 
 def widen_constants(module: GraphModule) -> None:
     """Widens int8 and int16 constants read by torch operators."""
     for node in module.graph.find_nodes(op="get_attr"):
-        tensor = constant_of(node)
+        tensor = fx.constant_of(node)
         users = (getattr(user.target, "namespace", "") for user in node.users)  # others read narrow integers
         if tensor is not None and tensor.dtype in NARROW and all(space == "aten" for space in users):
-            wide = constant(node, tensor.to(torch.int64), f"{node.name}_wide")
-            wide.meta["val"] = fake_result(node)
-            replace(node, wide)
+            wide = fx.constant(node, tensor.to(torch.int64), f"{node.name}_wide")
+            wide.meta["val"] = fx.fake_result(node)
+            fx.replace(node, wide)
 
 
 def uint8_to_real(x: Tensor) -> Tensor:
@@ -63,33 +56,33 @@ def uint8_to_real(x: Tensor) -> Tensor:
 def dtype_of(node: Any) -> torch.dtype:
     """Returns the element type of a node's result or of a Python number."""
     if isinstance(node, Node):
-        dtype: torch.dtype = fake_result(node).dtype
+        dtype: torch.dtype = fx.fake_result(node).dtype
         return dtype
     return {bool: torch.bool, int: torch.int64}.get(type(node), torch.float32)
 
 
 def as_type(before: Node, given: Any, dtype: torch.dtype) -> Node:
     """Returns a tensor or number as a tensor of `dtype`: float32, integers or booleans."""
-    tensor = constant_of(given)
+    tensor = fx.constant_of(given)
     dtype = torch.int64 if dtype in NARROW else dtype
     if tensor is None and not isinstance(given, Node):
         tensor = torch.tensor(given)
     if tensor is not None:
         same = isinstance(given, Node) and tensor.dtype == dtype
-        return given if same else constant(before, tensor.to(dtype), f"{before.name}_operand")
+        return given if same else fx.constant(before, tensor.to(dtype), f"{before.name}_operand")
     if dtype_of(given) == dtype or {dtype_of(given), dtype} <= WHOLE - {torch.uint8}:
         return given
     if dtype == torch.bool:
         zero = as_type(before, 0, dtype_of(given))
-        return call(before, aten.ne.Tensor, given, zero)
+        return fx.call(before, aten.ne.Tensor, given, zero)
     if dtype_of(given) == torch.bool and dtype == torch.float32:
         one, zero = (as_type(before, number, dtype) for number in (1.0, 0.0))
-        return call(before, aten.where.self, given, one, zero)
+        return fx.call(before, aten.where.self, given, one, zero)
     if dtype_of(given) == torch.uint8 and dtype == torch.float32:
-        return call(before, uint8_to_real, given)
+        return fx.call(before, uint8_to_real, given)
     if is_widened_int8(given) and dtype == torch.float32:
-        return call(before, int8_to_real, given.args[0])
-    return call(before, aten._to_copy.default, given, dtype=dtype)
+        return fx.call(before, int8_to_real, given.args[0])
+    return fx.call(before, aten._to_copy.default, given, dtype=dtype)
 
 
 def is_widened_int8(given: Any) -> bool:

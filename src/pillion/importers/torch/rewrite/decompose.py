@@ -15,13 +15,8 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    calls,
-    fake_mode,
-    fake_result,
-    torch_operators,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite import decompositions, tensor_decompositions  # noqa: F401  # they fill the table
 from pillion.importers.torch.rewrite.decompositions.table import LATE, TABLE
 from pillion.importers.torch.rewrite.functionalize import DROPOUTS, is_write
@@ -39,7 +34,7 @@ KEPT = frozenset(
             *DROPOUTS,
             *LAYERS,
             *OPERATORS,
-            *torch_operators("adaptive_avg_pool2d batch_norm istft stft type_as"),
+            *fx.torch_operators("adaptive_avg_pool2d batch_norm istft stft type_as"),
         ),
         *(aten.stft.center, aten.to.dtype),
     }
@@ -49,7 +44,7 @@ KEPT = frozenset(
 
 def decompose_late(module: GraphModule) -> bool:
     """Decomposes layers that kernels lack after batch norms were folded. Returns whether there were any."""
-    late = [node for node in calls(module.graph, LATE) if LATE[node.target].applies(node)]
+    late = [node for node in fx.calls(module.graph, LATE) if LATE[node.target].applies(node)]
     for node in late:
         _inline_trace(node, LATE[node.target].function, {})
     return bool(late)
@@ -57,7 +52,7 @@ def decompose_late(module: GraphModule) -> bool:
 
 def decompose(module: GraphModule) -> None:
     """Decomposes calls until none is left to decompose."""
-    pending = calls(module.graph)
+    pending = fx.calls(module.graph)
     traces: Traces = {}
     while pending:
         node = pending.pop()
@@ -77,7 +72,7 @@ def _decomposition_of(node: Node) -> Callable[..., Any] | None:
         return None
     name = target.name()  # type: ignore[no-untyped-call]  # of torch
     composed = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
-    return target if composed and fake_result(node) is not None else None
+    return target if composed and fx.fake_result(node) is not None else None
 
 
 def _inline_trace(node: Node, function: Callable[..., Any], traces: Traces) -> list[Node]:
@@ -113,9 +108,9 @@ def _trace_function(
         )
         return function(*args, **kwargs)
 
-    with fake_mode(graph), torch.no_grad():
+    with fx.fake_mode(graph), torch.no_grad():
         return make_fx(run)(
-            *_detach_repeated([fake_result(leaf) for leaf in leaves if isinstance(leaf, Node)])
+            *_detach_repeated([fx.fake_result(leaf) for leaf in leaves if isinstance(leaf, Node)])
         )
 
 
@@ -132,5 +127,5 @@ def _trace_properties(leaf: Any) -> Any:
     """Properties of an argument that a trace depends on."""
     if not isinstance(leaf, Node):
         return type(leaf), str(leaf)
-    value = fake_result(leaf)
+    value = fx.fake_result(leaf)
     return (value.dtype, tuple(value.shape), value.stride()) if isinstance(value, Tensor) else leaf

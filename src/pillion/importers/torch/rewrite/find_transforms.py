@@ -13,19 +13,8 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import (
-    argument_of,
-    aten,
-    call,
-    calls,
-    constant,
-    evaluate_constant,
-    is_constant,
-    is_tensor,
-    per_axis,
-    replace,
-    shape_of,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.sample_frames import MOVES, frames_of, has_16_bits
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops.frames import LEAST_POINTS, MOST_POINTS
@@ -68,7 +57,7 @@ def find_transforms(
     if training or constraints is None or not constraints.int16_inputs:
         return
     groups: dict[tuple[object, ...], list[WaveLayer]] = {}
-    for node in calls(module.graph, LAYERS):
+    for node in fx.calls(module.graph, LAYERS):
         layer = _layer(node)
         if layer is not None:
             key = _signal(layer.x), layer.hop, layer.padding, layer.waves.shape[1]
@@ -90,19 +79,19 @@ def _signal(x: Any) -> object:
 def _layer(node: Node) -> WaveLayer | None:
     x: Any = node.args[0]
     weights = node.args[1]
-    if not is_tensor(x) or not is_constant(weights) or argument_of(node, 2) is not None:
+    if not fx.is_tensor(x) or not fx.is_constant(weights) or fx.argument_of(node, 2) is not None:
         return None
-    held = evaluate_constant(weights)
+    held = fx.evaluate_constant(weights)
     if node.target is not aten.conv1d.default:
         if held.dim() != 2:
             return None
-        if x.target is aten.view.default and shape_of(x)[-1] == shape_of(x.args[0])[-1]:
+        if x.target is aten.view.default and fx.shape_of(x)[-1] == fx.shape_of(x.args[0])[-1]:
             x = x.args[0]  # products of matrices read frames of all signals in one row
         return WaveLayer(node, x, held if node.target is aten.linear.default else held.t())
     hop, padding, dilation = (
-        per_axis(argument_of(node, at, one), 1)[0] for at, one in ((3, 1), (4, 0), (5, 1))
+        fx.per_axis(fx.argument_of(node, at, one), 1)[0] for at, one in ((3, 1), (4, 0), (5, 1))
     )
-    return WaveLayer(node, x, held[:, 0], hop, padding) if shape_of(x)[-2] == dilation == 1 else None
+    return WaveLayer(node, x, held[:, 0], hop, padding) if fx.shape_of(x)[-2] == dilation == 1 else None
 
 
 def _waves(layers: Sequence[Tensor]) -> Waves | None:
@@ -147,34 +136,36 @@ def _replace(layers: Sequence[WaveLayer], waves: Waves) -> None:
         return
     if first.hop:
         if first.padding:
-            frames = call(before, aten.constant_pad_nd.default, frames, [first.padding] * 2)
-        frames = call(before, aten.unfold.default, frames, -1, size, first.hop)
+            frames = fx.call(before, aten.constant_pad_nd.default, frames, [first.padding] * 2)
+        frames = fx.call(before, aten.unfold.default, frames, -1, size, first.hop)
     if bool((waves.window != 1).any()):
-        window = constant(before, waves.window.to(torch.float32), f"{before.name}_window")
-        frames = call(before, aten.mul.Tensor, frames, window)
+        window = fx.constant(before, waves.window.to(torch.float32), f"{before.name}_window")
+        frames = fx.call(before, aten.mul.Tensor, frames, window)
     if waves.points > size:
-        frames = call(before, aten.constant_pad_nd.default, frames, [0, waves.points - size])
-    axis = len(shape_of(frames)) - 1
-    root = call(before, aten._fft_r2c.default, frames, [axis], 0, True)
+        frames = fx.call(before, aten.constant_pad_nd.default, frames, [0, waves.points - size])
+    axis = len(fx.shape_of(frames)) - 1
+    root = fx.call(before, aten._fft_r2c.default, frames, [axis], 0, True)
     found = frames_of(root)
     if found is None or not has_16_bits(found.x, [layer.node for layer in layers]):
         return
-    pairs = call(before, aten.view_as_real.default, root)
-    parts = call(before, aten.reshape.default, pairs, [*shape_of(root)[:-1], -1])
+    pairs = fx.call(before, aten.view_as_real.default, root)
+    parts = fx.call(before, aten.reshape.default, pairs, [*fx.shape_of(root)[:-1], -1])
     start = 0
     for layer in layers:
         rows = slice(start, start := start + len(layer.waves))
         y = _results(layer, parts, waves.places[rows], waves.factors[rows])
-        replace(layer.node, call(layer.node, aten.reshape.default, y, list(shape_of(layer.node))))
+        fx.replace(layer.node, fx.call(layer.node, aten.reshape.default, y, list(fx.shape_of(layer.node))))
 
 
 def _results(layer: WaveLayer, parts: Node, places: Tensor, factors: Tensor) -> Node:
     """Returns the results of a layer, picked from the parts of a transform [..., frames, parts]."""
     node, name = layer.node, f"{layer.node.name}_waves"
-    y = call(node, aten.index_select.default, parts, len(shape_of(parts)) - 1, constant(node, places, name))
+    y = fx.call(
+        node, aten.index_select.default, parts, len(fx.shape_of(parts)) - 1, fx.constant(node, places, name)
+    )
     used = factors[factors != 0]
     if not torch.allclose(used, used[:1], rtol=NEAR):
-        y = call(node, aten.mul.Tensor, y, constant(node, factors.to(torch.float32), name))
+        y = fx.call(node, aten.mul.Tensor, y, fx.constant(node, factors.to(torch.float32), name))
     elif not torch.allclose(used, torch.ones_like(used), rtol=NEAR):
-        y = call(node, aten.mul.Tensor, y, float(used[0]))
-    return call(node, aten.transpose.int, y, -1, -2) if layer.hop else y
+        y = fx.call(node, aten.mul.Tensor, y, float(used[0]))
+    return fx.call(node, aten.transpose.int, y, -1, -2) if layer.hop else y

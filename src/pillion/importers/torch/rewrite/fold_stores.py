@@ -15,17 +15,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from pillion.importers.torch.fx_nodes import (
-    RANDOM,
-    argument_of,
-    aten,
-    call,
-    calls,
-    constant,
-    constant_of,
-    fake_result,
-    replace,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.functionalize import is_write
 
 LIKE: dict[Any, int | None] = {
@@ -43,12 +34,12 @@ LIKE: dict[Any, int | None] = {
 
 def lower_fill_like(module: GraphModule) -> None:
     """Replaces `zeros_like` and similar calls by `full`. Uninitialized tensors become zeros."""
-    for node in calls(module.graph, LIKE):
+    for node in fx.calls(module.graph, LIKE):
         number = LIKE[node.target]
         if number is None:
-            number = argument_of(node, 1 if node.target is aten.full_like.default else 2)
-        result = fake_result(node)
-        replace(node, call(node, aten.full.default, list(result.shape), number, dtype=result.dtype))
+            number = fx.argument_of(node, 1 if node.target is aten.full_like.default else 2)
+        result = fx.fake_result(node)
+        fx.replace(node, fx.call(node, aten.full.default, list(result.shape), number, dtype=result.dtype))
 
 
 def fold_constant_stores(module: GraphModule) -> None:
@@ -62,7 +53,7 @@ def fold_constant_stores(module: GraphModule) -> None:
             return  # a value that depends on a write is left alone, and so the write must stay
         for (reader, read), tensor in stores.snapshots.items():
             if read in affected:
-                reader.replace_input_with(read, constant(reader, tensor, f"{read.name}_made"))
+                reader.replace_input_with(read, fx.constant(reader, tensor, f"{read.name}_made"))
         for node in reversed(computed):
             stays = is_write(node) and stores.storages(*_written_operands(node)).isdisjoint(folded)
             if not node.users and not stays:
@@ -72,10 +63,12 @@ def fold_constant_stores(module: GraphModule) -> None:
 def _input_independent_calls(module: GraphModule) -> dict[Node, None]:
     """Returns the calls that depend on no input, in order."""
     known: dict[Node, None] = {}
-    for node in calls(module.graph):
-        is_known = all(source in known or constant_of(source) is not None for source in node.all_input_nodes)
+    for node in fx.calls(module.graph):
+        is_known = all(
+            source in known or fx.constant_of(source) is not None for source in node.all_input_nodes
+        )
         is_operator = node.target is getitem or isinstance(node.target, torch._ops.OpOverload)
-        if is_known and is_operator and RANDOM not in getattr(node.target, "tags", ()):
+        if is_known and is_operator and fx.RANDOM not in getattr(node.target, "tags", ()):
             known[node] = None
     return known
 
@@ -83,7 +76,7 @@ def _input_independent_calls(module: GraphModule) -> dict[Node, None]:
 def _written_operands(write: Node) -> list[Node]:
     declared = enumerate(write.target._schema.arguments)  # type: ignore[union-attr]  # a write has a schema
     written = [
-        argument_of(write, i) for i, a in declared if a.alias_info is not None and a.alias_info.is_write
+        fx.argument_of(write, i) for i, a in declared if a.alias_info is not None and a.alias_info.is_write
     ]
     return [operand for operand in written if isinstance(operand, Node)]
 
@@ -106,7 +99,7 @@ class _StoreRun:
     def _evaluate_node(self, node: Node) -> None:
         for source in node.all_input_nodes:
             if source not in self.values:
-                self.values[source] = constant_of(source).clone()  # type: ignore[union-attr]  # it is a constant
+                self.values[source] = fx.constant_of(source).clone()  # type: ignore[union-attr]  # it is a constant
                 self.foreign |= self.storages(source)
         args, kwargs = map_arg((node.args, dict(node.kwargs)), self.values.__getitem__)
         with torch.no_grad():

@@ -11,25 +11,14 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError, distinct_lines_with_counts
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    call,
-    calls,
-    fake_result,
-    inverse_permutation,
-    named_argument,
-    operator_name,
-    replace,
-    shape_of,
-    source_line,
-    torch_operators,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 
-SAME_VALUES = torch_operators("alias clone contiguous detach detach_ lift_fresh lift_fresh_copy")
+SAME_VALUES = fx.torch_operators("alias clone contiguous detach detach_ lift_fresh lift_fresh_copy")
 CASTS = (aten.to.dtype, aten.to.device, aten.to.dtype_layout, aten._to_copy.default, aten.type_as.default)
 COPYING = (aten.clone.default, aten.lift_fresh_copy.default, aten._to_copy.default)
 """Calls whose result has its own memory: writes to it leave the operand unchanged."""
-DROPOUTS = torch_operators("alpha_dropout dropout feature_alpha_dropout feature_dropout")
+DROPOUTS = fx.torch_operators("alpha_dropout dropout feature_alpha_dropout feature_dropout")
 COPIES = ("_to_copy", "lift_fresh_copy", "index_copy")
 """Operators ending in `_copy` that are no copies of views."""
 NO_RESULT = (
@@ -43,14 +32,14 @@ NO_RESULT = (
 def functionalize(module: GraphModule, *, training: bool = False) -> bool:
     """Replaces in-place calls by functional ones (`relu_(x)` by `relu(x)`) and redirects later readers. Returns
     whether there were any. Other writes stay and are refused later; before training, at once."""
-    for node in calls(module.graph):
+    for node in fx.calls(module.graph):
         node.target = _view_operator(node.target)
-    for node in calls(module.graph, [aten.rrelu_with_noise.default]):
-        replace(node, _rrelu_as_leaky_relu(node))
-    writes = [node for node in calls(module.graph) if is_write(node)]
+    for node in fx.calls(module.graph, [aten.rrelu_with_noise.default]):
+        fx.replace(node, _rrelu_as_leaky_relu(node))
+    writes = [node for node in fx.calls(module.graph) if is_write(node)]
     for node in writes:
         if not _make_functional(node) and (training or _is_untracked_write(node)):
-            raise refused_writes([source_line(node)], operator_name(node))
+            raise refused_writes([fx.source_line(node)], fx.operator_name(node))
     return bool(writes)
 
 
@@ -81,15 +70,15 @@ def refused_writes(places: Sequence[str], operator: str) -> PillionError:
 
 def _rrelu_as_leaky_relu(node: Node) -> Node:
     """Replaces `rrelu` by a leaky relu with the mean slope."""
-    if named_argument(node, "training"):
+    if fx.named_argument(node, "training"):
         raise PillionError(
             "an rrelu draws its slopes at random",
             rule="slopes are constant: those of an rrelu are so outside training",
-            here=source_line(node),
+            here=fx.source_line(node),
             help="F.rrelu(x, training=False), or nn.LeakyReLU",
         )
-    low, high = named_argument(node, "lower"), named_argument(node, "upper")
-    return call(node, aten.leaky_relu.default, node.args[0], (float(low) + float(high)) / 2)
+    low, high = fx.named_argument(node, "lower"), fx.named_argument(node, "upper")
+    return fx.call(node, aten.leaky_relu.default, node.args[0], (float(low) + float(high)) / 2)
 
 
 def _make_functional(node: Node) -> bool:
@@ -110,7 +99,7 @@ WRITTEN_THROUGH = {
 }
 """Views that may be written to, and the scatter that updates their base."""
 SHAPES = (
-    *torch_operators("squeeze unsqueeze view"),
+    *fx.torch_operators("squeeze unsqueeze view"),
     *(aten.flatten.using_ints, aten.squeeze.dim, aten.squeeze.dims, aten.unflatten.int),
 )
 """Reshapes by other names. Reshapes of tensors that are not contiguous may be copies."""
@@ -126,7 +115,7 @@ def _write_through(view: Node, new_value: Node) -> None:
         base: Any = view.args[0]
         with new_value.graph.inserting_after(new_value):
             updated = new_value.graph.call_function(*_base_update_call(view, base, new_value))
-        updated.meta.update({**new_value.meta, "val": fake_result(base)})
+        updated.meta.update({**new_value.meta, "val": fx.fake_result(base)})
         base.replace_all_uses_with(
             updated, delete_user_cb=lambda user, updated=updated: _is_after(user, updated)
         )
@@ -148,7 +137,8 @@ def _is_written_through(view: Node) -> bool:
     """Whether a write to a view is known to update its base."""
     if view.target in WRITTEN_THROUGH or view.target in ORDERS:
         return True
-    return view.target in (*SHAPES, aten.reshape.default) and bool(fake_result(view.args[0]).is_contiguous())  # type: ignore[arg-type]  # a tensor
+    base: Any = view.args[0]
+    return view.target in (*SHAPES, aten.reshape.default) and bool(fx.fake_result(base).is_contiguous())
 
 
 def _base_update_call(view: Node, base: Node, updated: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -156,10 +146,10 @@ def _base_update_call(view: Node, base: Node, updated: Node) -> tuple[Any, tuple
     if view.target in WRITTEN_THROUGH:
         return WRITTEN_THROUGH[view.target], (base, updated, *view.args[1:]), dict(view.kwargs)
     if view.target in (*SHAPES, aten.reshape.default):
-        return aten.reshape.default, (updated, list(shape_of(base))), {}
+        return aten.reshape.default, (updated, list(fx.shape_of(base))), {}
     if view.target is aten.permute.default:
-        order = [axis % len(shape_of(base)) for axis in named_argument(view, "dims")]
-        return aten.permute.default, (updated, inverse_permutation(order)), {}
+        order = [axis % len(fx.shape_of(base)) for axis in fx.named_argument(view, "dims")]
+        return aten.permute.default, (updated, fx.inverse_permutation(order)), {}
     return view.target, (updated, *view.args[1:]), {}
 
 
@@ -205,18 +195,18 @@ def _is_view(node: Node, base: Node) -> bool:
 
 def _is_copying(node: Node) -> bool:
     """Whether a call copies its operand."""
-    return node.target in COPYING or (node.target in CASTS and bool(named_argument(node, "copy")))
+    return node.target in COPYING or (node.target in CASTS and bool(fx.named_argument(node, "copy")))
 
 
 def remove_identities(module: GraphModule, *, training: bool = False) -> None:
     """Removes copies, casts to the same type and, unless training, dropouts. Copies stay while in-place writes
     remain, which would otherwise modify their source."""
-    writes = any(is_write(node) for node in calls(module.graph))
-    for node in calls(module.graph):
+    writes = any(is_write(node) for node in fx.calls(module.graph))
+    for node in fx.calls(module.graph):
         if node.target in NO_RESULT:
             module.graph.erase_node(node)
         elif _is_identity(node, training) and not (writes and _is_copying(node)):
-            replace(node, node.args[0])  # type: ignore[arg-type]  # the schema says tensor
+            fx.replace(node, node.args[0])  # type: ignore[arg-type]  # the schema says tensor
 
 
 def _is_identity(node: Node, training: bool) -> bool:
@@ -226,10 +216,10 @@ def _is_identity(node: Node, training: bool) -> bool:
     if node.target in DROPOUTS:
         return not training
     if node.target in CASTS:
-        return bool(fake_result(source).dtype == fake_result(node).dtype)
+        return bool(fx.fake_result(source).dtype == fx.fake_result(node).dtype)
     if node.target in (aten.expand.default, aten.reshape.default, aten.view.default):
-        return shape_of(source) == shape_of(node)
+        return fx.shape_of(source) == fx.shape_of(node)
     if node.target is aten.permute.default:
-        rank = len(shape_of(node))
-        return [axis % rank for axis in named_argument(node, "dims")] == list(range(rank))
+        rank = len(fx.shape_of(node))
+        return [axis % rank for axis in fx.named_argument(node, "dims")] == list(range(rank))
     return node.target in SAME_VALUES

@@ -14,19 +14,9 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from pillion.importers.torch import fx_nodes as fx
 from pillion.importers.torch.byte_functions import convolve_bytes, look_up_bytes
-from pillion.importers.torch.fx_nodes import (
-    argument_of,
-    aten,
-    call,
-    calls,
-    constant,
-    evaluate_constant,
-    is_constant,
-    is_tensor,
-    replace,
-    shape_of,
-)
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.fuse_scalar_functions import POINTWISE
 from pillion.importers.torch.rewrite.integer_arithmetic import FITTING_ALWAYS, OF_TWO, operator_overloads
 
@@ -48,11 +38,11 @@ MOST_WEIGHT = 127
 def fuse_byte_functions(module: GraphModule) -> None:
     """Replaces computations of bytes by lookups in tables and by layers of bytes."""
     order = {node: index for index, node in enumerate(module.graph.nodes)}
-    for node in reversed(calls(module.graph, STEPS)):
-        if is_tensor(node, torch.uint8) and node.users:
+    for node in reversed(fx.calls(module.graph, STEPS)):
+        if fx.is_tensor(node, torch.uint8) and node.users:
             new = _fused(node, order, True) or _fused(node, order, False)
             if new is not None:
-                replace(node, new)
+                fx.replace(node, new)
     module.graph.eliminate_dead_code()
 
 
@@ -69,11 +59,11 @@ class _Steps:
         for node in self.calls:
             for held in node.all_input_nodes:
                 if held not in known:
-                    known[held] = evaluate_constant(held).reshape(())
+                    known[held] = fx.evaluate_constant(held).reshape(())
             args: Any
             args, kwargs = map_arg((node.args, dict(node.kwargs)), known.__getitem__)
             known[node] = node.target(*args, **kwargs)  # type: ignore[operator]  # a call
-            is_cut = node.target in CASTS and is_tensor(node, torch.uint8)
+            is_cut = node.target in CASTS and fx.is_tensor(node, torch.uint8)
             if (
                 is_cut
                 and args[0].is_floating_point()
@@ -97,14 +87,14 @@ def _steps_to(last: Node, order: Mapping[Node, int], through_bytes: bool) -> _St
     waiting = [last]
     while waiting and len(sources) < 2 and len(inside) < MOST_STEPS:
         for operand in waiting.pop().all_input_nodes:
-            if operand in inside or (is_constant(operand) and math.prod(shape_of(operand)) == 1):
+            if operand in inside or (fx.is_constant(operand) and math.prod(fx.shape_of(operand)) == 1):
                 continue
-            if operand.target not in STEPS or (is_tensor(operand, torch.uint8) and not through_bytes):
+            if operand.target not in STEPS or (fx.is_tensor(operand, torch.uint8) and not through_bytes):
                 sources[operand] = None
             else:
                 inside[operand] = None
                 waiting.append(operand)
-    shapes = {shape_of(node) for node in (*inside, *sources)}
+    shapes = {fx.shape_of(node) for node in (*inside, *sources)}
     if waiting or len(sources) != 1 or len(shapes) != 1:
         return None
     return _Steps(next(iter(sources)), tuple(sorted(inside, key=order.__getitem__)))
@@ -112,12 +102,12 @@ def _steps_to(last: Node, order: Mapping[Node, int], through_bytes: bool) -> _St
 
 def _as_lookup(node: Node, steps: _Steps) -> Node | None:
     """Returns the table lookup that replaces calls on a byte operand."""
-    if not is_tensor(steps.operand, torch.uint8):
+    if not fx.is_tensor(steps.operand, torch.uint8):
         return None
     table = steps.evaluate(torch.arange(256, dtype=torch.uint8))
     if table is None:
         return None
-    return call(node, look_up_bytes, steps.operand, constant(node, table, f"{node.name}_table"))
+    return fx.call(node, look_up_bytes, steps.operand, fx.constant(node, table, f"{node.name}_table"))
 
 
 def _as_layer(node: Node, steps: _Steps) -> Node | None:
@@ -125,21 +115,25 @@ def _as_layer(node: Node, steps: _Steps) -> Node | None:
     layer = steps.operand
     if layer.target is not aten.conv2d.default:
         return None
-    cast, weight, bias, *window = (argument_of(layer, i) for i in range(7))
+    cast, weight, bias, *window = (fx.argument_of(layer, i) for i in range(7))
     source: Any = cast.args[0] if cast.target in CASTS else None
-    if not (is_tensor(source, torch.uint8) and is_constant(weight) and (bias is None or is_constant(bias))):
+    if not (
+        fx.is_tensor(source, torch.uint8)
+        and fx.is_constant(weight)
+        and (bias is None or fx.is_constant(bias))
+    ):
         return None
-    weights = evaluate_constant(weight).double()
-    biases = torch.zeros(len(weights)).double() if bias is None else evaluate_constant(bias).double()
+    weights = fx.evaluate_constant(weight).double()
+    biases = torch.zeros(len(weights)).double() if bias is None else fx.evaluate_constant(bias).double()
     integers = _as_integers(weights, biases, steps)
     if integers is None:
         return None
     factors, offsets, places = integers
     weight, bias = (
-        constant(node, factors, f"{node.name}_weight"),
-        constant(node, offsets, f"{node.name}_bias"),
+        fx.constant(node, factors, f"{node.name}_weight"),
+        fx.constant(node, offsets, f"{node.name}_bias"),
     )
-    return call(node, convolve_bytes, source, weight, bias, places, tuple(window))
+    return fx.call(node, convolve_bytes, source, weight, bias, places, tuple(window))
 
 
 def _as_integers(weights: Tensor, biases: Tensor, steps: _Steps) -> tuple[Tensor, Tensor, int] | None:

@@ -15,19 +15,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    call,
-    calls,
-    constant,
-    evaluate_constant,
-    insert_permutation,
-    is_constant,
-    is_tensor,
-    replace,
-    shape_of,
-    single_user,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.log_mel import log_mel
 from pillion.importers.torch.rewrite.sample_frames import (
     ROOTS,
@@ -68,7 +57,7 @@ def fuse_log_mels(
     """Fuses logarithms of mel spectra of signals that nothing else reads, if signals may enter in 16 bits."""
     if training or constraints is None or not constraints.int16_inputs:
         return
-    for node in calls(module.graph, PER_DOUBLING):
+    for node in fx.calls(module.graph, PER_DOUBLING):
         if not node._erased:
             logarithm = _logarithm(node)
             root = next((n for n in upstream(logarithm.operand) if n.target in ROOTS), None)
@@ -87,13 +76,16 @@ def _fuse(root: Node, frames: Frames, logarithm: Logarithm) -> None:
         return
     filters, bands_last, power = found
     end, window = logarithm.end, frames.window.to(torch.float32)
-    constants = constant(end, window, f"{end.name}_window"), constant(end, filters, f"{end.name}_filters")
+    constants = (
+        fx.constant(end, window, f"{end.name}_window"),
+        fx.constant(end, filters, f"{end.name}_filters"),
+    )
     numbers = power, logarithm.slope, logarithm.intercept, logarithm.offset, logarithm.floor
-    y = call(end, log_mel, frames.x, *constants, frames.hop, *numbers)
-    rank = len(shape_of(y))
+    y = fx.call(end, log_mel, frames.x, *constants, frames.hop, *numbers)
+    rank = len(fx.shape_of(y))
     if not bands_last:
-        y = insert_permutation(end, y, [*range(rank - 2), rank - 1, rank - 2])
-    replace(end, call(end, aten.reshape.default, y, list(shape_of(end))))
+        y = fx.insert_permutation(end, y, [*range(rank - 2), rank - 1, rank - 2])
+    fx.replace(end, fx.call(end, aten.reshape.default, y, list(fx.shape_of(end))))
 
 
 def _operand(node: Node) -> tuple[Node, float, dict[str, float]]:
@@ -102,9 +94,9 @@ def _operand(node: Node) -> tuple[Node, float, dict[str, float]]:
     if node.target is aten.log1p.default:
         return operand, 1.0, {"offset": 1.0}
     power = 1.0
-    if operand.target is aten.sqrt.default and single_user(operand) is not None:
+    if operand.target is aten.sqrt.default and fx.single_user(operand) is not None:
         operand, power = operand.args[0], 0.5
-    if operand.op == "call_function" and single_user(operand) is not None and len(operand.args) == 2:
+    if operand.op == "call_function" and fx.single_user(operand) is not None and len(operand.args) == 2:
         inner, other = operand.args
         number = _number(other)
         if operand.target is aten.add.Tensor and number is not None and not operand.kwargs:
@@ -120,7 +112,7 @@ def _logarithm(node: Node) -> Logarithm:
     target: Any = node.target
     slope, intercept, end = PER_DOUBLING[target] * power, 0.0, node
     while True:
-        user = single_user(end)
+        user = fx.single_user(end)
         number = _number(user.args[1]) if user is not None and len(user.args) == 2 else None
         if user is None or number is None or user.args[0] is not end or user.kwargs:
             break
@@ -142,8 +134,8 @@ def _number(argument: object) -> float | None:
     """Returns a number, or the only element of a constant."""
     if isinstance(argument, (int, float)):
         return float(argument)
-    if isinstance(argument, Node) and is_constant(argument):
-        tensor = evaluate_constant(argument)
+    if isinstance(argument, Node) and fx.is_constant(argument):
+        tensor = fx.evaluate_constant(argument)
         return float(tensor) if tensor.numel() == 1 else None
     return None
 
@@ -153,7 +145,7 @@ def between(root: Node, end: Node) -> list[Node] | None:
     inner = [root]
     for node in root.graph.nodes:
         if any(n in inner for n in node.all_input_nodes) and node in upstream(end):
-            if not all(n in inner or is_constant(n) for n in node.all_input_nodes):
+            if not all(n in inner or fx.is_constant(n) for n in node.all_input_nodes):
                 return None
             inner.append(node)
     escapes = any(user not in inner for node in inner for user in node.users if node is not end)
@@ -162,7 +154,9 @@ def between(root: Node, end: Node) -> list[Node] | None:
 
 def evaluation(root: Node, inner: list[Node], end: Node) -> Callable[[Tensor], Tensor]:
     """Returns the function that calls compute of a transform's result."""
-    constants = {n: evaluate_constant(n) for node in inner for n in node.all_input_nodes if is_constant(n)}
+    constants = {
+        n: fx.evaluate_constant(n) for node in inner for n in node.all_input_nodes if fx.is_constant(n)
+    }
 
     def result_of(spectrum: Tensor) -> Tensor:
         values: dict[Node, Any] = {**constants, root: spectrum}
@@ -181,8 +175,8 @@ def _filters(
     """Returns the filters [bins, bands] that calls multiply magnitudes with, whether bands are the last axis of the
     result, and the power to which they raise magnitudes before; None if they do something else."""
     signals, count, bins = frames.shape
-    total = math.prod(shape_of(end))
-    if total % (signals * count) or not is_tensor(end):
+    total = math.prod(fx.shape_of(end))
+    if total % (signals * count) or not fx.is_tensor(end):
         return None
 
     def result_of_rows(rows: Tensor) -> Tensor:

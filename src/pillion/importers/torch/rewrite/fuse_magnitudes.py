@@ -9,16 +9,8 @@ from collections.abc import Sequence
 import torch
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    call,
-    calls,
-    constant_of,
-    is_tensor,
-    replace,
-    shape_of,
-    single_user,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.norm_calls import squared_operand
 from pillion.importers.torch.rows.quantization import RULES
 from pillion.importers.torch.scalar_function import (
@@ -39,22 +31,24 @@ def fuse_magnitudes(module: GraphModule, constraints: QuantizationConstraints) -
     """Fuses sums of two squares and monotonic functions of them, unless the device has named functions."""
     if constraints.functions_by_name or Add.kind in constraints.fixed:
         return
-    for total in calls(module.graph, [aten.add.Tensor]):
+    for total in fx.calls(module.graph, [aten.add.Tensor]):
         parts = _squared_operands(total)
         if parts is not None:
             end, steps = _following_steps(total)
-            replace(end, call(end, evaluate_on_squares, *parts, steps))
+            fx.replace(end, fx.call(end, evaluate_on_squares, *parts, steps))
     module.graph.eliminate_dead_code()
 
 
 def _squared_operands(total: Node) -> list[Node] | None:
     """Returns the squared operands of a sum that alone reads the squares."""
     squares = total.args[:2]
-    if total.kwargs or len(set(squares)) != 2 or not is_tensor(total):
+    if total.kwargs or len(set(squares)) != 2 or not fx.is_tensor(total):
         return None
-    parts = [squared_operand(n) for n in squares if isinstance(n, Node) and single_user(n) is total]
+    parts = [squared_operand(n) for n in squares if isinstance(n, Node) and fx.single_user(n) is total]
     operands = [
-        n for n in parts if is_tensor(n) and constant_of(n) is None and shape_of(n) == shape_of(total)
+        n
+        for n in parts
+        if fx.is_tensor(n) and fx.constant_of(n) is None and fx.shape_of(n) == fx.shape_of(total)
     ]
     return operands if len(operands) == 2 else None
 
@@ -65,10 +59,10 @@ def _following_steps(total: Node) -> tuple[Node, tuple[Step, ...]]:
     end: Node = total
     steps: tuple[Step, ...] = ()
     for kind in (Clamp.kind, Lut.kind):
-        user = single_user(end)
+        user = fx.single_user(end)
         rule = RULES.get(user.target) if user is not None else None
         is_next = rule is not None and rule.kind == kind
-        if user is None or not is_next or user.args[0] is not end or not is_tensor(user):
+        if user is None or not is_next or user.args[0] is not end or not fx.is_tensor(user):
             continue
         arguments = (step_reference(len(steps)), *user.args[1:])
         more = (*steps, (name_of(user.target), arguments, tuple(user.kwargs.items())))

@@ -14,17 +14,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    call,
-    calls,
-    constant_of,
-    fixed_tensor,
-    is_tensor,
-    replace,
-    shape_of,
-    torch_operators,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rows.quantization import RULES, function_of
 from pillion.importers.torch.rows.refusal_reasons import WITH_CONSTANT_OPERAND
 from pillion.importers.torch.rows.unary import FUNCTIONS, TABULATED
@@ -38,16 +29,16 @@ from pillion.importers.torch.scalar_function import (
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import Function, Lut
 
-CLAMPS = frozenset(torch_operators("clamp clamp_max clamp_min hardtanh relu relu6"))
+CLAMPS = frozenset(fx.torch_operators("clamp clamp_max clamp_min hardtanh relu relu6"))
 ARITHMETIC = "add sub mul div rsub"
 SIMPLE = CLAMPS.union(
-    torch_operators("maximum minimum"),
-    torch_operators(ARITHMETIC, "Tensor"),
-    torch_operators(ARITHMETIC, "Scalar"),
+    fx.torch_operators("maximum minimum"),
+    fx.torch_operators(ARITHMETIC, "Tensor"),
+    fx.torch_operators(ARITHMETIC, "Scalar"),
 )
 """Calls that may join a table but need none."""
-NAMED = frozenset({*FUNCTIONS, *torch_operators("elu gelu leaky_relu softplus")})
-CHOICES = frozenset({aten.where.self, *torch_operators("lt le eq ne ge gt", "Tensor")})
+NAMED = frozenset({*FUNCTIONS, *fx.torch_operators("elu gelu leaky_relu softplus")})
+CHOICES = frozenset({aten.where.self, *fx.torch_operators("lt le eq ne ge gt", "Tensor")})
 """Comparisons with numbers and selections, which a table can hold."""
 POINTWISE = frozenset({*SIMPLE, *NAMED, *TABULATED, *WITH_CONSTANT_OPERAND, *CHOICES}) - {evaluate_steps}
 
@@ -75,11 +66,13 @@ def _fuse_matching_expressions(
 ) -> None:
     order = {node: index for index, node in enumerate(module.graph.nodes)}
     joined: set[Node] = set()
-    for node in reversed(calls(module.graph, POINTWISE)):
-        candidate = None if node in joined or not is_tensor(node) else _expression_of(node, order, training)
+    for node in reversed(fx.calls(module.graph, POINTWISE)):
+        candidate = (
+            None if node in joined or not fx.is_tensor(node) else _expression_of(node, order, training)
+        )
         if candidate is not None and accepts(candidate):
             joined.update(candidate.calls)
-            replace(node, call(node, evaluate_steps, candidate.operand, candidate.steps))
+            fx.replace(node, fx.call(node, evaluate_steps, candidate.operand, candidate.steps))
     module.graph.eliminate_dead_code()
 
 
@@ -98,7 +91,7 @@ class _Expression:
         def written(argument: Any) -> Any:
             if not isinstance(argument, Node):
                 return argument
-            tensor = constant_of(argument)
+            tensor = fx.constant_of(argument)
             return number_reference(tensor) if tensor is not None else references[argument]
 
         return tuple(
@@ -146,7 +139,7 @@ def _expression_of(last: Node, order: Mapping[Node, int], training: bool) -> _Ex
         if not open_ends:
             break
         member = max(open_ends, key=order.__getitem__)
-        if len(open_ends) == 1 and is_tensor(member) and shape_of(member) == shape_of(last):
+        if len(open_ends) == 1 and fx.is_tensor(member) and fx.shape_of(member) == fx.shape_of(last):
             best = _Expression(member, tuple(reversed(inside)))
     best = best and _without_first_clamp(best)
     return best
@@ -157,8 +150,8 @@ def _can_join_expression(node: Node, last: Node, inside: list[Node], training: b
     return (
         node.op == "call_function"
         and node.target in POINTWISE
-        and (is_tensor(node) or is_tensor(node, torch.bool))
-        and shape_of(node) == shape_of(last)
+        and (fx.is_tensor(node) or fx.is_tensor(node, torch.bool))
+        and fx.shape_of(node) == fx.shape_of(last)
         and (node is last or set(node.users) <= set(inside))
     )
 
@@ -173,5 +166,5 @@ def _without_first_clamp(match: _Expression) -> _Expression | None:
 
 
 def _is_number(node: Any, training: bool = False) -> bool:
-    tensor = fixed_tensor(node, training)
+    tensor = fx.fixed_tensor(node, training)
     return tensor is not None and tensor.numel() == 1

@@ -10,16 +10,8 @@ import torch
 from torch.fx import GraphModule, Node
 
 from pillion.errors import warn
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    call,
-    calls,
-    constant,
-    insert_permutation,
-    is_tensor,
-    replace,
-    shape_of,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.log_mel import spectra
 from pillion.importers.torch.rewrite.complex_pairs import is_complex
 from pillion.importers.torch.rewrite.fuse_log_mels import acts_like, between, evaluation
@@ -46,19 +38,25 @@ def fuse_spectra(module: GraphModule, constraints: QuantizationConstraints | Non
 
 def _fuse(frames: Frames, end: Node, power: int, frames_last: bool, factor: float) -> None:
     window = (frames.window * factor ** (1 / max(power, 1))).to(torch.float32)
-    y = call(
-        end, spectra, frames.x, constant(end, window, f"{end.name}_window"), frames.hop, frames.points, power
+    y = fx.call(
+        end,
+        spectra,
+        frames.x,
+        fx.constant(end, window, f"{end.name}_window"),
+        frames.hop,
+        frames.points,
+        power,
     )
     if frames_last:
-        rank = len(shape_of(y)) - (not power)
+        rank = len(fx.shape_of(y)) - (not power)
         order = [*range(rank - 2), rank - 1, rank - 2, *[rank] * (not power)]
-        y = insert_permutation(end, y, order)
-    shape = list(shape_of(end))
+        y = fx.insert_permutation(end, y, order)
+    shape = list(fx.shape_of(end))
     if power:
-        replace(end, call(end, aten.reshape.default, y, shape))
+        fx.replace(end, fx.call(end, aten.reshape.default, y, shape))
     else:
-        pairs = call(end, aten.reshape.default, y, [*shape, 2])
-        replace(end, call(end, aten.view_as_complex.default, pairs))
+        pairs = fx.call(end, aten.reshape.default, y, [*shape, 2])
+        fx.replace(end, fx.call(end, aten.view_as_complex.default, pairs))
 
 
 def _magnitudes(frames: Frames) -> tuple[Node, int, bool, float] | None:
@@ -67,9 +65,9 @@ def _magnitudes(frames: Frames) -> tuple[Node, int, bool, float] | None:
     signals, count, bins = frames.shape
     random = noise(signals, count, bins)
     spectrum, found = frames.spectrum(random), None
-    for node in calls(frames.root.graph):
-        is_one = is_tensor(node) and not is_complex(node)
-        if not is_one or math.prod(shape_of(node)) != signals * count * bins:
+    for node in fx.calls(frames.root.graph):
+        is_one = fx.is_tensor(node) and not is_complex(node)
+        if not is_one or math.prod(fx.shape_of(node)) != signals * count * bins:
             continue
         inner = between(frames.root, node)
         match = (

@@ -13,17 +13,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import (
-    argument_of,
-    aten,
-    call,
-    calls,
-    constant,
-    named_argument,
-    per_axis,
-    replace,
-    shape_of,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.decompositions.building_blocks import window_count
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import AvgPool2d, Mean
@@ -41,17 +32,17 @@ def global_pools_to_means(
     operand's scale."""
     if Mean.kind in constraints.shared:
         return
-    for node in calls(module.graph, [aten.avg_pool2d.default]):
+    for node in fx.calls(module.graph, [aten.avg_pool2d.default]):
         if _sees_all(node) and among(node):
-            replace(node, call(node, aten.mean.dim, node.args[0], IMAGE_AXES, True))
+            fx.replace(node, fx.call(node, aten.mean.dim, node.args[0], IMAGE_AXES, True))
     module.recompile()
 
 
 def _sees_all(pool: Node) -> bool:
     """Whether the window is the whole image without padding."""
     kernel, _, border = _pool_window(pool)
-    covers_image = shape_of(pool.args[0])[-2:] == tuple(kernel)  # type: ignore[arg-type]  # the schema says tensor
-    return covers_image and not any(border) and argument_of(pool, 6) is None
+    covers_image = fx.shape_of(pool.args[0])[-2:] == tuple(kernel)  # type: ignore[arg-type]  # the schema says tensor
+    return covers_image and not any(border) and fx.argument_of(pool, 6) is None
 
 
 def pools_to_depthwise(
@@ -60,14 +51,14 @@ def pools_to_depthwise(
     """Replaces average pools by depthwise convolutions, unless the device wants pools. All weights are 127: sums stay exact."""
     if AvgPool2d.kind in constraints.shared:
         return
-    for node in calls(module.graph, [aten.avg_pool2d.default]):
+    for node in fx.calls(module.graph, [aten.avg_pool2d.default]):
         kernel, step, border = _pool_window(node)
         if _has_one_divisor(node) and among(node):
-            channels = shape_of(node)[1]
+            channels = fx.shape_of(node)[1]
             weights = torch.full((channels, 1, *kernel), 1 / prod(kernel))
-            weights_node = constant(node, weights, f"{node.name}_weights")
+            weights_node = fx.constant(node, weights, f"{node.name}_weights")
             args = (node.args[0], weights_node, None, step, border, [1, 1], channels)
-            replace(node, call(node, aten.conv2d.default, *args))
+            fx.replace(node, fx.call(node, aten.conv2d.default, *args))
     module.recompile()
 
 
@@ -75,17 +66,17 @@ def _pool_window(pool: Node) -> tuple[list[int], list[int], list[int]]:
     """Returns kernel size, stride and padding of a pool."""
     kernel: Any = pool.args[1]
     return (
-        per_axis(kernel, 2),
-        per_axis(argument_of(pool, 2) or kernel, 2),
-        per_axis(argument_of(pool, 3) or 0, 2),
+        fx.per_axis(kernel, 2),
+        fx.per_axis(fx.argument_of(pool, 2) or kernel, 2),
+        fx.per_axis(fx.argument_of(pool, 3) or 0, 2),
     )
 
 
 def _has_one_divisor(pool: Node) -> bool:
     """Whether all windows of a pool over images divide by the same number, at most MOST_PIXELS."""
     kernel, step, border = _pool_window(pool)
-    *_, height, width = shape_of(pool.args[0])  # type: ignore[arg-type]  # the schema says tensor
+    *_, height, width = fx.shape_of(pool.args[0])  # type: ignore[arg-type]  # the schema says tensor
     axes = zip((height, width), kernel, step, border, strict=True)
-    are_whole = [window_count(*axis) for axis in axes] == list(shape_of(pool)[-2:])
-    is_usual = len(shape_of(pool)) == 4 and prod(kernel) <= MOST_PIXELS and argument_of(pool, 6) is None
-    return is_usual and are_whole and (named_argument(pool, "count_include_pad") or not any(border))
+    are_whole = [window_count(*axis) for axis in axes] == list(fx.shape_of(pool)[-2:])
+    is_usual = len(fx.shape_of(pool)) == 4 and prod(kernel) <= MOST_PIXELS and fx.argument_of(pool, 6) is None
+    return is_usual and are_whole and (fx.named_argument(pool, "count_include_pad") or not any(border))

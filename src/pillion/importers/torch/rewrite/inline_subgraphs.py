@@ -11,18 +11,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import (
-    KEPT_META,
-    aten,
-    call,
-    calls,
-    evaluate,
-    evaluate_constant,
-    fake_result,
-    is_constant,
-    shape_of,
-    source_line,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.functionalize import NO_RESULT
 from pillion.importers.torch.rows.refusal_reasons import REASONS
 
@@ -42,7 +32,7 @@ def inline_subgraphs(module: GraphModule) -> None:
 def _inline_scopes(module: GraphModule) -> bool:
     """Inlines scopes, inner ones first. Returns whether any scope casts."""
     casts = False
-    for node in calls(module.graph, [*SCOPES, COND, WHILE_LOOP]):
+    for node in fx.calls(module.graph, [*SCOPES, COND, WHILE_LOOP]):
         if node.target is WHILE_LOOP:
             raise _unsupported_loop_error(node)
         if node.target is COND:
@@ -77,9 +67,9 @@ def _inline_condition(module: GraphModule, node: Node) -> bool:
         return casts
     (first, casts), (second, more) = (_inline_subgraph(module, node, branch, inputs) for branch in branches)
     flag: Any = condition
-    if shape_of(flag):
-        flag = call(node, aten.reshape.default, flag, [])
-    chosen = [call(node, aten.where.self, flag, a, b) for a, b in zip(first, second, strict=True)]
+    if fx.shape_of(flag):
+        flag = fx.call(node, aten.reshape.default, flag, [])
+    chosen = [fx.call(node, aten.where.self, flag, a, b) for a, b in zip(first, second, strict=True)]
     replace_results(node, chosen)
     return casts or more
 
@@ -89,7 +79,7 @@ def _unsupported_loop_error(node: Node) -> PillionError:
     return PillionError(
         f"a loop cannot be compiled: {reason.why}",
         rule="all that runs is known when the program is compiled",
-        here=f"torch.while_loop ({source_line(node)})",
+        here=f"torch.while_loop ({fx.source_line(node)})",
         help=f"a loop in Python, of as many steps as there may be, each of which is taken or not: x = {reason.instead}",
     )
 
@@ -98,16 +88,16 @@ def _constant_condition(condition: Any) -> bool | None:
     """Returns the value of a constant condition; None if it is computed."""
     if not isinstance(condition, Node):
         return bool(condition)
-    return bool(evaluate_constant(condition)) if is_constant(condition) else None
+    return bool(fx.evaluate_constant(condition)) if fx.is_constant(condition) else None
 
 
 def reinfer_types(module: GraphModule) -> None:
     """Re-infers the types of all results."""
-    for node in calls(module.graph):
+    for node in fx.calls(module.graph):
         if node.target in NO_RESULT:
             module.graph.erase_node(node)
         else:
-            node.meta["val"] = evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
+            node.meta["val"] = fx.evaluate(module.graph, node.target, node.args, node.kwargs)  # type: ignore[arg-type]  # a call
 
 
 def copy_calls_before(traced: GraphModule, node: Node, inputs: list[Node]) -> tuple[list[Node], Any]:
@@ -115,11 +105,11 @@ def copy_calls_before(traced: GraphModule, node: Node, inputs: list[Node]) -> tu
     mapping: dict[Node, Node] = dict(zip(traced.graph.find_nodes(op="placeholder"), inputs, strict=True))
     copies = []
     with node.graph.inserting_before(node):
-        for old in calls(traced.graph):
+        for old in fx.calls(traced.graph):
             new = node.graph.node_copy(old, lambda n: mapping[n])
             new.meta = {
-                "val": fake_result(old),
-                **{key: node.meta[key] for key in KEPT_META if key in node.meta},
+                "val": fx.fake_result(old),
+                **{key: node.meta[key] for key in fx.KEPT_META if key in node.meta},
             }
             mapping[old] = new
             copies.append(new)

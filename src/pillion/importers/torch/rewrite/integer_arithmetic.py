@@ -12,15 +12,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import (
-    CallLowering,
-    argument_of,
-    aten,
-    call,
-    constant,
-    named_argument,
-    shape_of,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.common_type import NARROW, as_type, dtype_of
 from pillion.ops.integer_arithmetic import MEANINGS, Calculation
 
@@ -39,7 +32,7 @@ def integer_calculation(a: Tensor, b: Tensor, calculation: str) -> Tensor:
     return torch.from_numpy(np.array(np.where(bits < FITTING, bits, bits - 2 * FITTING)))
 
 
-def _binary_lowering(calculation: Calculation, turned: bool = False) -> CallLowering:
+def _binary_lowering(calculation: Calculation, turned: bool = False) -> fx.CallLowering:
     def lower(node: Node) -> Node:
         a, b = node.args[:2][:: -1 if turned else 1]
         factor = node.kwargs.get("alpha", 1)
@@ -52,7 +45,7 @@ def _binary_lowering(calculation: Calculation, turned: bool = False) -> CallLowe
 
 def _insert_calculation(node: Node, calculation: Calculation, a: Any, b: Any) -> Node:
     left, right = (as_type(node, x, torch.int64) for x in (a, b))
-    return call(node, integer_calculation, left, right, calculation.value)
+    return fx.call(node, integer_calculation, left, right, calculation.value)
 
 
 def cast_integers(node: Node, source: Any) -> Node:
@@ -84,7 +77,7 @@ def _wrap_to_call_type(node: Node, wide: Node) -> Node:
     return _insert_calculation(node, Calculation.SUB, rest, half)
 
 
-def _of_integers(lower: CallLowering, *, wraps: bool) -> CallLowering:
+def _of_integers(lower: fx.CallLowering, *, wraps: bool) -> fx.CallLowering:
     """Lowers only calls that return signed integers, which are kept in 32 bits; `wraps` results to narrow types."""
 
     def lower_integers(node: Node) -> Node | None:
@@ -96,7 +89,7 @@ def _of_integers(lower: CallLowering, *, wraps: bool) -> CallLowering:
 
 def _lower_div(node: Node) -> Node | None:
     calculations = {"floor": Calculation.FLOOR_DIV, "trunc": Calculation.TRUNC_DIV}
-    calculation = calculations.get(str(named_argument(node, "rounding_mode")))
+    calculation = calculations.get(str(fx.named_argument(node, "rounding_mode")))
     return _insert_calculation(node, calculation, *node.args[:2]) if calculation else None
 
 
@@ -114,7 +107,7 @@ def _lower_clamp(node: Node) -> Node | None:
     names = [declared.name for declared in node.target._schema.arguments]  # type: ignore[union-attr]  # an OpOverload
     result: Any = node.args[0]
     for name, calculation in (("min", Calculation.MAXIMUM), ("max", Calculation.MINIMUM)):
-        bound = named_argument(node, name) if name in names else None
+        bound = fx.named_argument(node, name) if name in names else None
         if bound is not None:
             bound = max(-FITTING, min(FITTING - 1, bound)) if isinstance(bound, int) else bound
             result = _insert_calculation(node, calculation, result, bound)
@@ -136,12 +129,12 @@ MOST_FACTORS = 8
 
 
 def _insert_slice(node: Node, x: Any, axis: int, begin: int, end: int) -> Node:
-    return call(node, aten.slice.Tensor, x, axis, begin, end)
+    return fx.call(node, aten.slice.Tensor, x, axis, begin, end)
 
 
 def _reduce_by_halves(node: Node, x: Any, axis: int, calculation: Calculation) -> Node:
     """Reduces an axis by combining halves."""
-    while (size := shape_of(x)[axis]) > 1:
+    while (size := fx.shape_of(x)[axis]) > 1:
         half = size // 2
         combined = _insert_calculation(
             node,
@@ -150,36 +143,36 @@ def _reduce_by_halves(node: Node, x: Any, axis: int, calculation: Calculation) -
             _insert_slice(node, x, axis, half, 2 * half),
         )
         if size % 2:
-            combined = call(
+            combined = fx.call(
                 node, aten.cat.default, [combined, _insert_slice(node, x, axis, size - 1, size)], axis
             )
         x = combined
     return x if isinstance(x, Node) else node
 
 
-def _reduction_lowering(calculation: Calculation) -> CallLowering:
+def _reduction_lowering(calculation: Calculation) -> fx.CallLowering:
     def lower(node: Node) -> Node:
         x = as_type(node, node.args[0], torch.int64)
-        rank = len(shape_of(x))
-        dims: Any = argument_of(node, 1)
+        rank = len(fx.shape_of(x))
+        dims: Any = fx.argument_of(node, 1)
         axes = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
         for axis in axes:
             x = _reduce_by_halves(node, x, axis % rank, calculation)
-        return call(node, aten.reshape.default, x, list(shape_of(node)))
+        return fx.call(node, aten.reshape.default, x, list(fx.shape_of(node)))
 
     return lower
 
 
 def _lower_cumsum(node: Node) -> Node | None:
     """Computes running sums, by adding to each element the elements 1, 2, 4, … places before."""
-    if not shape_of(node):
+    if not fx.shape_of(node):
         return None
-    x, axis = as_type(node, node.args[0], torch.int64), int(node.args[1]) % len(shape_of(node))  # type: ignore[arg-type]  # a number
-    size, step = shape_of(node)[axis], 1
+    x, axis = as_type(node, node.args[0], torch.int64), int(node.args[1]) % len(fx.shape_of(node))  # type: ignore[arg-type]  # a number
+    size, step = fx.shape_of(node)[axis], 1
     while step < size:
-        shape = [step if i == axis else n for i, n in enumerate(shape_of(x))]
-        zeros = constant(node, torch.zeros(shape, dtype=torch.int64), f"{node.name}_zeros")
-        behind = call(node, aten.cat.default, [zeros, _insert_slice(node, x, axis, 0, size - step)], axis)
+        shape = [step if i == axis else n for i, n in enumerate(fx.shape_of(x))]
+        zeros = fx.constant(node, torch.zeros(shape, dtype=torch.int64), f"{node.name}_zeros")
+        behind = fx.call(node, aten.cat.default, [zeros, _insert_slice(node, x, axis, 0, size - step)], axis)
         x, step = _insert_calculation(node, Calculation.ADD, x, behind), 2 * step
     return x
 
@@ -207,7 +200,7 @@ OF_TWO: dict[Calculation, str] = {
     Calculation.SHIFT_LEFT: "bitwise_left_shift __lshift__",
     Calculation.SHIFT_RIGHT: "bitwise_right_shift __rshift__",
 }
-EXACT: dict[Any, CallLowering] = {
+EXACT: dict[Any, fx.CallLowering] = {
     **{
         target: _binary_lowering(calculation, target in TURNED)
         for calculation, names in OF_TWO.items()

@@ -12,21 +12,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import (
-    CallLowering,
-    argument_of,
-    aten,
-    call,
-    constant,
-    constant_of,
-    fake_result,
-    insert_permutation,
-    inverse_permutation,
-    is_constant,
-    lower_calls,
-    shape_of,
-    source_line,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.concat_stores import (
     PUTS,
     axis_of_put,
@@ -53,14 +40,14 @@ def reduce_bags(weight: Tensor, words: Tensor, mean: bool) -> Tensor:
 
 def lower_indices(module: GraphModule) -> None:
     """Lowers all reads and writes by index."""
-    lower_calls(module.graph, LOWERINGS)
+    fx.lower_calls(module.graph, LOWERINGS)
 
 
 def _unsupported_call_error(node: Node, what: str, here: object, help: str) -> PillionError:
     return PillionError(
         f"{node.target} cannot be compiled as it is called",
         rule=what,
-        here=f"{here}  ({source_line(node)})",
+        here=f"{here}  ({fx.source_line(node)})",
         help=help,
     )
 
@@ -73,9 +60,9 @@ def _lower_index(node: Node) -> Node | None:
     x: Any = node.args[0]
     indices: Any = list(node.args[1])  # type: ignore[arg-type]  # the schema says a list
     axes = [axis for axis, index in enumerate(indices) if index is not None]
-    if len(axes) == 1 and fake_result(indices[axes[0]]).dtype not in (torch.bool, torch.uint8):
+    if len(axes) == 1 and fx.fake_result(indices[axes[0]]).dtype not in (torch.bool, torch.uint8):
         return _gather_one_axis(node, x, axes[0], indices[axes[0]])
-    tensors = [constant_of(index) for index in indices if index is not None]
+    tensors = [fx.constant_of(index) for index in indices if index is not None]
     if any(h is None for h in tensors):
         raise _unsupported_call_error(
             node,
@@ -87,15 +74,15 @@ def _lower_index(node: Node) -> Node | None:
 
 
 def _gather_one_axis(node: Node, x: Node, axis: int, index: Node) -> Node:
-    tensor, size = constant_of(index), shape_of(x)[axis]
+    tensor, size = fx.constant_of(index), fx.shape_of(x)[axis]
     if tensor is not None:
         taken = _gather_constant_indices(
             node, x, axis, torch.where(tensor < 0, tensor + size, tensor).reshape(-1)
         )
     else:
-        flat = call(node, aten.reshape.default, index, [-1]) if len(shape_of(index)) != 1 else index
-        taken = call(node, aten.index_select.default, x, axis, flat)
-    return call(node, aten.reshape.default, taken, list(shape_of(node)))
+        flat = fx.call(node, aten.reshape.default, index, [-1]) if len(fx.shape_of(index)) != 1 else index
+        taken = fx.call(node, aten.index_select.default, x, axis, flat)
+    return fx.call(node, aten.reshape.default, taken, list(fx.shape_of(node)))
 
 
 def _flat_positions(
@@ -123,19 +110,19 @@ def _flat_positions(
 def _gather_several_axes(
     node: Node, x: Node, indices: Sequence[Node | None], tensors: Sequence[Tensor]
 ) -> Node:
-    shape = shape_of(x)
+    shape = fx.shape_of(x)
     axes, positions = _flat_positions(shape, indices, tensors)
     merged, first = _merge_indexed_axes(node, x, axes)
     taken = _gather_constant_indices(node, merged, first, positions.reshape(-1))
-    return call(node, aten.reshape.default, taken, list(shape_of(node)))
+    return fx.call(node, aten.reshape.default, taken, list(fx.shape_of(node)))
 
 
 def _merge_indexed_axes(node: Node, x: Node, axes: Sequence[int]) -> tuple[Node, int]:
     """Merges the indexed axes."""
-    order, first = order_of_axes(len(shape_of(x)), axes)
-    sizes, last = [shape_of(x)[axis] for axis in order], first + len(axes)
+    order, first = order_of_axes(len(fx.shape_of(x)), axes)
+    sizes, last = [fx.shape_of(x)[axis] for axis in order], first + len(axes)
     joined = [*sizes[:first], math.prod(sizes[first:last]), *sizes[last:]]
-    return call(node, aten.reshape.default, insert_permutation(node, x, order), joined), first
+    return fx.call(node, aten.reshape.default, fx.insert_permutation(node, x, order), joined), first
 
 
 def order_of_axes(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
@@ -148,23 +135,23 @@ def order_of_axes(rank: int, axes: Sequence[int]) -> tuple[list[int], int]:
 
 def _lower_index_select(node: Node) -> Node | None:
     """Lowers constant indices to slices, and a scalar index to a vector."""
-    x, dim, index = (argument_of(node, i) for i in range(3))
-    tensor = constant_of(index)
-    if not shape_of(x):
+    x, dim, index = (fx.argument_of(node, i) for i in range(3))
+    tensor = fx.constant_of(index)
+    if not fx.shape_of(x):
         return x
     if tensor is not None:
         return _gather_constant_indices(node, x, dim, tensor.reshape(-1))
-    if shape_of(index):
+    if fx.shape_of(index):
         return None
-    return call(node, aten.index_select.default, x, dim, call(node, aten.reshape.default, index, [1]))
+    return fx.call(node, aten.index_select.default, x, dim, fx.call(node, aten.reshape.default, index, [1]))
 
 
 def _gather_constant_indices(node: Node, x: Node, axis: int, indices: Tensor) -> Node:
     """Gathers constant indices, by one strided slice if possible."""
     progression = _slice_of_indices(indices)
     if progression is not None:
-        return call(node, aten.slice.Tensor, x, axis, *progression)
-    return call(node, aten.index_select.default, x, axis, constant(node, indices, "places"))
+        return fx.call(node, aten.slice.Tensor, x, axis, *progression)
+    return fx.call(node, aten.index_select.default, x, axis, fx.constant(node, indices, "places"))
 
 
 def _slice_of_indices(indices: Tensor) -> tuple[int, int, int] | None:
@@ -178,29 +165,29 @@ def _slice_of_indices(indices: Tensor) -> tuple[int, int, int] | None:
 
 def _lower_gather(node: Node) -> Node:
     """Moves the gathered axis to the end and trims all other axes to the indices' shape."""
-    x, dim, index = (argument_of(node, i) for i in range(3))
-    rank = len(shape_of(x))
+    x, dim, index = (fx.argument_of(node, i) for i in range(3))
+    rank = len(fx.shape_of(x))
     if rank == 0:
         return x
-    for axis, (have, want) in enumerate(zip(shape_of(x), shape_of(index), strict=True)):
+    for axis, (have, want) in enumerate(zip(fx.shape_of(x), fx.shape_of(index), strict=True)):
         if axis != dim % rank and have != want:
-            x = call(node, aten.slice.Tensor, x, axis, 0, want)
+            x = fx.call(node, aten.slice.Tensor, x, axis, 0, want)
     order = [axis for axis in range(rank) if axis != dim % rank] + [dim % rank]
-    taken = call(node, gather_last, *(insert_permutation(node, n, order) for n in (x, index)))
-    return insert_permutation(node, taken, inverse_permutation(order))
+    taken = fx.call(node, gather_last, *(fx.insert_permutation(node, n, order) for n in (x, index)))
+    return fx.insert_permutation(node, taken, fx.inverse_permutation(order))
 
 
 def _lower_unfold(node: Node) -> Node:
     """Lowers `x.unfold(dim, size, step)` to a gather of overlapping windows."""
-    x, dim, size, step = (argument_of(node, i) for i in range(4))
-    shape = list(shape_of(x))
+    x, dim, size, step = (fx.argument_of(node, i) for i in range(4))
+    shape = list(fx.shape_of(x))
     dim %= max(len(shape), 1)
     count = (shape[dim] - size) // step + 1
     positions = (torch.arange(count)[:, None] * step + torch.arange(size)).reshape(-1)
     taken = _gather_constant_indices(node, x, dim, positions)
-    split = call(node, aten.reshape.default, taken, [*shape[:dim], count, size, *shape[dim + 1 :]])
+    split = fx.call(node, aten.reshape.default, taken, [*shape[:dim], count, size, *shape[dim + 1 :]])
     order = [axis for axis in range(len(shape) + 1) if axis != dim + 1] + [dim + 1]
-    return call(node, aten.permute.default, split, order)
+    return fx.call(node, aten.permute.default, split, order)
 
 
 # --- put by index
@@ -208,54 +195,54 @@ def _lower_unfold(node: Node) -> Node:
 
 def _lower_put_slices(node: Node) -> Node:
     """Lowers a scatter into a slice or an element of an axis."""
-    x, axis = argument_of(node, 0), axis_of_put(node)
-    places = places_of_put(node, shape_of(x)[axis])
+    x, axis = fx.argument_of(node, 0), axis_of_put(node)
+    places = places_of_put(node, fx.shape_of(x)[axis])
     return _replace_slices(node, x, written_value_with_axis(node, node), axis, places)
 
 
 def _replace_slices(node: Node, x: Node, source: Node, dim: int, indices: Sequence[int]) -> Node:
     """Replaces slices of an axis: by a concatenation if they are adjacent, otherwise by a gather."""
-    size = shape_of(x)[dim]
+    size = fx.shape_of(x)[dim]
     if not indices:
         return x
     first, last = indices[0], indices[-1]
     if list(indices) == list(range(first, last + 1)):
-        parts = [call(node, aten.slice.Tensor, x, dim, 0, first)] if first else []
+        parts = [fx.call(node, aten.slice.Tensor, x, dim, 0, first)] if first else []
         parts.append(source)
-        parts += [call(node, aten.slice.Tensor, x, dim, last + 1, size)] if last + 1 < size else []
-        return call(node, aten.cat.default, parts, dim) if len(parts) > 1 else source
+        parts += [fx.call(node, aten.slice.Tensor, x, dim, last + 1, size)] if last + 1 < size else []
+        return fx.call(node, aten.cat.default, parts, dim) if len(parts) > 1 else source
     order = torch.arange(size)
     order[torch.tensor(list(indices))] = size + torch.arange(len(indices))
-    both = call(node, aten.cat.default, [x, source], dim)
+    both = fx.call(node, aten.cat.default, [x, source], dim)
     return _gather_constant_indices(node, both, dim, order)
 
 
 def _lower_index_put(node: Node) -> Node:
     """Writes at constant indices: gathers from the concatenation of old and new elements."""
-    x, indices, values = (argument_of(node, i) for i in range(3))
-    tensors = [constant_of(index) for index in indices if index is not None]
-    if any(h is None for h in tensors) or argument_of(node, 3):
+    x, indices, values = (fx.argument_of(node, i) for i in range(3))
+    tensors = [fx.constant_of(index) for index in indices if index is not None]
+    if any(h is None for h in tensors) or fx.argument_of(node, 3):
         raise _unsupported_call_error(
             node,
             f"elements are put by constants, by one mask the same everywhere, or at {MOST_PUT} places that are computed",
             "added to those that are there"
-            if argument_of(node, 3)
+            if fx.argument_of(node, 3)
             else "more places, several masks, or several values",
             "torch.where chooses by a mask; put several parts one after another",
         )
-    shape = shape_of(x)
+    shape = fx.shape_of(x)
     axes, positions = _flat_positions(shape, indices, [h for h in tensors if h is not None])
     joined, first = _merge_indexed_axes(node, x, axes)
-    sizes = list(shape_of(joined))
+    sizes = list(fx.shape_of(joined))
     others = [size for axis, size in enumerate(sizes) if axis != first]
-    flat = call(node, aten.reshape.default, values, [*others[:first], positions.numel(), *others[first:]])
+    flat = fx.call(node, aten.reshape.default, values, [*others[:first], positions.numel(), *others[first:]])
     order = torch.arange(sizes[first])
     order[positions.reshape(-1)] = sizes[first] + torch.arange(positions.numel())
-    both = call(node, aten.cat.default, [joined, flat], first)
+    both = fx.call(node, aten.cat.default, [joined, flat], first)
     taken = _gather_constant_indices(node, both, first, order)
     split_order, _ = order_of_axes(len(shape), axes)
-    split = call(node, aten.reshape.default, taken, [shape[axis] for axis in split_order])
-    return insert_permutation(node, split, inverse_permutation(split_order))
+    split = fx.call(node, aten.reshape.default, taken, [shape[axis] for axis in split_order])
+    return fx.insert_permutation(node, split, fx.inverse_permutation(split_order))
 
 
 # --- running sums
@@ -263,9 +250,9 @@ def _lower_index_put(node: Node) -> Node:
 
 def _lower_cumsum(node: Node) -> Node | None:
     """Multiplies by a triangle of ones: exact sums, rounded once."""
-    x, dim = (argument_of(node, i) for i in range(2))
-    shape = shape_of(x)
-    if not fake_result(x).is_floating_point():
+    x, dim = (fx.argument_of(node, i) for i in range(2))
+    shape = fx.shape_of(x)
+    if not fx.fake_result(x).is_floating_point():
         return None
     if not shape:
         return x
@@ -279,26 +266,30 @@ def _lower_cumsum(node: Node) -> Node | None:
             "sum parts, and add what came before",
         )
     order = [a for a in range(len(shape)) if a != axis] + [axis]
-    triangle = constant(node, torch.ones(size, size).tril(), "triangle")
-    summed = call(node, aten.linear.default, insert_permutation(node, x, order), triangle)
-    return insert_permutation(node, summed, inverse_permutation(order))
+    triangle = fx.constant(node, torch.ones(size, size).tril(), "triangle")
+    summed = fx.call(node, aten.linear.default, fx.insert_permutation(node, x, order), triangle)
+    return fx.insert_permutation(node, summed, fx.inverse_permutation(order))
 
 
 def _fuse_embedding_reduction(node: Node) -> Node | None:
     """Fuses an embedding and the sum or mean over its words."""
-    rows, dims = argument_of(node, 0), argument_of(node, 1)
-    if rows.target is not aten.embedding.default or len(rows.users) > 1 or len(shape_of(rows)) < 3:
+    rows, dims = fx.argument_of(node, 0), fx.argument_of(node, 1)
+    if rows.target is not aten.embedding.default or len(rows.users) > 1 or len(fx.shape_of(rows)) < 3:
         return None
     weight, words = rows.args[:2]
-    axis = len(shape_of(words)) - 1
+    axis = len(fx.shape_of(words)) - 1
     is_last = [int(dim) % (axis + 2) for dim in dims or ()] == [axis]
-    if not is_last or not is_constant(weight):
+    if not is_last or not fx.is_constant(weight):
         return None
-    summed = call(node, reduce_bags, weight, words, node.target is aten.mean.dim)
-    return call(node, aten.reshape.default, summed, list(shape_of(node))) if argument_of(node, 2) else summed
+    summed = fx.call(node, reduce_bags, weight, words, node.target is aten.mean.dim)
+    return (
+        fx.call(node, aten.reshape.default, summed, list(fx.shape_of(node)))
+        if fx.argument_of(node, 2)
+        else summed
+    )
 
 
-LOWERINGS: dict[Any, CallLowering] = {
+LOWERINGS: dict[Any, fx.CallLowering] = {
     aten.sum.dim_IntList: _fuse_embedding_reduction,
     aten.mean.dim: _fuse_embedding_reduction,
     aten.index.Tensor: _lower_index,

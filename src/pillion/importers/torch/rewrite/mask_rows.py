@@ -18,19 +18,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.errors import PillionError
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    call,
-    calls,
-    constant,
-    constant_of,
-    constant_tensor,
-    fixed_tensor,
-    replace,
-    shape_of,
-    single_user,
-    source_line,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.clamp_masks import MARGIN, MASKED, path_to_softmax
 
 KEPT_TO = -(2.0**17)
@@ -63,19 +52,19 @@ class _Rows:
 
 def lower_masks(module: GraphModule, *, training: bool = False) -> None:
     """Shifts the rows of constant masks so that they end at zero or above and hold only finite numbers."""
-    for node in calls(module.graph, [aten.add.Tensor, aten.sub.Tensor]):
+    for node in fx.calls(module.graph, [aten.add.Tensor, aten.sub.Tensor]):
         mask = _mask_of(node, training)
         if mask is not None:
             _lower_mask(_move_mask_behind(node, training), training)
-    for softmax in calls(module.graph, [aten._safe_softmax.default]):
-        replace(softmax, call(softmax, aten.softmax.int, *softmax.args[:2]))
+    for softmax in fx.calls(module.graph, [aten._safe_softmax.default]):
+        fx.replace(softmax, fx.call(softmax, aten.softmax.int, *softmax.args[:2]))
 
 
 def _mask_of(node: Node, training: bool) -> Node | None:
     """Returns the operand of a sum or difference that is constant and far below zero."""
     operands = node.args[:2] if node.target is aten.add.Tensor else node.args[1:2]
     for operand in operands:
-        tensor = fixed_tensor(operand, training)
+        tensor = fx.fixed_tensor(operand, training)
         if tensor is None or not tensor.numel() or not tensor.is_floating_point():
             continue
         lowest = tensor.detach().min() if node.target is aten.add.Tensor else -tensor.detach().max()
@@ -88,36 +77,40 @@ def _move_mask_behind(node: Node, training: bool) -> Node:
     """Moves a mask behind the constants that are added to, or multiplied by, the masked scores."""
     if node.target is aten.sub.Tensor:
         node.target = aten.add.Tensor
-        node.args = (node.args[0], constant(node, -constant_tensor(node.args[1]), "mask"))
+        node.args = (node.args[0], fx.constant(node, -fx.constant_tensor(node.args[1]), "mask"))
     mask, scores = _mask_and_scores(node)
-    user = single_user(node)
+    user = fx.single_user(node)
     operand = next((a for a in user.args[:2] if a is not node), None) if user else None
-    tensor = fixed_tensor(operand, training)
-    if user is None or tensor is None or shape_of(user) != shape_of(node):
+    tensor = fx.fixed_tensor(operand, training)
+    if user is None or tensor is None or fx.shape_of(user) != fx.shape_of(node):
         return node
     if user.target is aten.add.Tensor:
-        summed = call(user, aten.add.Tensor, scores, constant(user, constant_tensor(mask) + tensor, "mask"))
+        summed = fx.call(
+            user, aten.add.Tensor, scores, fx.constant(user, fx.constant_tensor(mask) + tensor, "mask")
+        )
     elif user.target is aten.mul.Tensor and bool((tensor > 0).all()):
         scaled = _scale_scores(user, scores, operand)
-        summed = call(user, aten.add.Tensor, scaled, constant(user, constant_tensor(mask) * tensor, "mask"))
+        summed = fx.call(
+            user, aten.add.Tensor, scaled, fx.constant(user, fx.constant_tensor(mask) * tensor, "mask")
+        )
     else:
         return node
-    replace(user, summed)
+    fx.replace(user, summed)
     return _move_mask_behind(summed, training)
 
 
 def _scale_scores(before: Node, scores: Node, factor: Any) -> Node:
     """Scales scores before their zeros are applied."""
     if _zeroing_factors(scores) is None:
-        return call(before, aten.mul.Tensor, scores, factor)
-    scaled = call(before, aten.mul.Tensor, scores.args[0], factor)
-    return call(before, aten.mul.Tensor, scaled, scores.args[1])
+        return fx.call(before, aten.mul.Tensor, scores, factor)
+    scaled = fx.call(before, aten.mul.Tensor, scores.args[0], factor)
+    return fx.call(before, aten.mul.Tensor, scaled, scores.args[1])
 
 
 def _mask_and_scores(node: Node) -> tuple[Node, Node]:
     """Returns the mask and the scores."""
     first, second = node.args[:2]
-    return (first, second) if constant_of(first) is not None else (second, first)  # type: ignore[return-value]  # nodes
+    return (first, second) if fx.constant_of(first) is not None else (second, first)  # type: ignore[return-value]  # nodes
 
 
 def _lower_mask(total: Node, training: bool) -> None:
@@ -125,7 +118,7 @@ def _lower_mask(total: Node, training: bool) -> None:
     mask = _mask_of(total, training)
     if not path or mask is None:
         return
-    rows = _mask_rows(constant_tensor(mask), total, path)
+    rows = _mask_rows(fx.constant_tensor(mask), total, path)
     if bool(torch.isnan(rows.highest).any()):
         return  # refused as every constant that is not finite
     scores = next(a for a in total.args[:2] if a is not mask)
@@ -138,10 +131,10 @@ def _lower_mask(total: Node, training: bool) -> None:
     if bool(erased.any()):
         ones = (1,) * erased.dim()
         factors = _remove_repetitions((~erased).to(settled.dtype), ones)
-        source = call(total, aten.mul.Tensor, source, constant(total, factors, "rows"))
+        source = fx.call(total, aten.mul.Tensor, source, fx.constant(total, factors, "rows"))
     total.args = (
         source,
-        constant(total, _remove_repetitions(settled, constant_tensor(mask).shape), "mask"),
+        fx.constant(total, _remove_repetitions(settled, fx.constant_tensor(mask).shape), "mask"),
     )
     if bool(empty.any()):
         _zero_empty_rows(path[-1], empty)
@@ -158,13 +151,13 @@ def _scores_before_zeroing(scores: Any, mask: Tensor) -> tuple[Any, Tensor]:
 def _zeroing_factors(scores: Any) -> Tensor | None:
     """Factors of a product that zeroes scores; None for other products."""
     is_product = isinstance(scores, Node) and scores.target is aten.mul.Tensor and len(scores.users) == 1
-    tensor = constant_of(scores.args[1]) if is_product else None
+    tensor = fx.constant_of(scores.args[1]) if is_product else None
     is_known = tensor is not None and bool(((tensor == 0) | (tensor == 1)).all())
-    return tensor if is_known and shape_of(scores.args[0]) == shape_of(scores) else None
+    return tensor if is_known and fx.shape_of(scores.args[0]) == fx.shape_of(scores) else None
 
 
 def _mask_rows(mask: Tensor, total: Node, path: Sequence[Node]) -> _Rows:
-    full = mask.expand(shape_of(total))
+    full = mask.expand(fx.shape_of(total))
     positions, moved = torch.arange(full.numel()).reshape(full.shape), full
     for move in path[:-1]:
         positions, moved = (move.target(tensor, *move.args[1:]) for tensor in (positions, moved))  # type: ignore[operator]  # a call
@@ -189,7 +182,7 @@ def _refuse_intermediate_masks(rows: _Rows, unmasked: Tensor, softmax: Node) -> 
         raise PillionError(
             "a mask leaves some of the scores of a row that it masks as a whole",
             rule=f"where all keys are masked, the mask is -inf, {LOST_FROM:.2g} or less, or {KEPT_TO:.2g} or more",
-            here=f"{float(highest[between][0]):.3g}: float32 rounds the scores beside it  ({source_line(softmax)})",
+            here=f"{float(highest[between][0]):.3g}: float32 rounds the scores beside it  ({fx.source_line(softmax)})",
             help="mask with -inf, or leave each query one key at least",
         )
 
@@ -200,11 +193,11 @@ def _zero_empty_rows(softmax: Node, empty: Tensor) -> None:
         raise PillionError(
             "a softmax over nothing but minus infinity is not a number",
             rule="a mask leaves each row of scores one finite value at least",
-            here=f"{int(empty.sum())} of {empty.numel()} rows are -inf throughout  ({source_line(softmax)})",
+            here=f"{int(empty.sum())} of {empty.numel()} rows are -inf throughout  ({fx.source_line(softmax)})",
             help="F.scaled_dot_product_attention answers zeros for such rows; a mask of -1e9 gives equal probabilities",
         )
     full = (~empty).to(torch.float32).expand(*empty.shape)
-    row_factors = constant(softmax, _remove_repetitions(full, (1,) * full.dim()), "rows")
+    row_factors = fx.constant(softmax, _remove_repetitions(full, (1,) * full.dim()), "rows")
     users = list(softmax.users)
     with softmax.graph.inserting_after(softmax):
         zeroed = softmax.graph.call_function(aten.mul.Tensor, (softmax, row_factors))

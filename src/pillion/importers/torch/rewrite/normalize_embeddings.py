@@ -9,39 +9,31 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    call,
-    calls,
-    constant,
-    constant_of,
-    replace,
-    shape_of,
-    single_user,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.norm_calls import normalize_axes
 
 
 def normalize_embeddings(module: GraphModule) -> None:
     """Folds a norm into the table of an embedding that nothing else reads."""
-    for node in calls(module.graph, [normalize_axes]):
+    for node in fx.calls(module.graph, [normalize_axes]):
         table = _normalized_table(node)
         if table is not None:
             rows: Any = node.args[0]
-            table_node = constant(node, table, f"{rows.name}_normed")
-            replace(node, call(node, aten.embedding.default, table_node, rows.args[1]))
+            table_node = fx.constant(node, table, f"{rows.name}_normed")
+            fx.replace(node, fx.call(node, aten.embedding.default, table_node, rows.args[1]))
 
 
 def _normalized_table(node: Node) -> Tensor | None:
     """Returns the normalized table; None if the norm cannot be folded."""
     rows, weight, bias, dims, centred, eps = node.args
-    if not isinstance(rows, Node) or (rows.target, single_user(rows)) != (aten.embedding.default, node):
+    if not isinstance(rows, Node) or (rows.target, fx.single_user(rows)) != (aten.embedding.default, node):
         return None
-    table = constant_of(rows.args[0])
-    last = len(shape_of(rows)) - 1
+    table = fx.constant_of(rows.args[0])
+    last = len(fx.shape_of(rows)) - 1
     if table is None or [int(dim) % (last + 1) for dim in dims] != [last]:  # type: ignore[union-attr,arg-type]  # a list of numbers
         return None
-    tensors = [constant_of(part) for part in (weight, bias)]
+    tensors = [fx.constant_of(part) for part in (weight, bias)]
     if tensors.count(None) != (weight, bias).count(None) or _is_read_elsewhere(rows.args[0]):
         return None
     scale, offset = (None if tensor is None else tensor.double() for tensor in tensors)

@@ -8,17 +8,8 @@ from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
 
-from pillion.importers.torch.fx_nodes import (
-    CONVOLUTIONS,
-    argument_of,
-    aten,
-    call,
-    calls,
-    fake_result,
-    inverse_permutation,
-    is_constant,
-    shape_of,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED, new_loop
 from pillion.importers.torch.rewrite.unrolled_loops import (
     Row,
@@ -35,7 +26,7 @@ VIEWS = (aten.reshape.default, aten.permute.default)
 
 def reroll_loops(module: GraphModule, constraints: QuantizationConstraints) -> None:
     """Rolls all unrolled loops of a module."""
-    unrolled = CONVOLUTIONS if constraints.copies_of_convolutions else ()
+    unrolled = fx.CONVOLUTIONS if constraints.copies_of_convolutions else ()
     while (steps := find_steps(module.graph, unrolled)) is not None:
         _LoopBuilder(steps).roll()
         sort_topologically(module.graph)
@@ -95,14 +86,14 @@ class _LoopBuilder:
     def _insert_loop_begin(self) -> None:
         sequences = [(row, self._insert_sequence(e)) for row, e in self.steps.elements.items()]
         for row, sequence in sequences:
-            self.inside[row[-1]] = call(self.before, ELEMENT, sequence, self.number, self.reverse)
+            self.inside[row[-1]] = fx.call(self.before, ELEMENT, sequence, self.number, self.reverse)
         for index, (row, owner) in enumerate(self.steps.carried.items()):
             source, views = self._row_behind_views(owner)
             first = row[0]
             for view in reversed(views):
                 first = _invert_view(self.before, view, first)
             shape = self._flatten_input_dependent(first, [s for _, s in sequences])
-            state = call(self.before, CARRIED, first, shape, self.number, index)
+            state = fx.call(self.before, CARRIED, first, shape, self.number, index)
             self.states[source] = state
             for view in views:
                 state = _apply_view(self.before, view, state)
@@ -111,7 +102,7 @@ class _LoopBuilder:
     def _insert_sequence(self, element: StepElement) -> Node:
         """Elements that the steps read, along a first axis, in the order in which the loop reads them."""
         source, axis, stride, size = element.source, element.axis, abs(element.stride), element.size
-        count, shape = self.steps.count, shape_of(source)
+        count, shape = self.steps.count, fx.shape_of(source)
         low = min(element.first, element.first + (count - 1) * element.stride)
         if stride == size:
             part = _slice_axis(self.before, source, axis, low, count * size, 1)
@@ -121,22 +112,22 @@ class _LoopBuilder:
                 for i in range(size)
             ]
             apart = [*shape[:axis], count, 1, *shape[axis + 1 :]]
-            rows = [call(self.before, aten.reshape.default, e, apart) for e in each]
-            part = call(self.before, aten.cat.default, rows, axis + 1) if size > 1 else rows[0]
-        split = call(
+            rows = [fx.call(self.before, aten.reshape.default, e, apart) for e in each]
+            part = fx.call(self.before, aten.cat.default, rows, axis + 1) if size > 1 else rows[0]
+        split = fx.call(
             self.before, aten.reshape.default, part, [*shape[:axis], count, size, *shape[axis + 1 :]]
         )
         rank = len(shape) + 1
         order = [axis, *(a for a in range(rank) if a != axis)]
-        sequence = call(self.before, aten.permute.default, split, order) if axis else split
+        sequence = fx.call(self.before, aten.permute.default, split, order) if axis else split
         backwards = (element.stride < 0) != self.reverse
-        return call(self.before, aten.flip.default, sequence, [0]) if backwards else sequence
+        return fx.call(self.before, aten.flip.default, sequence, [0]) if backwards else sequence
 
     def _flatten_input_dependent(self, first: Node, sequences: list[Node]) -> Node:
         """Flattens an input-dependent tensor to [n, 1], so that `carried` does not broadcast the state."""
         nodes = [*sequences, first, *(row[0] for row in self.steps.carried), *self.steps.same]
-        source = next(node for node in nodes if not is_constant(node))
-        return call(self.before, aten.reshape.default, source, [fake_result(source).numel(), 1])
+        source = next(node for node in nodes if not fx.is_constant(node))
+        return fx.call(self.before, aten.reshape.default, source, [fx.fake_result(source).numel(), 1])
 
     def _row_behind_views(self, row: Row) -> tuple[Row, list[Node]]:
         """Returns the row behind a chain of views, and the views in order."""
@@ -161,7 +152,7 @@ class _LoopBuilder:
         for index, owner in enumerate(self.steps.carried.values()):
             source, views = self._row_behind_views(owner)
             state = self.states[source]
-            last = call(self.before, LAST, state, self.inside[source[-1]], self.number, index, count)
+            last = fx.call(self.before, LAST, state, self.inside[source[-1]], self.number, index, count)
             lasts[source] = last
             for view in views:
                 last = _apply_view(self.before, view, last)
@@ -175,7 +166,7 @@ class _LoopBuilder:
             row[-1].replace_all_uses_with(
                 lasts[row], delete_user_cb=lambda user: user not in self.steps.place
             )
-        for reader in calls(row[0].graph, [aten.cat.default]):
+        for reader in fx.calls(row[0].graph, [aten.cat.default]):
             if reader in readers:
                 self._merge_concat_steps(row, reader)
         for step, node in enumerate(row):
@@ -187,7 +178,7 @@ class _LoopBuilder:
         source, views = self._row_behind_views(row)
         if source not in self.stacks:
             inner = self.inside[source[-1]]
-            self.stacks[source] = call(
+            self.stacks[source] = fx.call(
                 self.before, STACKED, inner, self.number, self.steps.count, self.reverse
             )
         stack = self.stacks[source]
@@ -200,13 +191,13 @@ class _LoopBuilder:
 
     def _result_of_step(self, row: Row, step: int) -> Node:
         part = _slice_axis(self.before, self._stacked_results(row), 0, self._stack_position(step), 1, 1)
-        return call(self.before, aten.reshape.default, part, list(shape_of(row[step])))
+        return fx.call(self.before, aten.reshape.default, part, list(fx.shape_of(row[step])))
 
     def _merge_concat_steps(self, row: Row, reader: Node) -> None:
         """Replaces consecutive steps in a concatenation by one tensor."""
         operands: Any = reader.args[0]
-        rank = len(shape_of(reader))
-        axis = argument_of(reader, 1, 0) % rank
+        rank = len(fx.shape_of(reader))
+        axis = fx.argument_of(reader, 1, 0) % rank
         joined: list[Node] = []
         for run in _consecutive_runs([self._step_of_node(row, node) for node in operands]):
             part = operands[run.start : run.stop]
@@ -225,14 +216,14 @@ class _LoopBuilder:
 
     def _concat_steps(self, row: Row, steps: list[int], axis: int) -> Node:
         """Concatenates some steps of a row along one of their axes."""
-        low, count, shape = min(steps), len(steps), shape_of(row[0])
+        low, count, shape = min(steps), len(steps), fx.shape_of(row[0])
         part = _slice_axis(self.before, self._stacked_results(row), 0, low, count, 1)
         if steps[0] > steps[-1]:
-            part = call(self.before, aten.flip.default, part, [0])
+            part = fx.call(self.before, aten.flip.default, part, [0])
         order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
-        moved = call(self.before, aten.permute.default, part, order) if axis else part
+        moved = fx.call(self.before, aten.permute.default, part, order) if axis else part
         full_shape = [*shape[:axis], count * shape[axis], *shape[axis + 1 :]]
-        return call(self.before, aten.reshape.default, moved, full_shape)
+        return fx.call(self.before, aten.reshape.default, moved, full_shape)
 
 
 def _consecutive_runs(numbers: list[int | None]) -> Iterator[range]:
@@ -254,28 +245,28 @@ def _are_consecutive(numbers: list[int | None]) -> bool:
 
 
 def _slice_axis(before: Node, x: Node, axis: int, first: int, count: int, step: int) -> Node:
-    if (first, count, step) == (0, shape_of(x)[axis], 1):
+    if (first, count, step) == (0, fx.shape_of(x)[axis], 1):
         return x
-    return call(before, aten.slice.Tensor, x, axis, first, first + count, *([step] if step != 1 else []))
+    return fx.call(before, aten.slice.Tensor, x, axis, first, first + count, *([step] if step != 1 else []))
 
 
 def _apply_view(before: Node, view: Node, x: Node) -> Node:
-    return call(before, view.target, x, *view.args[1:])  # type: ignore[arg-type]  # a call
+    return fx.call(before, view.target, x, *view.args[1:])  # type: ignore[arg-type]  # a call
 
 
 def _invert_view(before: Node, view: Node, x: Node) -> Node:
     """Applies the inverse of a view."""
-    shape = shape_of(view.args[0])  # type: ignore[arg-type]  # a node
+    shape = fx.shape_of(view.args[0])  # type: ignore[arg-type]  # a node
     if view.target is aten.reshape.default:
-        return call(before, aten.reshape.default, x, list(shape))
-    return call(before, aten.permute.default, x, inverse_permutation(_view_axis_order(view)))
+        return fx.call(before, aten.reshape.default, x, list(shape))
+    return fx.call(before, aten.permute.default, x, fx.inverse_permutation(_view_axis_order(view)))
 
 
 def _apply_view_to_stack(before: Node, view: Node, stack: Node) -> Node:
     """Applies a view to each step of a stack."""
     if view.target is aten.reshape.default:
-        return call(before, aten.reshape.default, stack, [shape_of(stack)[0], *shape_of(view)])
-    return call(before, aten.permute.default, stack, [0, *(a + 1 for a in _view_axis_order(view))])
+        return fx.call(before, aten.reshape.default, stack, [fx.shape_of(stack)[0], *fx.shape_of(view)])
+    return fx.call(before, aten.permute.default, stack, [0, *(a + 1 for a in _view_axis_order(view))])
 
 
 def _view_axis_order(view: Node) -> list[int]:

@@ -12,15 +12,8 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from pillion.importers.torch.fx_nodes import (
-    aten,
-    calls,
-    evaluate_constant,
-    is_constant,
-    is_tensor,
-    named_argument,
-    shape_of,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.spectra import WINDOWED, frame_params
 from pillion.modules.filters import BIQUADS
 from pillion.ops.frames import LEAST_POINTS, MOST_POINTS
@@ -48,17 +41,17 @@ class Frames:
     @property
     def shape(self) -> tuple[int, int, int]:
         """The sizes of all spectra: signals, frames and bins."""
-        *lead, samples = shape_of(self.x)
+        *lead, samples = fx.shape_of(self.x)
         return math.prod(lead), (samples - len(self.window)) // self.hop + 1, self.points // 2 + 1
 
     def spectrum(self, rows: Tensor) -> Tensor:
         """Returns the transform's result, computed from the spectra [signals, frames, bins]."""
-        return (rows.transpose(1, 2) if self.frames_last else rows).reshape(shape_of(self.root))
+        return (rows.transpose(1, 2) if self.frames_last else rows).reshape(fx.shape_of(self.root))
 
 
 def transforms(graph: Graph) -> Iterator[Frames]:
     """Yields the transforms of signals that may have 16 bits."""
-    for root in calls(graph, ROOTS):
+    for root in fx.calls(graph, ROOTS):
         frames = frames_of(root)
         if frames is not None and has_16_bits(frames.x):
             yield frames
@@ -92,7 +85,7 @@ def frames_of(root: Node) -> Frames | None:
     ):
         return None
     size, used = len(frames.window), int(frames.window.nonzero().max()) + 1 if frames.window.any() else 0
-    samples = shape_of(frames.x)[-1]
+    samples = fx.shape_of(frames.x)[-1]
     if not used or (samples - size) // frames.hop != (samples - used) // frames.hop:
         return frames if used else None
     return Frames(root, frames.x, frames.window[:used], frames.hop, frames.points, frames.frames_last)
@@ -101,33 +94,33 @@ def frames_of(root: Node) -> Frames | None:
 def _frames_of_stft(root: Node) -> Frames | None:
     size, hop, window = frame_params(root)
     x: Any = root.args[0]
-    if window is None or named_argument(root, "onesided") is False or not is_tensor(x):
+    if window is None or fx.named_argument(root, "onesided") is False or not fx.is_tensor(x):
         return None
-    if root.target is aten.stft.center and named_argument(root, "center"):
+    if root.target is aten.stft.center and fx.named_argument(root, "center"):
         return None  # torch.export pads before a transform without `center`
-    window = window / size**0.5 if named_argument(root, "normalized") else window
+    window = window / size**0.5 if fx.named_argument(root, "normalized") else window
     return Frames(root, x, window, hop, size, True)
 
 
 def _frames_of_rfft(root: Node) -> Frames | None:
     arguments: Any = root.args
     x, axes, mode, onesided = arguments
-    points = shape_of(x)[-1]
-    if [axis % len(shape_of(x)) for axis in axes] != [len(shape_of(x)) - 1] or mode or not onesided:
+    points = fx.shape_of(x)[-1]
+    if [axis % len(fx.shape_of(x)) for axis in axes] != [len(fx.shape_of(x)) - 1] or mode or not onesided:
         return None
     if x.target is aten.constant_pad_nd.default and not any(x.args[1][2:]) and x.args[1][0] == 0:
         x = x.args[0]
-    size = shape_of(x)[-1]
+    size = fx.shape_of(x)[-1]
     window = torch.ones(size, dtype=torch.float64)
-    if x.target is aten.mul.Tensor and is_constant(x.args[1]):
-        weights = evaluate_constant(x.args[1]).double()
+    if x.target is aten.mul.Tensor and fx.is_constant(x.args[1]):
+        weights = fx.evaluate_constant(x.args[1]).double()
         if weights.numel() not in (1, size):
             return None
         x, window = x.args[0], window * weights.reshape(-1)
     hop = size
     if x.target is aten.unfold.default:
         x, axis, _, hop = x.args
-        if axis % len(shape_of(x)) != len(shape_of(x)) - 1:
+        if axis % len(fx.shape_of(x)) != len(fx.shape_of(x)) - 1:
             return None
     return Frames(root, x, window, hop, points, False)
 

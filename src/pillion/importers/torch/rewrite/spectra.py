@@ -10,17 +10,8 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import (
-    argument_of,
-    aten,
-    call,
-    constant,
-    constant_of,
-    insert_permutation,
-    named_argument,
-    replace,
-    shape_of,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite import dft_matrices
 from pillion.importers.torch.rewrite.complex_pairs import ComplexPairs, PairLowering, is_complex
 from pillion.importers.torch.rewrite.dft_matrices import BOTH
@@ -33,35 +24,35 @@ WINDOWED = (aten.stft.default, aten.stft.center)
 
 def _insert_linear(before: Node, x: Node, matrix: Tensor) -> Node:
     weights = matrix.t().to(torch.float32).contiguous()
-    return call(before, aten.linear.default, x, _insert_weights(before, weights))
+    return fx.call(before, aten.linear.default, x, _insert_weights(before, weights))
 
 
 def _insert_weights(before: Node, weights: Tensor) -> Node:
-    return constant(before, weights, f"{before.name}_waves")
+    return fx.constant(before, weights, f"{before.name}_waves")
 
 
 def _transform_axis(before: Node, x: Node, axis: int, matrix: Tensor, *, of: int, to: int) -> Node:
     """Transforms one axis. `of` and `to` are the sizes of the operand's and result's part axis; 0 if there is
     none."""
     x = _move_axis(before, x, axis, _last_transform_axis(x, of))
-    lead = shape_of(x)[: _last_transform_axis(x, of)]
+    lead = fx.shape_of(x)[: _last_transform_axis(x, of)]
     if of:
-        x = call(before, aten.reshape.default, x, [*lead, -1])
+        x = fx.call(before, aten.reshape.default, x, [*lead, -1])
     y = _insert_linear(before, x, matrix)
     if to:
-        y = call(before, aten.reshape.default, y, [*lead, -1, to])
+        y = fx.call(before, aten.reshape.default, y, [*lead, -1, to])
     return _move_axis(before, y, _last_transform_axis(y, to), axis)
 
 
 def _last_transform_axis(x: Node, parts: int) -> int:
     """Returns the last axis before the part axis."""
-    return len(shape_of(x)) - (2 if parts else 1)
+    return len(fx.shape_of(x)) - (2 if parts else 1)
 
 
 def _move_axis(before: Node, x: Node, source: int, to: int) -> Node:
-    order = list(range(len(shape_of(x))))
+    order = list(range(len(fx.shape_of(x))))
     order.insert(to, order.pop(source))
-    return insert_permutation(before, x, order)
+    return fx.insert_permutation(before, x, order)
 
 
 def _transform_reals(node: Node, x: Node, onesided: bool) -> Node:
@@ -70,9 +61,9 @@ def _transform_reals(node: Node, x: Node, onesided: bool) -> Node:
     *others, last = args[1]
     parts = _read_parts(node)
     own = BOTH if others else parts
-    factor = dft_matrices.normalization_factor([shape_of(x)[axis] for axis in args[1]], args[2])
+    factor = dft_matrices.normalization_factor([fx.shape_of(x)[axis] for axis in args[1]], args[2])
     matrix = dft_matrices.select_parts(
-        dft_matrices.real_dft_matrix(shape_of(x)[last], onesided) * factor, own
+        dft_matrices.real_dft_matrix(fx.shape_of(x)[last], onesided) * factor, own
     )
     y = _transform_axis(node, x, last, matrix, of=0, to=_part_count(own))
     return _redirect_part_readers(node, parts, _transform_pairs(node, y, others, True, parts))
@@ -85,7 +76,7 @@ def _lower_fft_c2c(pairs: ComplexPairs, node: Node) -> Node:
     if x.target in CASTS and not is_complex(x.args[0]) and forward:
         return _transform_reals(node, x.args[0], False)
     parts = _read_parts(node)
-    factor = dft_matrices.normalization_factor([shape_of(x)[axis] for axis in axes], mode)
+    factor = dft_matrices.normalization_factor([fx.shape_of(x)[axis] for axis in axes], mode)
     y = _transform_pairs(node, pairs.of(x, node), axes, forward, parts, factor)
     return _redirect_part_readers(node, parts, y)
 
@@ -97,7 +88,7 @@ def _transform_pairs(
     for at, axis in enumerate(axes):
         own = parts if at == len(axes) - 1 else BOTH
         matrix = dft_matrices.select_parts(
-            dft_matrices.complex_dft_matrix(shape_of(x)[axis], forward) * factor, own
+            dft_matrices.complex_dft_matrix(fx.shape_of(x)[axis], forward) * factor, own
         )
         x, factor = _transform_axis(node, x, axis, matrix, of=2, to=_part_count(own)), 1.0
     return x
@@ -112,7 +103,7 @@ def _lower_fft_c2r(pairs: ComplexPairs, node: Node) -> Node:
     args: Any = node.args
     *others, last = args[1]
     mode, size, x = args[2], args[3], pairs.of(args[0], node)
-    sizes = [*(shape_of(x)[axis] for axis in others), size]
+    sizes = [*(fx.shape_of(x)[axis] for axis in others), size]
     x = _transform_pairs(node, x, others, False, BOTH)
     matrix = dft_matrices.inverse_real_dft_matrix(size) * dft_matrices.normalization_factor(sizes, mode)
     return _transform_axis(node, x, last, matrix, of=2, to=0)
@@ -124,22 +115,22 @@ def _read_parts(node: Node) -> slice:
     viewed = all(view.target is aten.view_as_real.default for view in node.users)
     if not viewed or not readers or not all(map(_selects_part, readers)):
         return BOTH
-    first = {int(argument_of(reader, 2, 0)) for reader in readers}
+    first = {int(fx.argument_of(reader, 2, 0)) for reader in readers}
     return slice(min(first), max(first) + 1)
 
 
 def _selects_part(node: Node) -> bool:
     if node.target is not aten.slice.Tensor:
         return False
-    rank = len(shape_of(node))
-    return argument_of(node, 1, 0) % rank == rank - 1 and shape_of(node)[-1] == 1
+    rank = len(fx.shape_of(node))
+    return fx.argument_of(node, 1, 0) % rank == rank - 1 and fx.shape_of(node)[-1] == 1
 
 
 def _redirect_part_readers(node: Node, parts: slice, y: Node) -> Node:
     """Redirects readers of a single part to it."""
     if parts != BOTH:
         for reader in [reader for view in node.users for reader in view.users]:
-            replace(reader, y)
+            fx.replace(reader, y)
     return y
 
 
@@ -150,55 +141,57 @@ def _lower_stft(pairs: ComplexPairs, node: Node) -> Node | None:
     if window is None:
         return None
     matrix = (
-        dft_matrices.real_dft_matrix(size, named_argument(node, "onesided") is not False) * window[:, None]
+        dft_matrices.real_dft_matrix(size, fx.named_argument(node, "onesided") is not False) * window[:, None]
     )
-    if named_argument(node, "normalized"):
+    if fx.named_argument(node, "normalized"):
         matrix /= size**0.5
-    lead, x = shape_of(x)[:-1], call(node, aten.reshape.default, x, [-1, 1, shape_of(x)[-1]])
-    if node.target is aten.stft.center and named_argument(node, "center"):
-        x = call(node, aten.pad.default, x, [size // 2, size // 2], named_argument(node, "pad_mode"))
+    lead, x = fx.shape_of(x)[:-1], fx.call(node, aten.reshape.default, x, [-1, 1, fx.shape_of(x)[-1]])
+    if node.target is aten.stft.center and fx.named_argument(node, "center"):
+        x = fx.call(node, aten.pad.default, x, [size // 2, size // 2], fx.named_argument(node, "pad_mode"))
     weights = matrix.t().to(torch.float32).reshape(-1, 1, size).contiguous()
-    y = call(node, aten.conv1d.default, x, _insert_weights(node, weights), None, [hop])
-    _, outputs, frames = shape_of(y)
-    y = call(node, aten.reshape.default, y, [-1, outputs // 2, 2, frames])
-    y = call(node, aten.permute.default, y, [0, 1, 3, 2])
-    return call(node, aten.reshape.default, y, [*lead, outputs // 2, frames, 2])
+    y = fx.call(node, aten.conv1d.default, x, _insert_weights(node, weights), None, [hop])
+    _, outputs, frames = fx.shape_of(y)
+    y = fx.call(node, aten.reshape.default, y, [-1, outputs // 2, 2, frames])
+    y = fx.call(node, aten.permute.default, y, [0, 1, 3, 2])
+    return fx.call(node, aten.reshape.default, y, [*lead, outputs // 2, frames, 2])
 
 
 def _lower_istft(pairs: ComplexPairs, node: Node) -> Node | None:
     """Lowers `istft` to a transposed convolution, divided by the overlap-added window."""
     x = pairs.of(node.args[0], node)
     size, hop, window = frame_params(node)
-    *lead, count, frames, _ = shape_of(x)
+    *lead, count, frames, _ = fx.shape_of(x)
     if window is None or count != size // 2 + 1:
         return None
     length = (frames - 1) * hop + size
-    begin = size // 2 if named_argument(node, "center") else 0
-    end = begin + int(named_argument(node, "length") or length - 2 * begin)
+    begin = size // 2 if fx.named_argument(node, "center") else 0
+    end = begin + int(fx.named_argument(node, "length") or length - 2 * begin)
     envelope = dft_matrices.squared_window_envelope(window, hop, frames)[begin:end]
     if float(envelope.min()) < LEAST_ENVELOPE:
         return None
     x = _move_axis(node, x, len(lead) + 2, len(lead) + 1)
-    x = call(node, aten.reshape.default, x, [-1, 2 * count, frames])
-    divisor = size**0.5 if named_argument(node, "normalized") else size
+    x = fx.call(node, aten.reshape.default, x, [-1, 2 * count, frames])
+    divisor = size**0.5 if fx.named_argument(node, "normalized") else size
     matrix = dft_matrices.inverse_real_dft_matrix(size) * window / divisor
     weights = matrix.to(torch.float32).reshape(2 * count, 1, size).contiguous()
-    y = call(node, aten.conv_transpose1d.default, x, _insert_weights(node, weights), None, [hop])
-    y = call(node, aten.slice.Tensor, y, 2, begin, min(end, length))
+    y = fx.call(node, aten.conv_transpose1d.default, x, _insert_weights(node, weights), None, [hop])
+    y = fx.call(node, aten.slice.Tensor, y, 2, begin, min(end, length))
     shares = (1 / envelope).to(torch.float32).reshape(1, 1, -1)
-    y = call(node, aten.mul.Tensor, y, _insert_weights(node, shares))
+    y = fx.call(node, aten.mul.Tensor, y, _insert_weights(node, shares))
     if end > length:
-        y = call(node, aten.constant_pad_nd.default, y, [0, end - length])
-    return call(node, aten.reshape.default, y, [*lead, end - begin])
+        y = fx.call(node, aten.constant_pad_nd.default, y, [0, end - length])
+    return fx.call(node, aten.reshape.default, y, [*lead, end - begin])
 
 
 def frame_params(node: Node) -> tuple[int, int, Tensor | None]:
     """Returns the size, hop and window of frames; None for a computed window."""
-    size = int(named_argument(node, "n_fft"))
-    hop = int(named_argument(node, "hop_length") or size // 4)
-    window = named_argument(node, "window")
+    size = int(fx.named_argument(node, "n_fft"))
+    hop = int(fx.named_argument(node, "hop_length") or size // 4)
+    window = fx.named_argument(node, "window")
     tensor = (
-        constant_of(window) if window is not None else torch.ones(named_argument(node, "win_length") or size)
+        fx.constant_of(window)
+        if window is not None
+        else torch.ones(fx.named_argument(node, "win_length") or size)
     )
     if tensor is None or not tensor.is_floating_point():
         return size, hop, None
@@ -215,9 +208,9 @@ def _if_matrix_small(lowering: PairLowering) -> PairLowering:
 def _largest_matrix_size(node: Node) -> int:
     """Returns the upper bound of the elements of a transform's largest matrix."""
     if node.target in (*WINDOWED, aten.istft.default):
-        return int(named_argument(node, "n_fft")) * (int(named_argument(node, "n_fft")) + 2)
+        return int(fx.named_argument(node, "n_fft")) * (int(fx.named_argument(node, "n_fft")) + 2)
     args: Any = node.args
-    shapes = [shape_of(n) for n in (node, args[0])]
+    shapes = [fx.shape_of(n) for n in (node, args[0])]
     return max((2 * max(shape[axis] for shape in shapes)) ** 2 for axis in args[1])
 
 

@@ -11,15 +11,8 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from pillion.importers.torch.fx_nodes import (
-    RANDOM,
-    aten,
-    calls,
-    constant_nodes,
-    constant_of,
-    fake_result,
-    is_tensor,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.loop_nodes import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.functionalize import is_write
 
@@ -38,7 +31,7 @@ def operands_of(node: Node) -> list[Node]:
 
 def call_signature(node: Node) -> tuple[Any, ...]:
     """Returns the properties that two calls share if they are the same call in two steps."""
-    value = fake_result(node)
+    value = fx.fake_result(node)
     form = (tuple(value.shape), value.dtype) if isinstance(value, Tensor) else None
     return node.target, str(map_arg((node.args, dict(node.kwargs)), lambda _: "·")), form
 
@@ -57,7 +50,7 @@ class ValueNumbering:
 
     def _value_key(self, node: Node) -> Any:
         if node.op == "get_attr":
-            tensor = constant_of(node)
+            tensor = fx.constant_of(node)
             return node.target if tensor is None or tensor.numel() > SMALL else _content_key(tensor)
         if node.op != "call_function" or _has_unique_value(node):
             return node
@@ -75,7 +68,7 @@ def _content_key(tensor: Tensor) -> tuple[Any, ...]:
 
 def _has_unique_value(node: Node) -> bool:
     """Whether equal operands do not imply equal values: random calls, writes and loop boundaries."""
-    random = RANDOM in getattr(node.target, "tags", ())
+    random = fx.RANDOM in getattr(node.target, "tags", ())
     return random or is_write(node) or node.target in LOOP_ARGUMENT
 
 
@@ -83,9 +76,9 @@ class CallSequence:
     """Calls of a graph that are not constant, hashed to find repeated runs."""
 
     def __init__(self, graph: Graph, numbers: ValueNumbering) -> None:
-        constants = constant_nodes(graph)
+        constants = fx.constant_nodes(graph)
         ids: dict[Any, int] = {}
-        self.nodes = [node for node in calls(graph) if node not in constants]
+        self.nodes = [node for node in fx.calls(graph) if node not in constants]
         sums, powers = [0], [1]
         for node in self.nodes:
             known = ids.setdefault(_call_key(node, constants, numbers), len(ids) + 1)
@@ -99,7 +92,7 @@ class CallSequence:
         alike: dict[Any, list[int]] = {}
         repeats: dict[int, list[int]] = {}
         for at, node in enumerate(self.nodes):
-            if is_tensor(node) and node.target not in LOOP_ARGUMENT:
+            if fx.is_tensor(node) and node.target not in LOOP_ARGUMENT:
                 same = alike.setdefault(call_signature(node), [])
                 repeats[at] = [p for p in same[-most:] if self._is_run(p, at)]
                 same.append(at)
@@ -120,6 +113,6 @@ class CallSequence:
 def _call_key(node: Node, constants: frozenset[Node], numbers: ValueNumbering) -> Any:
     """Returns the hash key that corresponding calls of two steps share; offsets of slices are ignored."""
     if node.target is aten.slice.Tensor:
-        return node.target, node.args[1:2], tuple(fake_result(node).shape)
+        return node.target, node.args[1:2], tuple(fx.fake_result(node).shape)
     reads = map_arg((node.args, dict(node.kwargs)), lambda n: f"·{numbers[n]}" if n in constants else "·")
     return node.target, str(reads)

@@ -13,15 +13,8 @@ from torch import Tensor
 from torch._decomp import get_decompositions
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import (
-    CONVOLUTIONS,
-    aten,
-    fake_result,
-    is_constant,
-    named_argument,
-    shape_of,
-    torch_operators,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.clamp_masks import MARGIN
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.recurrent import CELLS, LAYERS, reads_inputs
@@ -122,7 +115,7 @@ def _decompose_masked_fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
 def _masks_scores(node: Node) -> bool:
     """Whether a constant mask removes scores from a softmax; other values are selected, which is 9 dB more exact."""
     number: Any = node.args[2]
-    return is_constant(node.args[1]) and number < -MARGIN
+    return fx.is_constant(node.args[1]) and number < -MARGIN
 
 
 def _clamp_to_tensors(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
@@ -143,7 +136,7 @@ def copy_into(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
 
 
 def _needs_factors(node: Node) -> bool:
-    return (named_argument(node, "beta"), named_argument(node, "alpha")) != (1, 1)
+    return (fx.named_argument(node, "beta"), fx.named_argument(node, "alpha")) != (1, 1)
 
 
 def _with_batch(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -153,7 +146,7 @@ def _with_batch(layer: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def _is_unbatched(node: Node) -> bool:
     images: Any = node.args[:2]
-    return bool(fake_result(images[0]).dim() == fake_result(images[1]).dim() - 1)
+    return bool(fx.fake_result(images[0]).dim() == fx.fake_result(images[1]).dim() - 1)
 
 
 def _accepting_scalars(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -162,12 +155,12 @@ def _accepting_scalars(function: Callable[..., Tensor]) -> Callable[..., Tensor]
 
 
 BY_TORCH = (
-    *torch_operators(
+    *fx.torch_operators(
         "addcdiv addcmul addmm addmv addr affine_grid_generator baddbmm block_diag channel_shuffle "
         "count_nonzero diag_embed glu index_add index_copy linalg_cross pixel_shuffle pixel_unshuffle "
         "rot90 take tril triu"
     ),
-    *torch_operators("clamp_max clamp_min split", "Tensor"),
+    *fx.torch_operators("clamp_max clamp_min split", "Tensor"),
     *(aten.count_nonzero.dim_IntList, aten.index_fill.int_Scalar, aten.index_fill.int_Tensor),
     *(aten.norm.Scalar, aten.norm.ScalarOpt_dim, aten.std.correction, aten.unbind.int),
 )
@@ -180,10 +173,10 @@ for _target, _decomposed in {**CELLS, **get_decompositions(BY_TORCH)}.items():
     )
 for _target, _decomposed in LAYERS.items():
     decompose_by(_decomposed, _target, when=reads_inputs)
-for _target in CONVOLUTIONS:
+for _target in fx.CONVOLUTIONS:
     decompose_by(_with_batch(_target), _target, when=_is_unbatched)
 for _target in OVER_AN_AXIS:
-    decompose_by(_accepting_scalars(_target), _target, when=lambda node: not shape_of(node))
+    decompose_by(_accepting_scalars(_target), _target, when=lambda node: not fx.shape_of(node))
 decompose_by(_add_batch, aten.addbmm.default)
 decompose_by(_clamp_to_tensors, aten.clamp.Tensor)
 decompose_by(copy_into, aten.copy.default, aten.fill.Tensor)
@@ -198,7 +191,7 @@ decompose_by(_decompose_roll, aten.roll.default)
 decompose_by(
     _decompose_attention,
     aten.scaled_dot_product_attention.default,
-    when=lambda node: not named_argument(node, "dropout_p"),
+    when=lambda node: not fx.named_argument(node, "dropout_p"),
 )
 decompose_by(_decompose_select, aten.select.int)
 decompose_by(_decompose_split, aten.split_with_sizes.default)

@@ -22,15 +22,8 @@ from typing import Any
 
 from torch.fx import Graph, Node
 
-from pillion.importers.torch.fx_nodes import (
-    CONVOLUTIONS,
-    argument_of,
-    aten,
-    is_constant,
-    is_tensor,
-    shape_of,
-    torch_operators,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.loop_nodes import LOOP_ARGUMENT
 from pillion.importers.torch.rewrite.functionalize import is_write
 from pillion.importers.torch.rewrite.structural_hash import (
@@ -47,7 +40,7 @@ FEWEST_STEPS = 3
 """Minimum steps of a loop."""
 FEWEST_PLAIN_STEPS = 8
 """Minimum steps of a loop without weights, whose copies are cheap."""
-LAYERS = {*CONVOLUTIONS, *torch_operators("linear addmm mm bmm baddbmm")}
+LAYERS = {*fx.CONVOLUTIONS, *fx.torch_operators("linear addmm mm bmm baddbmm")}
 MOST_CANDIDATES = 12
 """Maximum earlier calls tried as the previous step's result."""
 MOST_TRIMS = 16
@@ -202,7 +195,7 @@ class Matcher:
                 row,
                 lambda k: (
                     (k == 0 or row[k] is owner[k - 1])
-                    and (is_tensor(row[k]) and shape_of(row[k]) == shape_of(last))
+                    and (fx.is_tensor(row[k]) and fx.shape_of(row[k]) == fx.shape_of(last))
                 ),
             )
             steps.carried[row] = owner
@@ -214,7 +207,12 @@ class Matcher:
         self._require_for_all_steps(
             row, lambda k: call_signature(row[k]) == call_signature(last) and row[k] not in steps.place
         )
-        if len(set(row)) != len(row) or not is_tensor(last) or is_write(last) or last.target in LOOP_ARGUMENT:
+        if (
+            len(set(row)) != len(row)
+            or not fx.is_tensor(last)
+            or is_write(last)
+            or last.target in LOOP_ARGUMENT
+        ):
             raise StepsDiffer(steps.count - 1)
         steps.rows.append(row)
         steps.place.update((node, (row, k)) for k, node in enumerate(row))
@@ -236,7 +234,7 @@ class Matcher:
         number = self.numbers[last.source]
         expected = [replace(last, first=last.first - (end - k) * stride) for k in range(end + 1)]
         self._require_for_all_steps(
-            row, lambda k: _slices_match(reads[k], expected[k], self.numbers, number) and is_tensor(row[k])
+            row, lambda k: _slices_match(reads[k], expected[k], self.numbers, number) and fx.is_tensor(row[k])
         )
         if not stride or (abs(stride) != last.size and last.size > MOST_TAKEN):
             raise StepsDiffer(end)
@@ -307,13 +305,13 @@ def _slices_match(
 
 def _unit_step_slice(node: Node) -> StepSlice | None:
     """Returns the slice that a node reads; None unless its step is 1."""
-    if node.target is not aten.slice.Tensor or argument_of(node, 4, 1) != 1:
+    if node.target is not aten.slice.Tensor or fx.argument_of(node, 4, 1) != 1:
         return None
-    source = argument_of(node, 0)
-    axis = argument_of(node, 1, 0) % len(shape_of(source))
-    begin = argument_of(node, 2) or 0
+    source = fx.argument_of(node, 0)
+    axis = fx.argument_of(node, 1, 0) % len(fx.shape_of(source))
+    begin = fx.argument_of(node, 2) or 0
     return StepSlice(
-        source, axis, begin + shape_of(source)[axis] if begin < 0 else begin, shape_of(node)[axis]
+        source, axis, begin + fx.shape_of(source)[axis] if begin < 0 else begin, fx.shape_of(node)[axis]
     )
 
 
@@ -321,9 +319,9 @@ def _is_self_contained(steps: UnrolledSteps) -> bool:
     """Whether nothing that the loop reads depends on its results, and all loop invariants are constant or real."""
     sources = [element.source for element in steps.elements.values()]
     owners = list(steps.carried.values())
-    if len(set(owners)) != len(owners) or not owners or any(is_constant(source) for source in sources):
+    if len(set(owners)) != len(owners) or not owners or any(fx.is_constant(source) for source in sources):
         return False
-    if any(not is_tensor(node) and not is_constant(node) for node in steps.same):
+    if any(not fx.is_tensor(node) and not fx.is_constant(node) for node in steps.same):
         return False
     begins = {*sources, *steps.same, *(row[0] for row in steps.carried)}
     behind = set(steps.place)

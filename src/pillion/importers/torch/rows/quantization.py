@@ -11,28 +11,11 @@ from typing import Any
 
 from torch.fx import Node
 
+from pillion import ops
 from pillion.importers.torch.fx_nodes import CLAMPS, named_argument
 from pillion.importers.torch.scalar_function import evaluate_steps, operator_of
 from pillion.importers.torch.train.batch_norm_calls import batch_norm
 from pillion.ir.op import Op, Quantization
-from pillion.ops import (
-    AvgPool2dUp,
-    Clamp,
-    Conv2d,
-    Dequantize,
-    Detections,
-    Function,
-    L2Normalize,
-    LstmCell,
-    LstmOutput,
-    Lut,
-    Quantize,
-    ResizeBilinearFloat,
-    SignalStage,
-    SquaredDifference,
-    SvdfMemory,
-    SvdfOutput,
-)
 
 Refusal = Callable[[Node], str]
 """Returns why a call stays in float; empty if it does not."""
@@ -51,7 +34,7 @@ class QuantizationRule:
     fixed: tuple[float, int] | None = None
     takes_clamp: bool = False
     """Whether a clamp that follows becomes the op's output range."""
-    function: Function | None = None
+    function: ops.Function | None = None
     refusal: Refusal = lambda _: ""
     numbers: bool = False
     """Whether operands or results may be integers and booleans, which are not quantized."""
@@ -62,20 +45,20 @@ class QuantizationRule:
 def rule_of_op(op: type[Op], **fields: Any) -> QuantizationRule:
     """Returns the rule that the op declares."""
     names = {field.name for field in dataclasses.fields(op)}
-    clamps = {"low", "high"} <= names and op.quantization is Quantization.OWN and op is not Clamp
+    clamps = {"low", "high"} <= names and op.quantization is Quantization.OWN and op is not ops.Clamp
     return QuantizationRule(op.kind, op.quantization, takes_clamp=clamps, **fields)
 
 
-def lut(function: Function, refusal: Refusal = lambda _: "") -> QuantizationRule:
+def lut(function: ops.Function, refusal: Refusal = lambda _: "") -> QuantizationRule:
     """Returns the rule of a function of one number; some functions fix the scale of their result."""
     fixed = function.fixed_output
     kind = Quantization.OWN if fixed is None else Quantization.FIXED
-    return QuantizationRule(Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
+    return QuantizationRule(ops.Lut.kind, kind, fixed=fixed, function=function, refusal=refusal)
 
 
 RULES: dict[Any, QuantizationRule] = {
     # Only in training: it becomes a depthwise convolution, or goes into a layer.
-    batch_norm: rule_of_op(Conv2d),
+    batch_norm: rule_of_op(ops.Conv2d),
 }
 """Rules by operator; rows register theirs here."""
 
@@ -91,32 +74,34 @@ def rule_of(node: Node) -> QuantizationRule:
 
 
 NO_OPERATOR: Mapping[type[Op], str] = {
-    Quantize: "the quantizer puts it where int8 begins",
-    Dequantize: "the quantizer puts it where int8 ends",
-    **dict.fromkeys((LstmCell, LstmOutput, SvdfMemory, SvdfOutput), "files of LiteRT have such layers"),
-    Detections: "files of LiteRT end in it",
-    SquaredDifference: "files of LiteRT have it; in PyTorch it is a difference and a product",
-    L2Normalize: "files of LiteRT have it; in PyTorch F.normalize has finer steps",
-    SignalStage: "files of TensorFlow Lite Micro have it",
-    **dict.fromkeys((AvgPool2dUp, ResizeBilinearFloat), "files of LiteRT in uint8 round so"),
+    ops.Quantize: "the quantizer puts it where int8 begins",
+    ops.Dequantize: "the quantizer puts it where int8 ends",
+    **dict.fromkeys(
+        (ops.LstmCell, ops.LstmOutput, ops.SvdfMemory, ops.SvdfOutput), "files of LiteRT have such layers"
+    ),
+    ops.Detections: "files of LiteRT end in it",
+    ops.SquaredDifference: "files of LiteRT have it; in PyTorch it is a difference and a product",
+    ops.L2Normalize: "files of LiteRT have it; in PyTorch F.normalize has finer steps",
+    ops.SignalStage: "files of TensorFlow Lite Micro have it",
+    **dict.fromkeys((ops.AvgPool2dUp, ops.ResizeBilinearFloat), "files of LiteRT in uint8 round so"),
 }
 """Ops that no PyTorch operator becomes, and why."""
 
 
-def function_of(node: Node) -> Function | None:
+def function_of(node: Node) -> ops.Function | None:
     """Returns the function that a call computes; TABLE if its arguments differ from the function's."""
     rule = RULES.get(node.target)
     function = None if rule is None else rule.function
-    if function is Function.GELU:
-        return Function.GELU_TANH if named_argument(node, "approximate") == "tanh" else function
-    if function is Function.ELU:
+    if function is ops.Function.GELU:
+        return ops.Function.GELU_TANH if named_argument(node, "approximate") == "tanh" else function
+    if function is ops.Function.ELU:
         return (
             function
             if named_argument(node, "scale") == named_argument(node, "input_scale") == 1
-            else Function.TABLE
+            else ops.Function.TABLE
         )
-    if function is Function.SOFTPLUS:
-        return function if named_argument(node, "beta") == 1 else Function.TABLE
+    if function is ops.Function.SOFTPLUS:
+        return function if named_argument(node, "beta") == 1 else ops.Function.TABLE
     return function
 
 

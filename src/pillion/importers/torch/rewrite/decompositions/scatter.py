@@ -11,14 +11,8 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from pillion.importers.torch.fx_nodes import (
-    argument_of,
-    aten,
-    evaluate,
-    fake_result,
-    inverse_permutation,
-    is_constant,
-)
+from pillion.importers.torch import fx_nodes as fx
+from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite.decompositions.table import decompose_by
 from pillion.importers.torch.rewrite.lower_indexing import MOST_PUT, order_of_axes
 
@@ -41,11 +35,13 @@ def _broadcast_put(
 
 def _broadcasts_put(node: Node) -> bool:
     """Whether an `index_put` by numbers broadcasts its values."""
-    x, indices, values = (argument_of(node, i) for i in range(3))
-    numbers = [None if index is None else fake_result(index) for index in indices]
+    x, indices, values = (fx.argument_of(node, i) for i in range(3))
+    numbers = [None if index is None else fx.fake_result(index) for index in indices]
     if any(n is not None and n.dtype in MASKS for n in numbers):
         return False
-    return bool(evaluate(node.graph, aten.index.Tensor, (x, indices), {}).shape != fake_result(values).shape)
+    return bool(
+        fx.evaluate(node.graph, aten.index.Tensor, (x, indices), {}).shape != fx.fake_result(values).shape
+    )
 
 
 def _indexed_axes(indices: Sequence[Any]) -> list[int]:
@@ -63,7 +59,7 @@ def _merge_axes(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, int]:
 def _split_merged_axes(joined: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
     """Reverts `_joined`."""
     order, _ = order_of_axes(len(shape), axes)
-    return joined.reshape([shape[axis] for axis in order]).permute(inverse_permutation(order))
+    return joined.reshape([shape[axis] for axis in order]).permute(fx.inverse_permutation(order))
 
 
 def _flat_indices(x: Tensor, indices: Indices, *, is_put: bool) -> Tensor:
@@ -167,31 +163,31 @@ def _is_single_mask(x: Node, indices: Sequence[Any], values: Node) -> bool:
     (axis, mask), *more = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if more:
         return False
-    behind = fake_result(x).dim() - axis - fake_result(mask).dim()
-    shape = [1] * (1 + behind) + list(fake_result(values).shape)
+    behind = fx.fake_result(x).dim() - axis - fx.fake_result(mask).dim()
+    shape = [1] * (1 + behind) + list(fx.fake_result(values).shape)
     return bool(shape[len(shape) - behind - 1] == 1)
 
 
 def _is_computed_index_put(node: Node) -> bool:
     """Whether indices are computed, values accumulate, or values are broadcast."""
-    x, indices, values, adds = (argument_of(node, i) for i in range(4))
+    x, indices, values, adds = (fx.argument_of(node, i) for i in range(4))
     present = [index for index in indices if index is not None]
-    if any(fake_result(index).dtype in MASKS for index in present):
+    if any(fx.fake_result(index).dtype in MASKS for index in present):
         return not adds and _is_single_mask(x, indices, values)
     if _broadcasts_put(node):
         return True
-    if not adds and all(map(is_constant, present)):
+    if not adds and all(map(fx.is_constant, present)):
         return False
-    count = math.prod(torch.broadcast_shapes(*(fake_result(i).shape for i in present)))  # type: ignore[no-untyped-call]  # of torch
-    size = math.prod(fake_result(x).shape[axis] for axis in _indexed_axes(indices))
-    sums = adds and fake_result(x).is_floating_point()
+    count = math.prod(torch.broadcast_shapes(*(fx.fake_result(i).shape for i in present)))  # type: ignore[no-untyped-call]  # of torch
+    size = math.prod(fx.fake_result(x).shape[axis] for axis in _indexed_axes(indices))
+    sums = adds and fx.fake_result(x).is_floating_point()
     return count * size <= MOST_FLAGS if sums else count <= MOST_PUT
 
 
 def _is_computed_index(node: Node) -> bool:
     """Whether computed indices cover several axes or may be negative."""
-    present = [index for index in argument_of(node, 1) if index is not None]
-    if any(fake_result(index).dtype in MASKS for index in present) or all(map(is_constant, present)):
+    present = [index for index in fx.argument_of(node, 1) if index is not None]
+    if any(fx.fake_result(index).dtype in MASKS for index in present) or all(map(fx.is_constant, present)):
         return False
     return len(present) > 1 or not _is_nonnegative_index(present[0])
 
