@@ -36,8 +36,7 @@ import pillion
 import streams
 from pillion import zoo
 from pillion.boards.toolchain import QEMU, arm_compiler
-from pillion.ops.conv import Convolution
-from pillion.ops.linear import Linear
+from pillion.ops.layer import Layer
 from pillion.option_values import Optimize
 from pillion.program import Program
 
@@ -102,7 +101,7 @@ def measured(label: str, core: str, optimize: Optimize = "speed") -> Figures:
         }
         for step, n in zip(program.lowered.steps, profile.op_instructions, strict=True)
     ]
-    layers = [op for op in program.graph.ops if isinstance(op, (Convolution, Linear))]
+    layers = [op for op in program.graph.ops if isinstance(op, Layer)]
     return {
         "instructions": profile.instructions,
         "macs": program.graph.macs,

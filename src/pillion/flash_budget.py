@@ -18,9 +18,9 @@ from pillion.ir.flash_choice import FlashChoice, FlashSize
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.ir.types import Array, Value
+from pillion.ops.layer import Layer
 from pillion.ops.scan import Scan
 from pillion.passes.four_bit_weights import (
-    Layer,
     LayerInputs,
     Table,
     as_large_as_with_4_bits,

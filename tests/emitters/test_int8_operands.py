@@ -22,11 +22,10 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, TensorType, Value
 from pillion.ir.verify import verify_graph
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, Requantize, Scan, Transpose
-from pillion.ops.conv import widens
 from pillion.ops.example_values import make_op, random_like
 from pillion.targets import find_target
 
-LAYERS = [op for kind in (Conv2d, DepthwiseConv2d, Linear) for op in kind.examples() if widens(op)]
+LAYERS = [op for kind in (Conv2d, DepthwiseConv2d, Linear) for op in kind.examples() if op.widens]
 
 
 def widened(layer: Op, step: float = 1.0) -> Graph:
@@ -61,7 +60,7 @@ def test_the_same_bytes(layer: Op, isa: Isa) -> None:
         after = read_int8_operands(before, isa)
         assert same_bytes(before, after)
         is_own = choose_kernels(after, isa)[-1].kernel.isa is isa
-        assert is_own or widens(after.ops[-1]), "portable kernels widen nothing"
+        assert is_own or after.ops[-1].widens, "portable kernels widen nothing"
         assert isa is not Isa.DSP or [op.kind for op in after.ops[:-1]] == ["requantize"] * is_own
 
 
@@ -113,7 +112,7 @@ def test_bias_that_does_not_fit_finer_steps() -> None:
     large = replace(layer, bias=replace(bias, data=np.full(bias.shape, 2**30, np.int32)))
     before = widened(large)
     (after,) = read_int8_operands(before, Isa.DSP).ops
-    assert widens(after), "the portable kernel reads bytes"
+    assert after.widens, "the portable kernel reads bytes"
 
 
 @pytest.mark.parametrize("size", [2**31 - 5, 2**40])
@@ -145,7 +144,7 @@ def test_layers_in_loops_read_bytes() -> None:
     options: Any = {"calibrate": data, "progress": False, "int16": ("linear_default", "linear_default_2")}
     program = pillion.compile(Recurrence().eval(), data[0], target="cortex-m55", **options)
     (loop,) = (op for op in program.graph.ops if isinstance(op, Scan))
-    assert sum(widens(op) for op in loop.body.ops if isinstance(op, Linear)) == 2
+    assert sum(op.widens for op in loop.body.ops if isinstance(op, Linear)) == 2
     exact = program.run(data[3], on="reference")[0]
     np.testing.assert_array_equal(program.run(data[3], on="host")[0], exact)
 

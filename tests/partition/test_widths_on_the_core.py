@@ -16,7 +16,6 @@ import pillion
 from ethos_streams import needs_vela
 from pillion import compiler
 from pillion.ops import Conv2d, DepthwiseConv2d, Requantize, Scan, Segment, flatten_ops
-from pillion.ops.conv import widens
 from pillion.partition import ProcessingUnit
 from pillion.program import Program
 from pillion.report.collect import collect
@@ -54,7 +53,7 @@ def compiled(target: str, **options: Any) -> Program:
 
 def layers(program: Program) -> list[Conv2d | DepthwiseConv2d]:
     """The layers that read 8 bits and make 16."""
-    return [op for op in program.graph.ops if isinstance(op, (Conv2d, DepthwiseConv2d)) and widens(op)]
+    return [op for op in program.graph.ops if isinstance(op, (Conv2d, DepthwiseConv2d)) and op.widens]
 
 
 def widened(program: Program) -> list[Requantize]:
@@ -130,7 +129,7 @@ def test_layers_in_loops() -> None:
     options: Any = {"calibrate": data, "progress": False, "int16": wide, "keep_on_cpu": ["scan"]}
     program = pillion.compile(Recurrence().eval(), data[0], target=NEUTRON, **options)
     (loop,) = (op for op in program.graph.ops if isinstance(op, Scan))
-    assert sum(widens(op) for op in loop.body.ops if op.kind == "linear") == 2
+    assert sum(op.widens for op in loop.body.ops if op.kind == "linear") == 2
     known = {entry.op: entry for entry in program.ledger}
     assert all(known[op].unit is ProcessingUnit.CPU for op in flatten_ops([loop]))
 

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from itertools import chain
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 
 from pillion.ir import numerics
 from pillion.ir.access import WHOLE, Access, AxisMap, Span, crop_tile_padding, window_maps
-from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.op import Op, ScaledOp, op, operand, require_dtype, require_rank, result
-from pillion.ir.types import Array, DType, Pair, PerChannel, Shape, Sides, TensorType, Value, constant_value
+from pillion.ir.numerics import Multipliers
+from pillion.ir.op import Op, op, require_rank
+from pillion.ir.types import Array, Pair, PerChannel, Shape, Sides, TensorType, Value
 from pillion.ops.example_values import (
     ZERO_POINTS,
     conv_bias,
@@ -24,14 +23,8 @@ from pillion.ops.example_values import (
     in_16_bits,
     make_op,
     value,
-    with_4_bits,
-    with_16_bit_results,
 )
-
-Weighted = TypeVar("Weighted", bound=Any)
-"""A convolution or a linear layer."""
-BEYOND_SUMS = 2**47 - 2**31
-"""The smallest number that no sum of 16-bit products and a bias of 64 bits reaches."""
+from pillion.ops.layer import Layer
 
 
 def padded_windows(
@@ -58,23 +51,12 @@ def output_sizes(x: Value, kernel: Pair, stride: Pair, dilation: Pair, padding: 
     yield output_size(width, kernel[1], stride[1], dilation[1], left + right)
 
 
-class Convolution(ScaledOp):
-    """The base class of regular and depthwise convolutions: bias, requantization, geometry. Multipliers are per
-    output channel, or one for all."""
+class Convolution(Layer):
+    """The base class of convolutions: the geometry of windows."""
 
-    is_identity = False
-    weights_of_4_bits = False
-    """Whether weights may have 4 bits."""
-
-    x: Value = operand()
-    weights: Value = operand()
-    bias: Value = operand()
-    y: Value = result()
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
     padding: Sides = (0, 0, 0, 0)
-    low: int = -128
-    high: int = 127
 
     @property
     def kernel(self) -> Pair:
@@ -96,26 +78,6 @@ class Convolution(ScaledOp):
         """The shape of the result, from image, window and padding."""
         sizes = output_sizes(self.x, self.kernel, self.stride, self.dilation, self.padding)
         return (self.x.shape[0], *sizes, self.weights_out_channels)
-
-    @property
-    def weights_out_channels(self) -> int:
-        """The number of output channels according to the weights."""
-        return self.weights.shape[0]
-
-    @property
-    def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Mantissas and shifts of all output channels."""
-        return numerics.mantissas_and_shifts(
-            self.effective_multipliers(Arithmetic.CMSIS_NN), self.out_channels
-        )
-
-    @property
-    def numbers_of_multipliers(self) -> tuple[int, ...]:
-        return 1, self.weights_out_channels
-
-    def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
-        scales = np.broadcast_to(self.weights.channel_scales, (self.out_channels,))
-        return numerics.encode_multipliers(self.x.scale * scales / self.y.scale)
 
     def from_scales_in_uint8(self) -> Multipliers:
         """Returns the one multiplier whose product of scales is rounded to float32, as in LiteRT's uint8 kernels."""
@@ -139,10 +101,7 @@ class Convolution(ScaledOp):
         return {"padding": crop_tile_padding(self.padding, axis, missing)}
 
     def infer(self) -> TensorType:
-        return TensorType(self.output_shape, result_dtype(self))
-
-    def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
-        return widens(self)
+        return TensorType(self.output_shape, self.result_dtype)
 
     def check(self) -> None:
         require_rank(self, self.x, 4)
@@ -155,8 +114,7 @@ class Convolution(ScaledOp):
             raise self.refuse(
                 f"one bias for each of {self.weights_out_channels} channels", list(self.bias.shape)
             )
-        if self.x.dtype in (DType.INT8, DType.INT16):
-            check_layer(self, self.weights_of_4_bits)
+        self.check_layer()
 
     def check_geometry(self) -> None:
         """Raises if windows or weights do not fit the image."""
@@ -165,142 +123,12 @@ class Convolution(ScaledOp):
                 "the window fits into the padded image", f"image {self.x.shape[1:3]}, kernel {self.kernel}"
             )
 
-    @property
-    def weights_per_output(self) -> Array:
-        """The weights as [out_channels, taps]."""
-        return self.weights.constant.reshape(self.weights.shape[0], -1)
-
     def sums(self, x: Array, weights: Array) -> NDArray[np.float64]:
         """Returns the sums of products of each output element, without bias."""
         raise NotImplementedError
 
-    def largest_sums(self) -> Iterator[tuple[int, int]]:
-        if self.x.dtype is DType.INT8 and self.weights.is_constant and self.bias.is_constant:
-            yield from largest_accumulators(self, self.weights_per_output)
-
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
-        """Returns the accumulators that are requantized."""
         return self.sums(x, weights).astype(np.int64) + bias.astype(np.int64)
-
-    def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        """Requantizes the accumulators, adds the zero point, clamps."""
-        return requantized(self, self.accumulators(*operands))
-
-
-def requantized(op: Weighted, sums: NDArray[np.int64]) -> Array:
-    """Returns the result of a layer: its accumulators in steps of the result, with the zero point, clamped."""
-    scale = numerics.requantize_to_16_bits if op.y.dtype is DType.INT16 else numerics.requantize
-    return np.clip(scale(sums, *op.multipliers) + op.y.zero_point, op.low, op.high).astype(op.y.dtype.numpy)
-
-
-def widens(op: Weighted) -> bool:
-    """Whether a layer makes 16-bit results from 8-bit operands."""
-    return op.x.dtype is DType.INT8 and op.y.dtype is DType.INT16
-
-
-def result_dtype(op: Weighted) -> DType:
-    """Returns the type of a layer's result."""
-    return DType.INT16 if widens(op) else op.x.dtype
-
-
-def require_symmetric(op: Op, *values: Value) -> None:
-    """Raises unless 16-bit tensors of a layer have the zero point 0."""
-    for tensor in values:
-        require_dtype(op, tensor, DType.INT16)
-        if tensor.zero_point:
-            raise op.refuse("16-bit operands and results of layers have the zero point 0", tensor.zero_point)
-
-
-def check_layer(op: Weighted, of_4_bits: bool = True) -> None:
-    """Raises if the types of an integer layer are wrong or an accumulator could exceed its bits."""
-    require_weights(op, of_4_bits)
-    require_bias(op)
-    require_symmetric(op, *(v for v in (op.x, op.y) if v.dtype is DType.INT16))
-    if (
-        op.y.dtype is DType.INT16
-        and op.y.is_quantized
-        and (rights := numerics.to_15_bits(*op.multipliers)[1]).min(initial=1) < 1
-    ):
-        rule, found = "ratios of scales of 16-bit layers are below 2^15", f"up to 2^{15 - int(rights.min())}"
-        raise op.refuse(rule, found, "calibrate with data that the model will see")
-    if op.x.dtype is DType.INT8 and op.weights.is_constant and op.bias.is_constant:
-        check_accumulator(op, op.x, op.weights_per_output, op.bias.constant)
-
-
-def require_weights(op: Weighted, of_4_bits: bool = True) -> None:
-    """Raises unless a layer's weights are int8, or constants of 4 bits where the layer takes them."""
-    if op.weights.dtype is not DType.INT4 or not of_4_bits:
-        require_dtype(op, op.weights, DType.INT8)
-    elif not op.weights.is_constant:
-        raise op.refuse("weights of 4 bits are constants", repr(op.weights))
-    elif widens(op):
-        raise op.refuse("layers with weights of 4 bits read and make tensors of one width", repr(op.y))
-
-
-def require_bias(op: Weighted) -> None:
-    """Raises unless a layer's bias is int32; or int64, if operands have 16 bits and sums can be multiplied."""
-    if op.bias.dtype is not DType.INT64 or op.x.dtype is not DType.INT16:
-        require_dtype(op, op.bias, DType.INT32)
-    elif not (op.weights.is_constant and op.bias.is_constant):
-        raise op.refuse("weights and biases of 64 bits are constants", repr(op.bias))
-    elif (largest := largest_16_bit_sums(op).max(initial=0)) >= BEYOND_SUMS:
-        help = "scale this layer's weights so that its biases are smaller"
-        raise op.refuse("sums of 16-bit layers are below 2^47 - 2^31", f"up to {largest:.6g}", help)
-
-
-def largest_16_bit_sums(op: Weighted) -> NDArray[np.float64]:
-    """Returns the largest accumulator of each output of a layer with 16-bit operands; exact up to 2^53."""
-    products = -DType.INT16.bounds[0] * numerics.row_magnitudes(op.weights_per_output)
-    return products + np.abs(op.bias.constant.astype(np.float64))
-
-
-def largest_scaled_16_bit_sum(op: Weighted) -> float:
-    """Returns the largest accumulator of a layer with 16-bit operands, in steps of the result, before clamping."""
-    mantissas, shifts = op.multipliers
-    return float(
-        (largest_16_bit_sums(op) * np.ldexp(mantissas.astype(np.float64), shifts - 31)).max(initial=0)
-    )
-
-
-def largest_accumulators(op: Weighted, weights: Array) -> Iterator[tuple[int, int]]:
-    """Yields the largest accumulator of each output with the shift of its multiplier, for weights [outputs, taps]."""
-    products = numerics.INT8_STEPS * numerics.row_magnitudes(weights)
-    sums = products + np.abs(op.bias.constant.astype(np.int64))
-    yield from zip(sums.tolist(), op.multipliers[1].tolist(), strict=True)
-
-
-def check_accumulator(op: Op, x: Value, weights: Array, bias: Array) -> None:
-    """Raises if an accumulator could exceed 32 bits, for weights [outputs, taps]. The bound holds for partial
-    sums, too."""
-    start = bias.astype(np.int64) - x.zero_point * numerics.row_sums(weights)
-    lowest, highest = (start + bound for bound in numerics.row_bounds(weights))
-    outside = (lowest < numerics.INT32_MIN) | (highest > numerics.INT32_MAX)
-    if outside.any():
-        channel = int(np.argmax(outside))
-        raise op.refuse(
-            "sums fit 32 bits",
-            f"from {lowest[channel]} to {highest[channel]} in channel {channel}",
-            "calibrate with data that the model will see",
-        )
-
-
-def zero_dead_channel_biases(op: Weighted, fresh: Callable[[str], str]) -> Weighted:
-    """Replaces the biases of dead channels, whose multiplier is zero, by zeros. Converters saturate such biases,
-    which would exceed the accumulator's range for no reason."""
-    outputs = op.weights_out_channels if isinstance(op, Convolution) else op.weights.shape[0]
-    claimed = op.out_channels if isinstance(op, Convolution) else outputs
-    if op.bias.shape != (outputs,) or claimed != outputs:  # the op's own check says so, after this
-        return op
-    try:
-        idle = np.broadcast_to(op.multipliers[0] == 0, op.bias.shape)
-    except ValueError:  # scales that no multiplier can reach: the op's own check says so
-        return op
-    if not idle.any():
-        return op
-    data = np.where(idle, 0, op.bias.constant)
-    if data.min() >= numerics.INT32_MIN and data.max() <= numerics.INT32_MAX:
-        data = data.astype(np.int32)
-    return dataclasses.replace(op, bias=constant_value(fresh(op.bias.name), data, op.bias.type.quant))
 
 
 @op("conv2d")
@@ -342,12 +170,6 @@ class Conv2d(Convolution):
             for part, f in zip(parts, filters, strict=True)
         ]
         return np.concatenate(rows, axis=1).reshape(self.y.shape)
-
-    @classmethod
-    def examples(cls) -> Iterator[Op]:
-        made = list(cls._examples())
-        wide = with_4_bits(made, DType.INT16)
-        return chain(made, with_4_bits(made), wide, with_16_bit_results(made))
 
     @classmethod
     def _examples(cls) -> Iterator[Op]:
@@ -401,11 +223,6 @@ class DepthwiseConv2d(Convolution):
         )
         seen = np.repeat(seen, self.depth_multiplier, axis=-1)
         return np.asarray(np.einsum("nyxhwc,hwc->nyxc", seen, weights[0].astype(np.float64)))
-
-    @classmethod
-    def examples(cls) -> Iterator[Op]:
-        made = list(cls._examples())
-        return chain(made, with_16_bit_results(made))
 
     @classmethod
     def _examples(cls) -> Iterator[Op]:

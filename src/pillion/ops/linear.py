@@ -5,23 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pillion.ir import numerics
 from pillion.ir.access import WHOLE, Access
-from pillion.ir.numerics import Arithmetic, Multipliers
-from pillion.ir.op import Op, ScaledOp, op, operand, require_rank
+from pillion.ir.numerics import Arithmetic
+from pillion.ir.op import Op, op, require_rank
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.conv import (
-    check_layer,
-    largest_accumulators,
-    requantized,
-    result_dtype,
-    widens,
-)
 from pillion.ops.example_values import (
     ZERO_POINTS,
     conv_bias,
@@ -29,28 +21,21 @@ from pillion.ops.example_values import (
     in_16_bits,
     make_op,
     value,
-    with_4_bits,
-    with_16_bit_results,
 )
+from pillion.ops.layer import Layer
 from pillion.ops.rowwise import Unary
 
 
 @op("linear")
-class Linear(ScaledOp, Unary):
+class Linear(Layer, Unary):
     """Computes y = x · weightsᵀ + bias over the last axis; weights [out, in].
 
     Under `tflite` the accumulator is scaled in double precision and rounded once, half away from zero; under
     `cmsis-nn`, and where results have 16 bits and operands 8, it is requantized like a convolution's."""
 
     takes_int16 = True
-
-    is_identity = False
+    weights_of_4_bits = True
     across_last = "its features are made together, each from all"
-
-    weights: Value = operand()
-    bias: Value = operand()
-    low: int = -128
-    high: int = 127
 
     @property
     def out_features(self) -> int:
@@ -71,33 +56,8 @@ class Linear(ScaledOp, Unary):
     def macs(self) -> int:
         return self.rows * self.weights.type.elements
 
-    @property
-    def ratios(self) -> NDArray[np.float64]:
-        """The accumulator's scale over the result's, per output feature."""
-        scales = np.broadcast_to(self.weights.channel_scales, (self.out_features,))
-        return np.asarray(self.x.scale * scales / self.y.scale, np.float64)
-
-    @property
-    def multipliers(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Mantissas and shifts of all output features."""
-        return numerics.mantissas_and_shifts(
-            self.effective_multipliers(Arithmetic.CMSIS_NN), self.out_features
-        )
-
-    @property
-    def numbers_of_multipliers(self) -> tuple[int, ...]:
-        return 1, self.out_features
-
-    def from_scales(self, arithmetic: Arithmetic) -> Multipliers:
-        return numerics.encode_multipliers(self.ratios)
-
     def access(self, operand: Value) -> Access:
         return super().access(operand) if operand is self.x else WHOLE
-
-    @property
-    def weights_per_output(self) -> Array:
-        """The weights as [out, in]."""
-        return self.weights.constant
 
     @property
     def largest_scaled_sum(self) -> float:
@@ -108,10 +68,7 @@ class Linear(ScaledOp, Unary):
         return float((sums * self.ratios).max(initial=0))
 
     def infer(self) -> TensorType:
-        return TensorType((*self.x.shape[:-1], self.out_features), result_dtype(self))
-
-    def has_own_int16_form(self, arithmetic: Arithmetic) -> bool:
-        return widens(self)
+        return TensorType((*self.x.shape[:-1], self.out_features), self.result_dtype)
 
     def check(self) -> None:
         require_rank(self, self.weights, 2)
@@ -121,31 +78,18 @@ class Linear(ScaledOp, Unary):
             )
         if self.bias.shape != (self.out_features,):
             raise self.refuse(f"one bias for each of {self.out_features} features", list(self.bias.shape))
-        if self.x.dtype in (DType.INT8, DType.INT16):
-            check_layer(self)
-
-    def largest_sums(self) -> Iterator[tuple[int, int]]:
-        if self.x.dtype is DType.INT8 and self.weights.is_constant and self.bias.is_constant:
-            yield from largest_accumulators(self, self.weights.constant)
+        self.check_layer()
 
     def accumulators(self, x: Array, weights: Array, bias: Array) -> NDArray[np.int64]:
-        """Returns the accumulators that are requantized."""
         rows = x.reshape(-1, self.in_features).astype(np.float64) - self.x.zero_point
         sums = (rows @ weights.astype(np.float64).T).astype(np.int64) + bias.astype(np.int64)
         return sums.reshape(self.y.shape)
 
     def reference(self, arithmetic: Arithmetic, *operands: Array) -> Array:
-        sums = self.accumulators(*operands)
-        if arithmetic is not Arithmetic.TFLITE or widens(self):
-            return requantized(self, sums)
-        scaled = numerics.round_half_away(sums * self.ratios).astype(np.int64)
+        if arithmetic is not Arithmetic.TFLITE or self.widens:
+            return super().reference(arithmetic, *operands)
+        scaled = numerics.round_half_away(self.accumulators(*operands) * self.ratios).astype(np.int64)
         return np.clip(scaled + self.y.zero_point, self.low, self.high).astype(self.y.dtype.numpy)
-
-    @classmethod
-    def examples(cls) -> Iterator[Op]:
-        made = list(cls._examples())
-        wide = with_4_bits(made, DType.INT16)
-        return chain(made, with_4_bits(made), wide, with_16_bit_results(made))
 
     @classmethod
     def _examples(cls) -> Iterator[Op]:

@@ -13,7 +13,6 @@ from pillion.ir.access import Access, AxisMap
 from pillion.ir.numerics import Arithmetic, Multiplier, Multipliers
 from pillion.ir.op import Op, ScaledOp, op, operand, require_rank, result
 from pillion.ir.types import Array, DType, PerTensor, Shape, TensorType, Value
-from pillion.ops.conv import require_symmetric
 from pillion.ops.example_values import (
     DEVIATION,
     ZERO_POINTS,
@@ -24,6 +23,7 @@ from pillion.ops.example_values import (
     result_for,
     value,
 )
+from pillion.ops.layer import require_symmetric
 
 
 @op("batch_matmul")

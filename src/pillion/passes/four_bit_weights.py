@@ -18,9 +18,8 @@ from pillion.ir.types import Array, DType, PerChannel, constant_value
 from pillion.ops.conv import Conv2d, padded_windows
 from pillion.ops.embedding_bag import EmbeddingBag
 from pillion.ops.indexing import Gather
-from pillion.ops.linear import Linear
+from pillion.ops.layer import Layer
 
-Layer = Conv2d | Linear
 Table = Gather | EmbeddingBag
 LARGEST = 7
 LEVELS = -LARGEST, LARGEST
@@ -43,7 +42,8 @@ CLIPPED = np.linspace(1.0, 0.5, 21)
 def may_have_4_bits(op: Op) -> TypeGuard[Layer]:
     """Whether a layer's weights may be rounded to 4 bits."""
     return (
-        isinstance(op, Conv2d | Linear)
+        isinstance(op, Layer)
+        and op.weights_of_4_bits
         and (op.x.dtype, op.y.dtype) in ((DType.INT8,) * 2, (DType.INT16,) * 2)
         and op.weights.dtype is DType.INT8
         and op.weights.is_constant

@@ -12,12 +12,11 @@ from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op, Quantization
 from pillion.ir.scale_search import find_scale, weight_scales
 from pillion.ir.types import PerChannel, PerTensor, Quant, UnknownScale, Value, constant_value
-from pillion.ops import BatchMatmul, DepthwiseConv2d, Linear, Mul, Softmax
-from pillion.ops.conv import Convolution
+from pillion.ops import BatchMatmul, DepthwiseConv2d, Mul, Softmax
 from pillion.ops.elementwise import AddOrSub
+from pillion.ops.layer import Layer
 from pillion.ops.softmax import INPUT_BITS, LARGEST_STEP, SMALLEST_STEP
 
-Layer = (Convolution, Linear)
 Product = (Mul, BatchMatmul)
 DISTINCT = 5
 """With this many different multipliers, a layer usually leaves one scale; with fewer, several, and another op may
@@ -49,7 +48,7 @@ def _with_scaled_constants(op: Op, names: UniqueNames) -> Op:
     return op.substitute({v: constant_value(names.fresh(v.name), v.constant, y) for v in constants})
 
 
-def _with_weight_scales(op: Convolution | Linear) -> Op:
+def _with_weight_scales(op: Layer) -> Op:
     if not (
         op.explicit and isinstance(op.x.type.quant, PerTensor) and isinstance(op.y.type.quant, PerTensor)
     ):

@@ -13,7 +13,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.types import Array
 from pillion.ops import Linear
-from pillion.ops.conv import Convolution
+from pillion.ops.layer import Layer
 
 Index = tuple[int, ...]
 
@@ -30,7 +30,7 @@ def rounding_steps(
     op: Op, arithmetic: Arithmetic, operands: Sequence[Array], index: Index
 ) -> tuple[RoundingStep, ...]:
     """Returns the steps to one element of the result; empty for other ops than integer products."""
-    if not isinstance(op, (Convolution, Linear)) or op.x.dtype.value != "int8":
+    if not isinstance(op, Layer) or op.x.dtype.value != "int8":
         return ()
     x, weights, bias = operands
     accumulator = int(op.accumulators(x, weights, bias)[index])

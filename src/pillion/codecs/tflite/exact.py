@@ -24,8 +24,7 @@ from pillion.ir.types import (
     Value,
     constant_value,
 )
-from pillion.ops.conv import Convolution
-from pillion.ops.linear import Linear
+from pillion.ops.layer import Layer
 from pillion.ops.lut_tflite import activation_levels
 from pillion.schemas.tflite import Activation, MaximumMinimumOptions, Padding
 
@@ -75,7 +74,7 @@ def symmetric_weights(op: Op, weights: Value) -> Value:
     return weights
 
 
-def scaled_bias(op: Convolution | Linear) -> Value:
+def scaled_bias(op: Layer) -> Value:
     """Returns the bias with the accumulator's scale; files have int64 with 16-bit operands (`Node.int64`)."""
     return constant_value(op.bias.name, op.bias.constant, accumulator_quantization(op.x, op.weights))
 

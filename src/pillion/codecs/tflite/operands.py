@@ -14,7 +14,7 @@ from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op
 from pillion.ir.size_limits import check_sizes
 from pillion.ir.types import DType, PerChannel, PerTensor, Value, constant_value
-from pillion.ops.conv import Convolution, largest_scaled_16_bit_sum
+from pillion.ops.conv import Convolution
 from pillion.ops.elementwise import AddOrSub
 from pillion.ops.squared_difference import SquaredDifference
 from pillion.schemas.tflite import ElementType
@@ -166,7 +166,7 @@ def check_declared_shapes(call: ReadOperator, op: Op) -> Op:
         raise call.refuse(INT16_FORM, ", ".join(map(repr, (*op.operands, *op.results))))
     op.check_scales(Arithmetic.TFLITE)
     if isinstance(op, Convolution) and op.bias.dtype is DType.INT64:
-        largest = largest_scaled_16_bit_sum(op)
+        largest = op.largest_scaled_16_bit_sum
         if largest > numerics.INT32_MAX:
             raise call.refuse("scaled sums fit 32 bits: in LiteRT they wrap around", f"up to {largest:.3g}")
     if isinstance(op, (AddOrSub, SquaredDifference)) and op.rescale[2].shift > 0:

@@ -26,7 +26,7 @@ from pillion.codecs.tflite.operator_row import Row
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor, TensorType, Value, constant_value
-from pillion.ops.conv import zero_dead_channel_biases
+from pillion.ops.layer import zero_dead_channel_biases
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Padding
 

@@ -17,7 +17,7 @@ from pillion.ir import numerics
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
-from pillion.ops.linear import Linear
+from pillion.ops.layer import Layer
 
 Int8Array = NDArray[np.int8]
 Int32Array = NDArray[np.int32]
@@ -85,7 +85,7 @@ _CHANNELS: WeakKeyDictionary[Value, dict[object, OutputChannels]] = WeakKeyDicti
 """The channels of each layer, by its weights: several kernels, and all variants of a layer, ask for them."""
 
 
-def channels_of(op: Convolution | Linear) -> OutputChannels:
+def channels_of(op: Layer) -> OutputChannels:
     """Returns the output channels of a layer with constant weights. The variants of a layer share them."""
     known = _CHANNELS.setdefault(op.weights, {})
     key = (type(op), op.bias, op.x.type.quant, op.y.type.quant, op.low, op.high, op.explicit)
@@ -94,7 +94,7 @@ def channels_of(op: Convolution | Linear) -> OutputChannels:
     return known[key]
 
 
-def _output_channels(op: Convolution | Linear) -> OutputChannels:
+def _output_channels(op: Layer) -> OutputChannels:
     weights = op.weights_per_output if isinstance(op, Convolution) else op.weights.constant
     bias, levels = np.asarray(op.bias.constant, np.int32), (op.x.zero_point, op.y.zero_point, op.low, op.high)
     return OutputChannels(np.ascontiguousarray(weights, np.int8), bias, *op.multipliers, *levels)

@@ -13,10 +13,9 @@ from pillion.emitters.c.kernel_conditions import Check, short_circuit
 from pillion.emitters.c.portable.layers16 import LAYER_8_16, LAYER_16
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d, largest_16_bit_sums, widens
-from pillion.ops.linear import Linear
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.layer import Layer
 
-Layer = Convolution | Linear
 LEAST_RIGHT, MOST_RIGHT = 16, 31
 """The right shifts that one rounding multiplication by a 15-bit multiplier covers."""
 
@@ -28,7 +27,7 @@ def weight_rows(op: Layer) -> Int8Array:
 
 def sums_have_32_bits(op: Layer) -> Verdict:
     """Checks whether sums and partial sums fit 32 bits for all operands."""
-    largest = int(largest_16_bit_sums(op).max(initial=0))
+    largest = int(op.largest_16_bit_sums.max(initial=0))
     return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
 
 
@@ -82,7 +81,7 @@ def channels_16(op: Layer) -> OutputChannels:
     bias = np.asarray(op.bias.constant, np.int32)
     numbers = factors.astype(np.int32), np.zeros_like(bias), op.x.zero_point, 0, op.low, op.high
     channels = OutputChannels(weight_rows(op), bias, *numbers)
-    return replace(channels, bias=channels.folded_bias, in_zp=0) if widens(op) else channels
+    return replace(channels, bias=channels.folded_bias, in_zp=0) if op.widens else channels
 
 
 def has_one_filter(op: DepthwiseConv2d) -> Verdict:

@@ -37,6 +37,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import Array, DType
 from pillion.ops import Conv2d, DepthwiseConv2d, Linear, TransposeConv2d
 from pillion.ops.conv import Convolution
+from pillion.ops.layer import Layer
 
 
 @dataclass(frozen=True)
@@ -321,7 +322,7 @@ def _convolution_window(op: Convolution, groups: int) -> ScratchWindow:
     )
 
 
-def _accumulator_scaling(op: Convolution | Linear) -> AccumulatorScaling:
+def _accumulator_scaling(op: Layer) -> AccumulatorScaling:
     return AccumulatorScaling(
         contiguous_view(op.bias), op.x.zero_point, op.y.zero_point, *op.multipliers, *result_bounds(op)
     )
@@ -337,7 +338,7 @@ def _require_sizes(op: Op, window: ScratchWindow) -> None:
         )
 
 
-def _require_constants(op: Convolution | Linear) -> None:
+def _require_constants(op: Layer) -> None:
     for value in (op.weights, op.bias):
         if not value.is_constant:
             raise no_exact_kernel_error(op, "weights and bias are constants", repr(value))

@@ -14,8 +14,8 @@ from pillion.importers.pte.tensor import ReadTensor, Table
 from pillion.ir.graph import Graph, UniqueNames
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Quant, TensorType, UnknownScale, Value, constant_value
-from pillion.ops import Function, Linear, Lut, Segment
-from pillion.ops.conv import Convolution, zero_dead_channel_biases
+from pillion.ops import Function, Lut, Segment
+from pillion.ops.layer import Layer, zero_dead_channel_biases
 
 LEVELS: Table = np.arange(-128, 128).astype(np.int8)
 """The int8 inputs of a lookup table's entries."""
@@ -91,7 +91,7 @@ class OpStep:
         """Adds the op to the graph."""
         operands = {name: out.operand(x, seen, self.source) for name, (x, seen) in self.xs.items()}
         op = self.make(**operands, y=out.result(self.y), source=self.source, **self.fields)
-        weighted = isinstance(op, (Convolution, Linear))
+        weighted = isinstance(op, Layer)
         out.ops.append(zero_dead_channel_biases(op, out.names.fresh) if weighted else op)
 
 

@@ -41,8 +41,8 @@ from pillion.importers.tflite.weight_zero_points import lower_weight_zero_points
 from pillion.ir import numerics
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Value
-from pillion.ops.conv import zero_dead_channel_biases
 from pillion.ops.l2_normalize import FRACTION_BITS
+from pillion.ops.layer import zero_dead_channel_biases
 from pillion.ops.lut_tflite import activation_levels
 from pillion.ops.softmax import OUTPUT_OF_8_BITS
 from pillion.schemas import tflite

@@ -8,7 +8,7 @@ from pillion.codecs.tflite.operands import INT8_OR_16, bias_of, require_int8, wi
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.ir.op import Op
 from pillion.ir.types import Pair, Sides, Value
-from pillion.ops.conv import zero_dead_channel_biases
+from pillion.ops.layer import zero_dead_channel_biases
 from pillion.ops.transpose_conv import TransposeConv2d
 from pillion.schemas import tflite
 from pillion.schemas.tflite import Padding

@@ -11,11 +11,12 @@ from pillion.devices.retyped import Fixit, Fixits
 from pillion.ir.op import Op
 from pillion.ops import BatchMatmul, Clamp, Conv2d, DepthwiseConv2d, Linear, Lut, Slice, Softmax
 from pillion.ops.conv import Convolution
+from pillion.ops.layer import Layer
 from pillion.ops.pool import Pool
 from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
-WEIGHTED = (Convolution, Linear)
+WEIGHTED = Layer
 RESIZES = (ResizeNearest, ResizeBilinear)
 FIXITS: tuple[tuple[str, type[Op] | tuple[type[Op], ...], Fixits], ...] = (
     ("dtype", Op, number_formats.suggest_int8),

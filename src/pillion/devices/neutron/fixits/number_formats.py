@@ -19,7 +19,7 @@ from pillion.ops import (
     Linear,
     Lut,
 )
-from pillion.ops.conv import Convolution
+from pillion.ops.layer import Layer
 from pillion.ops.softmax import OUTPUT, Softmax
 
 
@@ -35,7 +35,7 @@ def suggest_per_tensor_weights(op: Linear) -> Iterator[Fixit]:
         yield "weights with one scale (quantize for this target)", dataclasses.replace(op, weights=weights)
 
 
-def suggest_symmetric_weights(op: Convolution | Linear) -> Iterator[Fixit]:
+def suggest_symmetric_weights(op: Layer) -> Iterator[Fixit]:
     """Suggests the zero point 0 for weights."""
     weights = with_quant(op.weights, largest_channel_scale(op.weights))
     yield "weights with zero point 0 (quantize them symmetrically)", op.substitute({op.weights: weights})
@@ -47,7 +47,7 @@ def suggest_symmetric_operands(op: BatchMatmul) -> Iterator[Fixit]:
     yield "operands with zero point 0 (quantize for this target)", op.substitute(changed)
 
 
-def suggest_constant_weights(op: Convolution | Linear) -> Iterator[Fixit]:
+def suggest_constant_weights(op: Layer) -> Iterator[Fixit]:
     """Suggests constant weights and bias."""
     values = [v for v in (op.weights, op.bias) if not v.is_constant]
     constants = {

@@ -38,7 +38,6 @@ from pillion.emitters.c.layers16 import (
     IN_32_BITS,
     LEAST_RIGHT,
     MOST_RIGHT,
-    Layer,
     rounds_by,
     sums_have_32_bits,
     weight_rows,
@@ -46,7 +45,8 @@ from pillion.emitters.c.layers16 import (
 from pillion.emitters.c.portable.layers16 import row_of_pixels
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, largest_16_bit_sums
+from pillion.ops.conv import Conv2d
+from pillion.ops.layer import Layer
 from pillion.ops.linear import Linear
 
 PIXELS = 5
@@ -244,7 +244,7 @@ def unpacked_work(op: Conv2d | Linear) -> float:
 
 def sums_have_28_bits(op: Layer) -> Verdict:
     """Checks whether 16 times every sum fits 32 bits."""
-    largest = int(largest_16_bit_sums(op).max(initial=0))
+    largest = int(op.largest_16_bit_sums.max(initial=0))
     return Verdict("sums", 16 * largest <= numerics.INT32_MAX, "below 2^27", f"up to {largest}")
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
-from pillion.emitters.c.layers16 import Layer, channels_16, weight_rows
+from pillion.emitters.c.layers16 import channels_16, weight_rows
 from pillion.ir.types import Array
+from pillion.ops.layer import Layer
 
 NIBBLES = ((4, 0), (6, 2), (5, 1), (7, 3))
 """The inputs of the lower and the upper half of each byte of a word of weights."""

@@ -45,9 +45,8 @@ from pillion.ir.nibbles import pack_rows
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
+from pillion.ops.layer import Layer
 from pillion.ops.linear import Linear
-
-Layer = Conv2d | Linear
 
 
 def packed(op: Layer) -> Params:

@@ -16,7 +16,8 @@ from pillion.emitters.c.portable.conv import bias_for_unsigned
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, Convolution, DepthwiseConv2d
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.layer import Layer
 from pillion.ops.linear import Linear
 
 FOUR = 4
@@ -38,13 +39,13 @@ ZIPPED = 256
 # --- scales -----------------------------------------------------------------------------------------------------------
 
 
-def right_shifts(op: Convolution | Linear) -> NDArray[np.int32]:
+def right_shifts(op: Layer) -> NDArray[np.int32]:
     """Returns the right shift of each channel; 1 for a multiplier of 0, where any shift is correct."""
     mantissas, shifts = op.multipliers
     return np.where(mantissas == 0, 1, -shifts).astype(np.int32)
 
 
-def fixed_point(op: Convolution | Linear, arithmetic: Arithmetic) -> Iterator[Verdict]:
+def fixed_point(op: Layer, arithmetic: Arithmetic) -> Iterator[Verdict]:
     """Checks whether sums are rescaled as in the kernels: doubled, multiplied in 64 bits and shifted right."""
     is_real = isinstance(op, Linear) and arithmetic is Arithmetic.TFLITE
     rights, bounds = right_shifts(op), channels_of(op).bounds()
@@ -64,7 +65,7 @@ def pad_to_multiple(values: Array, count: int) -> Array:
     return np.pad(values, (0, -len(values) % count))
 
 
-def sums_and_scales(op: Convolution | Linear, weights: Array, whole: int) -> Params:
+def sums_and_scales(op: Layer, weights: Array, whole: int) -> Params:
     """Returns the biases and scales of all channels as parameters."""
     bias = bias_for_unsigned(op.bias.constant, weights, op.x.zero_point)
     rights = right_shifts(op)

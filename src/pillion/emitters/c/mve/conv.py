@@ -20,11 +20,11 @@ from pillion.emitters.c.mve.dot_products import (
     ROWS,
     VECTORS,
     DotProducts,
-    Layer,
 )
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
+from pillion.ops.layer import Layer
 from pillion.ops.linear import Linear
 
 

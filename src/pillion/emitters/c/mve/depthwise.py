@@ -17,7 +17,7 @@ from pillion.emitters.c.mve import depthwise_5x5, depthwise_5x5_16, depthwise_pl
 from pillion.emitters.c.mve.pack import EVEN, ODD, OVERREAD_BYTES
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import DepthwiseConv2d, widens
+from pillion.ops.conv import DepthwiseConv2d
 
 Verdicts = Callable[[Any], Iterable[Verdict]]
 
@@ -74,14 +74,14 @@ def params_5x5_16(op: DepthwiseConv2d) -> Params:
 
 def wide_params(op: DepthwiseConv2d) -> Params:
     """Returns the parameters of the kernels over planes."""
-    order = depthwise_planes.WIDE_ORDER if widens(op) else (*EVEN, *ODD)
+    order = depthwise_planes.WIDE_ORDER if op.widens else (*EVEN, *ODD)
     constants = depthwise_planes.pack_wide(channels_16(op), order, has_shifts=False)
     return {**depthwise_planes.layout_params(op), "constants": constants}
 
 
 def in_planes(op: DepthwiseConv2d) -> tuple[Verdict, ...]:
     """Checks the conditions of sums over planes."""
-    if not widens(op):
+    if not op.widens:
         return (depthwise_planes.reaches_image(op),)
     return depthwise_planes.sums_verdicts(op, channels_16(op).weights)
 

@@ -15,10 +15,9 @@ from pillion.emitters.c.kernel_library import MVE, types_suffix
 from pillion.emitters.c.mve import pack
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Conv2d, Convolution, widens
+from pillion.ops.conv import Conv2d
+from pillion.ops.layer import Layer
 from pillion.ops.linear import Linear
-
-Layer = Convolution | Linear
 
 
 def one_pixel(op: Conv2d) -> Iterator[Verdict]:
@@ -30,7 +29,7 @@ def one_pixel(op: Conv2d) -> Iterator[Verdict]:
 
 def rescaled_in_fixed_point(op: Linear, arithmetic: Arithmetic) -> tuple[Verdict, ...]:
     """Checks whether vectors are rescaled in fixed point, as all 16-bit results of 8-bit operands are."""
-    return () if widens(op) else (fixed_point(op, arithmetic),)
+    return () if op.widens else (fixed_point(op, arithmetic),)
 
 
 def vector_sizes(op: Layer) -> dict[str, int]:

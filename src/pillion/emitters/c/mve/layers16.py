@@ -18,7 +18,6 @@ from pillion.emitters.c.layers16 import (
     IN_32_BITS,
     LEAST_RIGHT,
     MOST_RIGHT,
-    Layer,
     channels_16,
     rounds_by,
     sums_have_32_bits,
@@ -39,6 +38,7 @@ from pillion.emitters.c.mve.pack import EVEN, ODD
 from pillion.emitters.c.portable.layers16 import SOFTMAX, softmax_params
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
+from pillion.ops.layer import Layer
 from pillion.ops.linear import Linear
 from pillion.ops.softmax import Softmax
 

@@ -11,7 +11,7 @@ import numpy as np
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import MVE
-from pillion.emitters.c.layers16 import WIDENS, Layer, channels_16
+from pillion.emitters.c.layers16 import WIDENS, channels_16
 from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.conv import few_rows_work, linear_work, rows_work
 from pillion.emitters.c.mve.dot_products import GATHERED, ONE_PIXEL, PIXELS, ROWS, VECTORS, DotProducts
@@ -26,6 +26,7 @@ from pillion.emitters.c.mve.layers16 import (
     vector_params,
 )
 from pillion.ops.conv import Conv2d
+from pillion.ops.layer import Layer
 
 
 def few_inputs_params(op: Layer) -> Params:

@@ -17,6 +17,7 @@ from pillion.emitters.c.kernel_conditions import is_within
 from pillion.ir.types import DType, Pair
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
+from pillion.ops.layer import Layer
 from pillion.ops.linear import Linear
 
 Packed = Int8Array | NDArray[np.int16] | Int32Array
@@ -50,7 +51,7 @@ def vector_count(bytes_: int) -> int:
     return -(-bytes_ // 16)
 
 
-def vector_inputs(op: Convolution | Linear) -> int:
+def vector_inputs(op: Layer) -> int:
     """Returns the inputs of a layer that a vector holds."""
     return 16 // op.x.dtype.size_bytes
 
@@ -60,24 +61,24 @@ def as_words(array: Packed) -> Int32Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.int32)
 
 
-def check_right_shifts(op: Convolution | Linear) -> Verdict:
+def check_right_shifts(op: Layer) -> Verdict:
     """Checks whether all shifts are right shifts of 1 to 31, for which the fast rounding is exact."""
     return _shifts_from(op, 1)
 
 
-def check_factors(op: Convolution | Linear) -> Verdict:
+def check_factors(op: Layer) -> Verdict:
     """Checks whether all shifts are right shifts of 1 to 31, or of 0 to 31 if negative sums need no sign fix, for
     loops that shift by factors."""
     return _shifts_from(op, int(negative_sum_mode(channels_of(op)) == 0))
 
 
-def check_optional_fix(op: Convolution | Linear) -> Verdict:
+def check_optional_fix(op: Layer) -> Verdict:
     """Checks whether all shifts are right shifts of 1 to 31, or of 0 to 31 if negative sums need no sign fix, for
     loops without a sign fix for rectified results."""
     return _shifts_from(op, int(negative_sum_mode(channels_of(op), dot=False) == 0))
 
 
-def check_left_shifts(op: Convolution | Linear) -> Verdict:
+def check_left_shifts(op: Layer) -> Verdict:
     """Checks whether loops that shift sums left need no sign fix for channels with right shifts."""
     channels = channels_of(op)
     most = int(-channels.with_folded_zero_point.shifts.min())
@@ -85,7 +86,7 @@ def check_left_shifts(op: Convolution | Linear) -> Verdict:
     return Verdict("right_shift", exact, f"at most {MOST_SHIFT_OF_FACTORS}, or rectified results", str(most))
 
 
-def _shifts_from(op: Convolution | Linear, least: int) -> Verdict:
+def _shifts_from(op: Layer, least: int) -> Verdict:
     shifts = channels_of(op).with_folded_zero_point.shifts
     found = int(-shifts.max()), int(-shifts.min())
     fits = least <= found[0] and found[1] <= 31
@@ -156,9 +157,7 @@ def negative_sum_mode(channels: OutputChannels, dot: bool = True) -> int:
     return int(dot and -int(channels.with_folded_zero_point.shifts.min()) <= MOST_SHIFT_OF_FACTORS)
 
 
-def signed_constants(
-    pack: Callable[[OutputChannels], Int32Array], op: Convolution | Linear, dot: bool = True
-) -> Params:
+def signed_constants(pack: Callable[[OutputChannels], Int32Array], op: Layer, dot: bool = True) -> Params:
     """Returns the packed channels of a layer, and the treatment of negative sums."""
     channels = channels_of(op)
     return {"signs": negative_sum_mode(channels, dot), "constants": pack(channels)}
@@ -189,12 +188,12 @@ def pack_linear(ready: OutputChannels) -> Int32Array:
     return join_groups(g.bias, chunks_of(g.weights), g.multipliers, g.shifts.astype(np.int8))
 
 
-def nibbles_can_share(op: Convolution | Linear) -> Verdict:
+def nibbles_can_share(op: Layer) -> Verdict:
     """Checks whether no weight is -8, so that two weights A and B share a byte as A + 16 * B."""
     return is_within("weights", int(op.weights.constant.min()), least=-7)
 
 
-def has_lowest(op: Convolution | Linear) -> Verdict:
+def has_lowest(op: Layer) -> Verdict:
     """Checks whether some weights are -8, so that two weights cannot share a byte as they are."""
     return is_within("weights", int(op.weights.constant.min()), most=-8)
 
@@ -228,7 +227,7 @@ def pairs_of_vectors(weights: Int8Array) -> Int8Array:
     return vectors[:, :, 0] & 15 | vectors[:, :, 1] << 4
 
 
-def stored_form(op: Convolution | Linear) -> Stored:
+def stored_form(op: Layer) -> Stored:
     """Returns the form of weights in flash: bytes, or two vectors of 4-bit weights in one."""
     return pairs_of_vectors if op.weights.dtype is DType.INT4 else lambda weights: weights
 
@@ -261,7 +260,7 @@ def pixels_are_windows(op: Convolution) -> tuple[Verdict, ...]:
     )
 
 
-def words_of(op: Convolution | Linear, field: str) -> Verdict:
+def words_of(op: Layer, field: str) -> Verdict:
     """Checks whether the results of a pixel or vector are whole words; `field` counts them."""
     unit, count = 4 // op.y.dtype.size_bytes, getattr(op, field)
     return Verdict(field, count % unit == 0, f"a multiple of {unit}", str(count))
@@ -344,13 +343,13 @@ NUMBER_BYTES = {1: 72, 2: 64}
 """Bytes of the constants of eight channels besides weights, by bytes per input."""
 
 
-def group_bytes(op: Convolution | Linear) -> int:
+def group_bytes(op: Layer) -> int:
     """Returns the bytes of the unpacked constants of eight channels."""
     size, inputs = op.x.dtype.size_bytes, op.weights_per_output.shape[1]
     return NUMBER_BYTES[size] + 128 // size * vector_count(inputs * size)
 
 
-def room_bytes(op: Convolution | Linear) -> int:
+def room_bytes(op: Layer) -> int:
     """Returns the scratch bytes of unpacked constants: groups of eight channels."""
     group = group_bytes(op)
     return group * min(max(ROOM_BYTES // group, 1), -(-len(op.weights_per_output) // 8))

@@ -28,7 +28,7 @@ from pillion.ir.numerics import INT16_MAX, Arithmetic
 from pillion.ir.types import DType, Value
 from pillion.ir.verdict import Verdict
 from pillion.ops.clamp import Clamp
-from pillion.ops.conv import Conv2d, DepthwiseConv2d, largest_accumulators
+from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.elementwise import Add, Maximum, Minimum, Mul, Sub
 from pillion.ops.formats import Requantize
 from pillion.ops.linear import Linear
@@ -46,7 +46,7 @@ LAYER_16 = INT16_XY, *_CONSTANT_BYTES
 
 def sums_of_bytes_have_32_bits(op: Any) -> Verdict:
     """Checks whether sums of 8-bit operands and biases fit 32 bits."""
-    largest = max((size for size, _ in largest_accumulators(op, op.weights_per_output)), default=0)
+    largest = int(op.largest_8_bit_sums.max(initial=0))
     return Verdict("sums", largest <= numerics.INT32_MAX, "below 2^31", f"up to {largest}")
 
 
