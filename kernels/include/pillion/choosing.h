@@ -23,7 +23,7 @@ typedef struct {
 } pillion_compare_s8_params;
 void pillion_compare_s8(const pillion_compare_s8_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
-/* The same for plain integers of 32 bits. */
+/* y = whether the relation holds of two integers of 32 bits. */
 typedef struct {
     PILLION_BROADCAST_FIELDS
     int32_t relation;

@@ -47,7 +47,7 @@ typedef struct {
 } pillion_conv2d_s8_dsp_params;
 void pillion_conv2d_s8_dsp(const pillion_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same without dilation, with each row of the image widened once, into a ring of so many rows. */
+/* Convolution without dilation; in_c is a multiple of 4. Each row of the image is widened once, into a ring of so many rows. */
 typedef struct {
     PILLION_DOT_FIELDS
     PILLION_WINDOW_FIELDS
@@ -67,7 +67,7 @@ void pillion_conv2d_winograd_s8_dsp(const pillion_conv2d_winograd_s8_dsp_params 
 typedef pillion_conv2d_s8_dsp_params pillion_conv2d_thin_s8_dsp_params;
 void pillion_conv2d_thin_s8_dsp(const pillion_conv2d_thin_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same four convolutions with weights of four bits, in a stream of its own (kernels/dsp/dot.h). */
+/* The four convolutions above with weights of four bits, in a stream of its own (kernels/dsp/dot.h). */
 typedef pillion_conv2d_1x1_s8_dsp_params pillion_conv2d_1x1_s4_dsp_params;
 typedef pillion_conv2d_s8_dsp_params pillion_conv2d_s4_dsp_params, pillion_conv2d_thin_s4_dsp_params;
 typedef pillion_conv2d_ring_s8_dsp_params pillion_conv2d_ring_s4_dsp_params;
@@ -87,16 +87,16 @@ typedef struct {
 } pillion_conv2d_s16_dsp_params;
 void pillion_conv2d_s16_dsp(const pillion_conv2d_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same with weights of four bits [steps][8], in bytes of inputs 4 0, 6 2, 5 1, 7 3; steps of eight inputs. Biases are 16 times as large. */
+/* Convolution of 16-bit inputs with weights of four bits [steps][8], in bytes of inputs 4 0, 6 2, 5 1, 7 3; steps of eight inputs. Biases are 16 times as large. */
 typedef pillion_conv2d_s16_dsp_params pillion_conv2d_s16_s4_dsp_params;
 void pillion_conv2d_s16_s4_dsp(const pillion_conv2d_s16_s4_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same with weights that are unpacked: + 8, in bytes of inputs 0 4, 2 6, 1 5, 3 7; biases as they are. Scratch: the weights of a channel in 16
+/* Convolution of 16-bit inputs with weights of four bits that are unpacked: + 8, in bytes of inputs 0 4, 2 6, 1 5, 3 7; biases as they are. Scratch: the weights of a channel in 16
  * bits, some fives of windows (kernels/dsp/conv2d_unpacked_s16_s4_dsp.c), and five of them where one leaves the image or has gaps. */
 typedef pillion_conv2d_s16_dsp_params pillion_conv2d_unpacked_s16_s4_dsp_params;
 void pillion_conv2d_unpacked_s16_s4_dsp(const pillion_conv2d_unpacked_s16_s4_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same with int16 weights[steps][4] in their own order. */
+/* Convolution of 16-bit inputs with int16 weights[steps][4] in their own order. */
 typedef pillion_conv2d_s16_dsp_params pillion_conv2d_wide_s16_dsp_params;
 void pillion_conv2d_wide_s16_dsp(const pillion_conv2d_wide_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
@@ -116,7 +116,7 @@ typedef struct {
 } pillion_linear_s16_dsp_params;
 void pillion_linear_s16_dsp(const pillion_linear_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same with weights of four bits, in steps and a stream of its own (kernels/dsp/linear_s16_dsp.c). Scratch: a vector in eights. */
+/* Fully connected, of 16-bit inputs with weights of four bits, in steps and a stream of its own (kernels/dsp/linear_s16_dsp.c). Scratch: a vector in eights. */
 typedef pillion_linear_s16_dsp_params pillion_linear_s16_s4_dsp_params;
 void pillion_linear_s16_s4_dsp(const pillion_linear_s16_s4_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_linear_s16_dsp_params pillion_linear_large_s16_s4_dsp_params; /* of sums up to 2^31 */
@@ -212,7 +212,7 @@ typedef struct {
 } pillion_linear_s8_dsp_params;
 void pillion_linear_s8_dsp(const pillion_linear_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same with weights of four bits, in a stream of its own (kernels/dsp/linear_s4_dsp.c). No input is wanted twice. */
+/* Fully connected, with weights of four bits, in a stream of its own (kernels/dsp/linear_s4_dsp.c). No input is wanted twice. */
 typedef pillion_linear_s8_dsp_params pillion_linear_s4_dsp_params;
 void pillion_linear_s4_dsp(const pillion_linear_s4_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
@@ -227,7 +227,7 @@ typedef struct {
 } pillion_conv2d_lone_s8_dsp_params;
 void pillion_conv2d_lone_s8_dsp(const pillion_conv2d_lone_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same for sums that are rounded once, as LiteRT's are. */
+/* Fully connected; sums are rounded once, as LiteRT's are. */
 typedef struct {
     PILLION_LINEAR_FIELDS
     const int32_t *once; /* [out_features] of multiplier, offset in two words, right shift (pillion/once.h) */
@@ -277,7 +277,7 @@ typedef struct {
 } pillion_reduce_sum_s8_dsp_params;
 void pillion_reduce_sum_s8_dsp(const pillion_reduce_sum_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same of 16 bits. */
+/* Means of 16 bits: y[outer][inner] = requantize(the sum of x[outer][reduced][inner] - in_zp) + out_zp. */
 typedef struct {
     int32_t outer, reduced, inner, in_zp, multiplier, right, out_zp;
 } pillion_mean_s16_dsp_params;
@@ -352,19 +352,19 @@ void pillion_normalize_s16_dsp(const pillion_normalize_s16_dsp_params *p, const 
 typedef pillion_normalize_s8_params pillion_normalize_s16_s16_dsp_params;
 void pillion_normalize_s16_s16_dsp(const pillion_normalize_s16_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* As pillion_biquads_s16. */
+/* Filters in second-order sections, as pillion_biquads_s16. */
 typedef pillion_biquads_s16_params pillion_biquads_s16_dsp_params;
 void pillion_biquads_s16_dsp(const pillion_biquads_s16_dsp_params *p, const int16_t *x, const int16_t *past, int16_t *y, void *scratch);
 
-/* As pillion_window_statistic_s16. */
+/* A statistic of each window, as pillion_window_statistic_s16. */
 typedef pillion_window_statistic_s16_params pillion_window_statistic_s16_dsp_params;
 void pillion_window_statistic_s16_dsp(const pillion_window_statistic_s16_dsp_params *p, const int16_t *x, int16_t *y,
                                       void *scratch);
 
-/* As pillion_log_mel. */
+/* Log-mel spectra, as pillion_log_mel. */
 typedef pillion_log_mel_params pillion_log_mel_dsp_params;
 void pillion_log_mel_dsp(const pillion_log_mel_dsp_params *p, const int16_t *x, void *y, void *scratch);
-/* As pillion_stft. */
+/* Spectra of frames, as pillion_stft. */
 typedef pillion_stft_params pillion_stft_dsp_params;
 void pillion_stft_dsp(const pillion_stft_dsp_params *p, const int16_t *x, void *y, void *scratch);
 
@@ -392,7 +392,7 @@ typedef struct {
     int32_t a_multiplier, b_multiplier, offset_high, offset_low, left, right, low, high;
 } pillion_wide_add_dsp_params;
 void pillion_wide_add_dsp(const pillion_wide_add_dsp_params *p, const void *a, const void *b, void *y, void *scratch);
-/* The same of 16-bit tensors in the same steps: a + b, or a - b where the sign is -1. */
+/* Sums of 16-bit tensors in the same steps: a + b, or a - b where the sign is -1. */
 typedef struct {
     int32_t rows, count, a_row_step, b_row_step;
     int32_t sign, low, high;

@@ -58,7 +58,7 @@ typedef struct {
 } pillion_linear_s8_params;
 void pillion_linear_s8(const pillion_linear_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* As linear_s8, but the sum is scaled in double precision and rounded once, half away from zero. */
+/* Fully connected, as linear_s8 but for the scaling: the sum is scaled in double precision and rounded once, half away from zero. */
 typedef struct {
     int32_t rows, in_features, out_features;
     int32_t out_zp, low, high;
@@ -166,7 +166,7 @@ void pillion_div_s8(const pillion_div_s8_params *p, const int8_t *a, const int8_
 typedef pillion_div_s8_params pillion_div_s16_params;
 void pillion_div_s16(const pillion_div_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y, void *scratch);
 
-/* The same in fixed point: a number is normalized to 1 to 2 for its reciprocal. */
+/* Quotients as div_s8, in fixed point: a number is normalized to 1 to 2 for its reciprocal. */
 typedef struct {
     int32_t elements, axes;
     const int32_t *extent;      /* [axes] of the result */
@@ -201,7 +201,7 @@ void pillion_reduce_min_s8(const pillion_reduce_min_s8_params *p, const int8_t *
 typedef pillion_reduce_max_s8_params pillion_reduce_min_s16_params;
 void pillion_reduce_min_s16(const pillion_reduce_min_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same for x[][inner] that arrives a few rows at a time: each call compares `reduced` rows of `inner` elements with the scratch memory.
+/* The extremum of x[][inner] that arrives a few rows at a time: each call compares `reduced` rows of `inner` elements with the scratch memory.
  * The first call initializes it, the last one copies it to y. */
 typedef struct {
     int32_t reduced, inner, is_first, is_last;
@@ -217,7 +217,7 @@ typedef struct {
 } pillion_reduce_sum_s8_params;
 void pillion_reduce_sum_s8(const pillion_reduce_sum_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same, scaled in double precision and rounded once. */
+/* Sums, scaled in double precision and rounded once. */
 typedef struct {
     PILLION_REDUCTION_FIELDS
     int32_t in_zp, out_zp;
@@ -228,7 +228,7 @@ typedef pillion_reduce_sum_tflite_s8_params pillion_reduce_sum_tflite_s16_params
 void pillion_reduce_sum_tflite_s16(const pillion_reduce_sum_tflite_s16_params *p, const int16_t *x, int16_t *y,
                                    void *scratch);
 
-/* The same, multiplied in 64 bits and shifted to the right by `right` (1 to 62), rounded once, half up. */
+/* Sums, multiplied in 64 bits and shifted to the right by `right` (1 to 62), rounded once, half up. */
 typedef struct {
     PILLION_REDUCTION_FIELDS
     int32_t in_zp, out_zp, multiplier, right;
@@ -400,7 +400,7 @@ typedef pillion_mean_s8_params pillion_mean_s16_params; /* -32768, 32767 */
 void pillion_mean_s16(const pillion_mean_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 void pillion_mean_s8(const pillion_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same, or pillion_reduce_sum_s8, for x[][inner] that arrives a few rows at a time: each call adds `reduced` rows of `inner` elements to
+/* The mean or sum of x[][inner] that arrives a few rows at a time: each call adds `reduced` rows of `inner` elements to
  * the sums in the scratch memory. The first call initializes them, the last one scales them to results. */
 typedef struct {
     int32_t reduced, inner, is_first, is_last, offset, multiplier, shift, out_zp;
@@ -414,7 +414,7 @@ typedef struct {
 } pillion_window_mean_s8_params;
 void pillion_window_mean_s8(const pillion_window_mean_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same, as an average pool divides: half away from zero. */
+/* The mean of such a window as an average pool divides: half away from zero. */
 typedef struct {
     int32_t inner, entering, window, low, high;
 } pillion_window_pool_s8_params;
@@ -481,7 +481,7 @@ typedef struct {
 void pillion_embedding_bag_s8(const pillion_embedding_bag_s8_params *p, const int8_t *table, const int32_t *numbers, int8_t *y,
                     void *scratch);
 
-/* The same with rows of four bits, two in a byte, the first in the low half. Each row begins with a byte of its own. */
+/* Rows of a table of four bits, two numbers in a byte, the first in the low half. Each row begins with a byte of its own. */
 typedef struct {
     PILLION_EMBEDDING_BAG_FIELDS
     const int8_t *table; /* [rows][elements] */

@@ -18,7 +18,7 @@ typedef struct {
 } pillion_conv2d_s16_params;
 void pillion_conv2d_s16(const pillion_conv2d_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same with 8-bit operands. */
+/* Convolution of 8-bit operands with 16-bit results. */
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups, in_zp, low, high;
@@ -29,7 +29,7 @@ typedef struct {
 } pillion_conv2d_s8_s16_params;
 void pillion_conv2d_s8_s16(const pillion_conv2d_s8_s16_params *p, const int8_t *x, int16_t *y, void *scratch);
 
-/* The same for each channel on its own, with 16-bit operands. */
+/* Depthwise convolution of 16-bit operands: a sum for each channel on its own. */
 typedef struct {
     int32_t batch, in_h, in_w, out_h, out_w, channels;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
@@ -41,7 +41,7 @@ typedef struct {
 void pillion_depthwise_conv2d_s16(const pillion_depthwise_conv2d_s16_params *p, const int16_t *x, int16_t *y,
                                   void *scratch);
 
-/* The same for a transposed convolution: each input pixel arrives at input * stride + tap * dilation - pad. */
+/* Transposed convolution of 16-bit operands: each input pixel arrives at input * stride + tap * dilation - pad. */
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, low, high;
@@ -144,7 +144,7 @@ typedef struct {
 void pillion_batch_matmul_s16(const pillion_batch_matmul_s16_params *p, const int16_t *a, const int16_t *b, int16_t *y,
                               void *scratch);
 
-/* The same for rows of two operands, the form of kernels with vectors. */
+/* Matrix products of 16 bits by rows of two operands, the form of kernels with vectors. */
 typedef struct {
     int32_t batch, depth;
     int32_t held, held_step, held_element_step, moving, moving_step;
@@ -175,7 +175,7 @@ typedef struct {
 } pillion_compare_s16_params;
 void pillion_compare_s16(const pillion_compare_s16_params *p, const int16_t *a, const int16_t *b, int8_t *y, void *scratch);
 
-/* As in choosing.h. */
+/* The places of extrema, the largest elements, and the boxes to keep, of 16 bits: as those of 8 bits in choosing.h. */
 typedef pillion_arg_max_s8_params pillion_arg_max_s16_params;
 typedef pillion_arg_max_s8_params pillion_arg_min_s16_params;
 typedef pillion_top_values_s8_params pillion_top_values_s16_params;

@@ -7,7 +7,7 @@
 
 #include "pillion/layers16.h"
 
-/* As conv2d_s8. The weights of each output channel begin with a byte of their own. Scratch: the weights of one channel as bytes. */
+/* Convolution, as conv2d_s8. The weights of each output channel begin with a byte of their own. Scratch: the weights of one channel as bytes. */
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;
@@ -19,7 +19,7 @@ typedef struct {
 } pillion_conv2d_s4_params;
 void pillion_conv2d_s4(const pillion_conv2d_s4_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* As linear_tflite_s8, and likewise. */
+/* Fully connected, as linear_tflite_s8, with weights and scratch as above. */
 typedef struct {
     int32_t rows, in_features, out_features;
     int32_t in_zp, out_zp, low, high;
@@ -29,7 +29,7 @@ typedef struct {
 } pillion_linear_tflite_s4_params;
 void pillion_linear_tflite_s4(const pillion_linear_tflite_s4_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same of 16-bit operands and results: as conv2d_s16 and linear_tflite_s16. */
+/* Layers of 16-bit operands and results, as conv2d_s16 and linear_tflite_s16. */
 typedef pillion_conv2d_s16_params pillion_conv2d_s16_s4_params;
 void pillion_conv2d_s16_s4(const pillion_conv2d_s16_s4_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_linear_tflite_s16_params pillion_linear_tflite_s16_s4_params;

@@ -27,7 +27,7 @@ PILLION_INLINE int32_t pillion_headroom(uint32_t seen) {
     return pillion_leading_zeros(seen | 1);
 }
 
-/* The same of pairs of 16 bits, from words. */
+/* The largest left shift of pairs of 16-bit numbers, from words of both. */
 PILLION_INLINE int32_t pillion_headroom_of_pairs(uint32_t seen) {
     return pillion_leading_zeros(((seen >> 16 | seen) & 0xFFFE) << 16 | 0x10000);
 }

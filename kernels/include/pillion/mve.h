@@ -24,7 +24,7 @@ typedef struct {
 } pillion_conv2d_1x1_s8_mve_params;
 void pillion_conv2d_1x1_s8_mve(const pillion_conv2d_1x1_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same for in_c <= 32, 48 and 64. */
+/* Convolution by 1x1 with in_c <= 32, 48 and 64. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k32_s8_mve_params, pillion_conv2d_1x1_k48_s8_mve_params,
     pillion_conv2d_1x1_k64_s8_mve_params;
 void pillion_conv2d_1x1_k32_s8_mve(const pillion_conv2d_1x1_k32_s8_mve_params *p, const int8_t *x, int8_t *y,
@@ -34,11 +34,11 @@ void pillion_conv2d_1x1_k48_s8_mve(const pillion_conv2d_1x1_k48_s8_mve_params *p
 void pillion_conv2d_1x1_k64_s8_mve(const pillion_conv2d_1x1_k64_s8_mve_params *p, const int8_t *x, int8_t *y,
                                    void *scratch);
 
-/* The same for sums that are shifted left. */
+/* Convolution by 1x1 whose sums are shifted left. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_left_s8_mve_params;
 void pillion_conv2d_1x1_left_s8_mve(const pillion_conv2d_1x1_left_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same for in_c <= 16, out_c a multiple of 4, pixels >= 4; y is aligned to 4. */
+/* Convolution by 1x1 with in_c <= 16, out_c a multiple of 4, pixels >= 4; y is aligned to 4. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k16_s8_mve_params;
 void pillion_conv2d_1x1_k16_s8_mve(const pillion_conv2d_1x1_k16_s8_mve_params *p, const int8_t *x, int8_t *y,
                                    void *scratch);
@@ -65,11 +65,11 @@ typedef struct {
 void pillion_conv2d_im2col_s8_mve(const pillion_conv2d_im2col_s8_mve_params *p, const int8_t *x, int8_t *y,
                                   void *scratch);
 
-/* The same for sums that are shifted left. */
+/* Convolution by a matrix of windows whose sums are shifted left. */
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_left_s8_mve_params;
 void pillion_conv2d_im2col_left_s8_mve(const pillion_conv2d_im2col_left_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same for windows of at most 32, 48 and 64 bytes. */
+/* Convolution by a matrix of windows of at most 32, 48 and 64 bytes. */
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_k32_s8_mve_params,
     pillion_conv2d_im2col_k48_s8_mve_params, pillion_conv2d_im2col_k64_s8_mve_params;
 void pillion_conv2d_im2col_k32_s8_mve(const pillion_conv2d_im2col_k32_s8_mve_params *p, const int8_t *x, int8_t *y,
@@ -79,12 +79,12 @@ void pillion_conv2d_im2col_k48_s8_mve(const pillion_conv2d_im2col_k48_s8_mve_par
 void pillion_conv2d_im2col_k64_s8_mve(const pillion_conv2d_im2col_k64_s8_mve_params *p, const int8_t *x, int8_t *y,
                                       void *scratch);
 
-/* The same for windows of at most 16 bytes, out_c a multiple of 4, blocks of at least four; y is aligned to 4. */
+/* Convolution by a matrix of windows of at most 16 bytes, out_c a multiple of 4, blocks of at least four; y is aligned to 4. */
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_k16_s8_mve_params;
 void pillion_conv2d_im2col_k16_s8_mve(const pillion_conv2d_im2col_k16_s8_mve_params *p, const int8_t *x, int8_t *y,
                                       void *scratch);
 
-/* Both of 16-bit inputs and results without zero points; windows are made of bytes all the same. Constants as of pillion_mve_dot16,
+/* Convolutions by 1x1 and by a matrix of windows, of 16-bit inputs and results without zero points; windows are made of bytes all the same. Constants as of pillion_mve_dot16,
  * see kernels/mve/dot.h. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_mve_params, pillion_conv2d_1x1_s4_mve_params;
 void pillion_conv2d_1x1_s16_mve(const pillion_conv2d_1x1_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
@@ -92,13 +92,13 @@ typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_mve_params
 void pillion_conv2d_im2col_s16_mve(const pillion_conv2d_im2col_s16_mve_params *p, const int16_t *x, int16_t *y,
                                    void *scratch);
 
-/* The same for windows of at most 64 inputs. */
+/* Both of 16-bit inputs and results, for windows of at most 64 inputs. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_few_s16_mve_params;
 void pillion_conv2d_1x1_few_s16_mve(const pillion_conv2d_1x1_few_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_few_s16_mve_params;
 void pillion_conv2d_im2col_few_s16_mve(const pillion_conv2d_im2col_few_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* The same of 8-bit inputs, whose zero point is in the biases. Constants as of pillion_mve_dot_s8_s16. */
+/* Both of 8-bit inputs, whose zero point is in the biases, with 16-bit results. Constants as of pillion_mve_dot_s8_s16. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s8_s16_mve_params, pillion_conv2d_1x1_k16_s8_s16_mve_params,
     pillion_conv2d_1x1_k32_s8_s16_mve_params, pillion_conv2d_1x1_k48_s8_s16_mve_params, pillion_conv2d_1x1_k64_s8_s16_mve_params;
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s8_s16_mve_params, pillion_conv2d_im2col_k16_s8_s16_mve_params,
@@ -115,7 +115,7 @@ void pillion_conv2d_im2col_k64_s8_s16_mve(const pillion_conv2d_im2col_k64_s8_s16
 void pillion_conv2d_1x1_k16_s8_s16_mve(const pillion_conv2d_1x1_k16_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 void pillion_conv2d_im2col_k16_s8_s16_mve(const pillion_conv2d_im2col_k16_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
-/* The same of 16-bit inputs with weights of four bits. Constants as of pillion_mve_dot16_4. */
+/* Both of 16-bit inputs with weights of four bits. Constants as of pillion_mve_dot16_4. */
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_s16_s4_mve_params;
 void pillion_conv2d_1x1_s16_s4_mve(const pillion_conv2d_1x1_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_s16_s4_mve_params;
@@ -137,7 +137,7 @@ typedef struct {
 } pillion_conv2d_3x3_s8_mve_params;
 void pillion_conv2d_3x3_s8_mve(const pillion_conv2d_3x3_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same with 16-bit results without a zero point. Constants as of pillion_mve_dot_s8_s16, with weights in this order. */
+/* Convolution by 3x3 as above, with 16-bit results without a zero point. Constants as of pillion_mve_dot_s8_s16, with weights in this order. */
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s8_s16_mve_params;
 void pillion_conv2d_3x3_s8_s16_mve(const pillion_conv2d_3x3_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
@@ -147,12 +147,12 @@ void pillion_conv2d_3x3_s8_s16_mve(const pillion_conv2d_3x3_s8_s16_mve_params *p
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_mve_params;
 void pillion_conv2d_3x3_fours_s8_mve(const pillion_conv2d_3x3_fours_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same of 16-bit inputs and results without zero points, over planes of 8 channels, at stride 1 or 2 along rows; out_c is even.
+/* Convolution by 3x3 as above, of 16-bit inputs and results without zero points, over planes of 8 channels, at stride 1 or 2 along rows; out_c is even.
  * Constants, for each two channels: bias[2]; factor[2], 2^31 times the ratio of scales; weights [row][plane][column][channel][8], at
  * stride 2 columns 0 2 1. */
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_s16_mve_params;
 void pillion_conv2d_3x3_s16_mve(const pillion_conv2d_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
-/* The same of 8-bit inputs, over planes of 16 channels. */
+/* Convolution by 3x3 as above, of 8-bit inputs with 16-bit results, over planes of 16 channels. */
 typedef pillion_conv2d_3x3_s8_mve_params pillion_conv2d_3x3_fours_s8_s16_mve_params;
 void pillion_conv2d_3x3_fours_s8_s16_mve(const pillion_conv2d_3x3_fours_s8_s16_mve_params *p, const int8_t *x, int16_t *y, void *scratch);
 
@@ -186,12 +186,12 @@ typedef struct {
 void pillion_depthwise_3x3_s8_mve(const pillion_depthwise_3x3_s8_mve_params *p, const int8_t *x, int8_t *y,
                                          void *scratch);
 
-/* The same at stride 2. */
+/* Depthwise convolution by strips: 3x3 at stride 2. */
 typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s8_mve_params;
 void pillion_depthwise_3x3_stride2_s8_mve(const pillion_depthwise_3x3_stride2_s8_mve_params *p, const int8_t *x,
                                             int8_t *y, void *scratch);
 
-/* The same to 16 bits, from 8 bits or from 16; numbers are {bias, factor}: results are sum * factor / 2^31. y may be x as above, of 16 bits. */
+/* Depthwise convolution by strips to 16 bits, from 8 bits or from 16; numbers are {bias, factor}: results are sum * factor / 2^31. y may be x as above, of 16 bits. */
 typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_s16_mve_params;
 void pillion_depthwise_3x3_s16_mve(const pillion_depthwise_3x3_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_depthwise_3x3_s8_mve_params pillion_depthwise_3x3_stride2_s16_mve_params;
@@ -215,7 +215,7 @@ typedef struct {
 } pillion_depthwise_5x5_s8_mve_params;
 void pillion_depthwise_5x5_s8_mve(const pillion_depthwise_5x5_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same from 16 bits to 16 bits, with kernels of 25 weights, a layout as in kernels/mve/depthwise_5x5_s16_mve.c and plane_bytes of scratch,
+/* Depthwise convolution by 5x5 from 16 bits to 16 bits, with kernels of 25 weights, a layout as in kernels/mve/depthwise_5x5_s16_mve.c and plane_bytes of scratch,
  * or from 8 bits to 16; numbers are {bias, factor}: results are sum * factor / 2^31. y may be x as above, of 16 bits. */
 typedef pillion_depthwise_5x5_s8_mve_params pillion_depthwise_5x5_s16_mve_params;
 void pillion_depthwise_5x5_s16_mve(const pillion_depthwise_5x5_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
@@ -242,17 +242,17 @@ typedef struct {
 void pillion_depthwise_any_s8_mve(const pillion_depthwise_any_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
 
-/* The same for sums that are shifted left; constants have int8 left shifts, multipliers and int32 factors for right shifts (README.md)
+/* Depthwise convolution with any kernel, for sums that are shifted left; constants have int8 left shifts, multipliers and int32 factors for right shifts (README.md)
  * behind weights. */
 typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_any_left_s8_mve_params;
 void pillion_depthwise_any_left_s8_mve(const pillion_depthwise_any_left_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same for a kernel of 3x3 without dilation; tap_count is 9. */
+/* Depthwise convolution with a kernel of 3x3 without dilation, 16 outputs at a time; tap_count is 9. */
 typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_3x3_wide_s8_mve_params;
 void pillion_depthwise_3x3_wide_s8_mve(const pillion_depthwise_3x3_wide_s8_mve_params *p, const int8_t *x, int8_t *y,
                                        void *scratch);
 
-/* The same from 16 bits to 16 bits, eight outputs at a time, whose numbers are those of even channels, then of odd ones; or from 8 bits to 16.
+/* Depthwise convolution with any kernel from 16 bits to 16 bits, eight outputs at a time, whose numbers are those of even channels, then of odd ones; or from 8 bits to 16.
  * Results are sum * multiplier / 2^31, and constants have no shifts. y may be x as above, of 16 bits. */
 typedef pillion_depthwise_any_s8_mve_params pillion_depthwise_any_s16_mve_params;
 void pillion_depthwise_any_s16_mve(const pillion_depthwise_any_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
@@ -274,7 +274,7 @@ typedef struct {
 } pillion_linear_s8_mve_params;
 void pillion_linear_s8_mve(const pillion_linear_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same with weights of four bits, [chunks][4][16] (kernels/mve/dot.h), and so the convolutions above. */
+/* Fully connected and the convolutions above, with weights of four bits, [chunks][4][16] (kernels/mve/dot.h). */
 typedef pillion_linear_s8_mve_params pillion_linear_s4_mve_params;
 void pillion_linear_s4_mve(const pillion_linear_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_k16_s4_mve_params;
@@ -293,13 +293,13 @@ void pillion_conv2d_im2col_k32_s4_mve(const pillion_conv2d_im2col_k32_s4_mve_par
 void pillion_conv2d_im2col_k48_s4_mve(const pillion_conv2d_im2col_k48_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_im2col_k64_s4_mve(const pillion_conv2d_im2col_k64_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same of 16-bit inputs and results without zero points, in pieces of 8. */
+/* Fully connected, of 16-bit inputs and results without zero points, in pieces of 8. */
 typedef struct {
     int32_t rows, in_features, out_features, chunks, low, high;
     const int32_t *constants; /* of eight outputs, even ones first: bias, int8 weights[chunks][8][8], factors */
 } pillion_linear_s16_mve_params;
 void pillion_linear_s16_mve(const pillion_linear_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
-/* The same by products of bytes. Constants of four outputs: numbers from which sums begin, int8 weights[chunks][4][16], factors
+/* Fully connected, of 16-bit inputs and results, by products of bytes. Constants of four outputs: numbers from which sums begin, int8 weights[chunks][4][16], factors
  * (kernels/mve/linear_split_s16_mve.c). Scratch: a vector in pieces of 16. May read 30 bytes beyond x. */
 typedef pillion_linear_s16_mve_params pillion_linear_split_s16_mve_params;
 void pillion_linear_split_s16_mve(const pillion_linear_split_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
@@ -378,7 +378,7 @@ typedef struct {
 } pillion_add_s8_mve_params;
 void pillion_add_s8_mve(const pillion_add_s8_mve_params *p, const int8_t *a, const int8_t *b, int8_t *y, void *scratch);
 
-/* The same as it is defined, for scales without such factors. No shift is to the left. */
+/* Sums as they are defined, for scales without such factors. No shift is to the left. */
 typedef struct {
     int32_t rows, count, a_row_step, b_row_step;
     int32_t a_multiplier, a_shift, b_multiplier, b_shift, out_multiplier, out_shift;
@@ -456,7 +456,7 @@ typedef struct {
 } pillion_window_mean_s8_mve_params;
 void pillion_window_mean_s8_mve(const pillion_window_mean_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same as an average pool, as pillion_window_pool_s8; `window` is at most 4096. The sums lie as above, with their zero points. */
+/* The average pool of a window that moves, as pillion_window_pool_s8; `window` is at most 4096. The sums lie as above, with their zero points. */
 typedef pillion_window_pool_s8_params pillion_window_pool_s8_mve_params;
 void pillion_window_pool_s8_mve(const pillion_window_pool_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 
@@ -537,20 +537,20 @@ void pillion_normalize_s16_mve(const pillion_normalize_s16_mve_params *p, const 
 typedef pillion_normalize_s8_params pillion_normalize_s16_s16_mve_params;
 void pillion_normalize_s16_s16_mve(const pillion_normalize_s16_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
-/* As pillion_biquads_s16. */
+/* Filters in second-order sections, as pillion_biquads_s16. */
 typedef pillion_biquads_s16_params pillion_biquads_s16_mve_params;
 void pillion_biquads_s16_mve(const pillion_biquads_s16_mve_params *p, const int16_t *x, const int16_t *past, int16_t *y, void *scratch);
 
-/* As pillion_window_statistic_s16. */
+/* A statistic of each window, as pillion_window_statistic_s16. */
 typedef pillion_window_statistic_s16_params pillion_window_statistic_s16_mve_params;
 void pillion_window_statistic_s16_mve(const pillion_window_statistic_s16_mve_params *p, const int16_t *x, int16_t *y,
                                       void *scratch);
 
-/* As pillion_log_mel; twiddles are words of 2^15 times as much: of the first stage [points / 4 / 4][3][2][4], of the others
+/* Log-mel spectra, as pillion_log_mel; twiddles are words of 2^15 times as much: of the first stage [points / 4 / 4][3][2][4], of the others
  * [points / 4][3][2]. */
 typedef pillion_log_mel_params pillion_log_mel_mve_params;
 void pillion_log_mel_mve(const pillion_log_mel_mve_params *p, const int16_t *x, void *y, void *scratch);
-/* As pillion_stft, with the same twiddles. */
+/* Spectra of frames, as pillion_stft, with the same twiddles. */
 typedef pillion_stft_params pillion_stft_mve_params;
 void pillion_stft_mve(const pillion_stft_mve_params *p, const int16_t *x, void *y, void *scratch);
 
@@ -560,7 +560,7 @@ typedef struct {
     int32_t count, multiplier, out_zp;
 } pillion_requantize_s16_s8_mve_params;
 void pillion_requantize_s16_s8_mve(const pillion_requantize_s16_s8_mve_params *p, const int16_t *x, int8_t *y, void *scratch);
-/* The same by a shift to the right. */
+/* Conversions from 16 to 8 bits by a shift to the right. */
 typedef struct {
     int32_t count, factor, out_zp; /* 2^(15 - shift) */
 } pillion_requantize_shift_s16_s8_mve_params;
@@ -581,7 +581,7 @@ typedef struct {
     int32_t low, high;
 } pillion_wide_add_mve_params;
 void pillion_wide_add_mve(const pillion_wide_add_mve_params *p, const void *a, const void *b, void *y, void *scratch);
-/* The same of 16-bit tensors in the same steps: a + b, or a - b where the sign is -1. */
+/* Sums of 16-bit tensors in the same steps: a + b, or a - b where the sign is -1. */
 typedef struct {
     int32_t rows, count, a_row_step, b_row_step;
     int32_t sign, low, high;
@@ -597,11 +597,11 @@ typedef struct {
 } pillion_wide_mul_mve_params;
 void pillion_wide_mul_mve(const pillion_wide_mul_mve_params *p, const void *a, const void *b, void *y, void *scratch);
 
-/* The same where 16-bit tensors have zero point 0 and multiplier << left fits 32 bits. */
+/* Products of 16-bit tensors with zero point 0, where multiplier << left fits 32 bits. */
 typedef pillion_wide_mul_mve_params pillion_mul_s16_mve_params;
 void pillion_mul_s16_mve(const pillion_mul_s16_mve_params *p, const void *a, const void *b, void *y, void *scratch);
 
-/* As pillion_octave_lut_s16. y may be x. */
+/* A function of 16-bit numbers by a table, as pillion_octave_lut_s16. y may be x. */
 typedef pillion_octave_lut_s16_params pillion_octave_lut_s16_mve_params;
 void pillion_octave_lut_s16_mve(const pillion_octave_lut_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 

@@ -39,11 +39,11 @@ typedef struct {
 } pillion_normalize_s8_params;
 void pillion_normalize_s8(const pillion_normalize_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same of elements of 16 bits. */
+/* Norms of elements of 16 bits. */
 typedef pillion_normalize_s8_params pillion_normalize_s16_params;
 void pillion_normalize_s16(const pillion_normalize_s16_params *p, const int16_t *x, int8_t *y, void *scratch);
 
-/* The same of elements and results of 16 bits. */
+/* Norms of elements and results of 16 bits. */
 typedef pillion_normalize_s8_params pillion_normalize_s16_s16_params;
 void pillion_normalize_s16_s16(const pillion_normalize_s16_s16_params *p, const int16_t *x, int16_t *y, void *scratch);
 
@@ -55,11 +55,11 @@ typedef struct {
 } pillion_softmax_s8_params;
 void pillion_softmax_s8(const pillion_softmax_s8_params *p, const int8_t *x, int8_t *y, void *scratch);
 
-/* The same with shares of 16 bits, from -32768. */
+/* Softmax with shares of 16 bits, from -32768. */
 typedef pillion_softmax_s8_params pillion_softmax_s8_s16_params;
 void pillion_softmax_s8_s16(const pillion_softmax_s8_s16_params *p, const int8_t *x, int16_t *y, void *scratch);
 
-/* The same without a table. Scratch: 4 bytes for each element of a row. */
+/* Softmax without a table. Scratch: 4 bytes for each element of a row. */
 typedef struct {
     int32_t rows, count, places, factor;
     int32_t multiplier, shift; /* from steps of the input to Q5.26 */

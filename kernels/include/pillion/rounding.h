@@ -27,7 +27,7 @@ PILLION_INLINE int32_t pillion_nearest_within(float real, int32_t ties_to_even, 
     return pun.bits >> 31 ? -number : number;
 }
 
-/* The same for levels of 8 bits: at most PILLION_FAR. */
+/* The nearest integer, for levels of 8 bits: at most PILLION_FAR. */
 PILLION_INLINE int32_t pillion_nearest(float real, int32_t ties_to_even) {
     return pillion_nearest_within(real, ties_to_even, 9);
 }
@@ -46,7 +46,7 @@ PILLION_INLINE int32_t pillion_nearest_double_within(double real, int32_t bits) 
     return pun.bits >> 63 ? -number : number;
 }
 
-/* The same for levels of 8 bits: at most PILLION_FAR. */
+/* The nearest integer, for levels of 8 bits: at most PILLION_FAR. */
 PILLION_INLINE int32_t pillion_nearest_to_double(double real) {
     return pillion_nearest_double_within(real, 9);
 }

@@ -13,7 +13,7 @@ PILLION_INLINE int16_t pillion_round_to_16(int64_t sum, int32_t multiplier, int3
     return (int16_t)(scaled < low ? low : scaled > high ? high : scaled);
 }
 
-/* The same of a layer: `word` holds the multiplier in 16 bits, and above it the part of the bias beyond 32 bits. */
+/* The rounded result of a layer: `word` holds the multiplier in 16 bits, and above it the part of the bias beyond 32 bits. */
 PILLION_INLINE int16_t pillion_round_layer_to_16(int64_t sum, int32_t word, int32_t right, int32_t low, int32_t high) {
     const int64_t scaled = ((sum + (word >> 16) * ((int64_t)1 << 32)) * (word & 0x7FFF) + ((int64_t)1 << (right - 1))) >> right;
     return (int16_t)(scaled < low ? low : scaled > high ? high : scaled);
