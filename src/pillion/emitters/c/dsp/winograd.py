@@ -13,17 +13,15 @@ from pillion.emitters.c.kernel import Params
 from pillion.emitters.c.kernel_conditions import (
     LAYER,
     all_of,
-    field_equals,
-    is_within,
-    multiple_of,
     short_circuit,
 )
 from pillion.emitters.c.kernel_library import DSP
+from pillion.emitters.c.winograd import PLACES, conditions, tile_count, weight_growth_bytes
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 
-PLACES, TILES, RESULTS = 16, 3, 4
-"""Products of a channel pair for each tile, tiles of a block, results of a tile."""
+TILES, RESULTS = 3, 4
+"""Tiles of a block, results of a tile."""
 UNROLLED, OTHER_JUMPS = 8, 24
 """Steps of two inputs in a loop iteration, and the entries of the jump list besides the iterations'."""
 LARGEST_PLACE = 4 * 512 * 1152
@@ -43,29 +41,11 @@ STEP, JOINED = 8.0, 356.0
 """Instructions for two inputs at a position, and for the output transform of three tiles and two channels."""
 
 
-def plain_3x3(op: Conv2d) -> Verdict:
-    """Checks whether a convolution has the kernel's window."""
-    got = f"{op.kernel}, stride {op.stride}, dilation {op.dilation}"
-    plain = (op.kernel, op.stride, op.dilation) == ((3, 3), (1, 1), (1, 1))
-    return Verdict("window", plain, "3x3, stride 1, no dilation", got)
-
-
 def winograd_sums_fit(op: Conv2d) -> Verdict:
     """Checks whether four times the bias plus the sums of all positions fit 32 bits."""
     bias = int(np.abs(scale_channels(channels_of(op)).sums).max(initial=0))
     reach = 4 * bias + op.in_channels * LARGEST_PLACE
     return Verdict("sums of places", reach < SUM_LIMIT, f"below {SUM_LIMIT}", f"up to {reach}")
-
-
-def tile_count(op: Conv2d) -> int:
-    """Returns the number of tiles of 2x2 results."""
-    batch, height, width, _ = op.y.shape
-    return batch * (-(-height // 2)) * (-(-width // 2))
-
-
-def weight_growth_bytes(op: Conv2d) -> int:
-    """Returns the growth of the weights in bytes: 16 positions of 16 bits instead of nine bytes."""
-    return (2 * PLACES - 9) * op.in_channels * op.out_channels
 
 
 def winograd_scratch_bytes(op: Conv2d) -> int:
@@ -117,10 +97,8 @@ def packed_constants(scaled: ScaledChannels) -> Int32Array:
     return pack.join_word_stream(4 * scaled.sums.reshape(-1, 2), scales.reshape(-1, 6))
 
 
-CONDITIONS = (
-    *(plain_3x3, field_equals("groups", 1), multiple_of("in_channels", 4), multiple_of("out_channels", 2)),
-    *(lambda op: pack.dot_verdicts(channels_of(op)), winograd_sums_fit),
-    lambda op: is_within("further flash", weight_growth_bytes(op), most=MOST_FLASH, unit="bytes"),
+CONDITIONS = conditions(
+    4, 2, weight_growth_bytes, MOST_FLASH, lambda op: pack.dot_verdicts(channels_of(op)), winograd_sums_fit
 )
 KERNEL = DSP.kernel(
     Conv2d,

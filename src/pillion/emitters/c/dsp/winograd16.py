@@ -9,11 +9,12 @@ import numpy as np
 from pillion.devices.cortex_m.cores import IMAGE_BITS, Isa
 from pillion.emitters.c.dsp.pack import join_word_stream
 from pillion.emitters.c.dsp.pack16 import upper_word_factors
-from pillion.emitters.c.dsp.winograd import MOST_FLASH, TILES, UNROLLED, plain_3x3
+from pillion.emitters.c.dsp.winograd import MOST_FLASH, TILES, UNROLLED
 from pillion.emitters.c.kernel import Params
-from pillion.emitters.c.kernel_conditions import field_equals, is_within, multiple_of, short_circuit
+from pillion.emitters.c.kernel_conditions import short_circuit
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.layers16 import IN_32_BITS, bounds_with_padding, operand_within, weight_rows
+from pillion.emitters.c.winograd import conditions
 from pillion.ir import numerics
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
@@ -102,11 +103,7 @@ KERNEL = DSP.kernel(
     requires=(
         short_circuit(
             IN_32_BITS,
-            plain_3x3,
-            *(field_equals("groups", 1), multiple_of("in_channels", 4), multiple_of("out_channels", 2)),
-            operand_within(WIDTH),
-            doubled_sums_fit,
-            lambda op: is_within("further flash", weight_growth_bytes(op), most=MOST_FLASH, unit="bytes"),
+            *conditions(4, 2, weight_growth_bytes, MOST_FLASH, operand_within(WIDTH), doubled_sums_fit),
         ),
     ),
     scratch_bytes=scratch_bytes,

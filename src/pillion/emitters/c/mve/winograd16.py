@@ -7,9 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from pillion.devices.cortex_m.cores import IMAGE_BITS, Isa
-from pillion.emitters.c.dsp.winograd import plain_3x3, tile_count, weight_growth_bytes
 from pillion.emitters.c.kernel import Params
-from pillion.emitters.c.kernel_conditions import field_equals, is_within, multiple_of, short_circuit
+from pillion.emitters.c.kernel_conditions import is_within, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import (
     IN_32_BITS,
@@ -19,13 +18,14 @@ from pillion.emitters.c.layers16 import (
     weight_rows,
 )
 from pillion.emitters.c.mve.pack import join_groups
+from pillion.emitters.c.winograd import PLACES, conditions, tile_count, weight_growth_bytes
 from pillion.ir import numerics
 from pillion.ir.types import Array
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 
-PLACES, TILES, VECTOR, LANES, UNROLLED = 16, 2, 8, 4, 8
-"""Products of an input for four results, tiles at a time, inputs of a vector, output channels at a time, and vectors of a
+TILES, VECTOR, LANES, UNROLLED = 2, 8, 4, 8
+"""Tiles at a time, inputs of a vector, output channels at a time, and vectors of a
 round of the loop."""
 WIDTH = 2 ** IMAGE_BITS[Isa.MVE]
 """The numbers within which operands lie, so that differences of their differences fit 16 bits."""
@@ -106,15 +106,7 @@ KERNEL = MVE.kernel(
     requires=(
         short_circuit(
             IN_32_BITS,
-            plain_3x3,
-            *(
-                field_equals("groups", 1),
-                multiple_of("in_channels", VECTOR),
-                multiple_of("out_channels", LANES),
-            ),
-            operand_within(WIDTH),
-            half_sums_fit,
-            lambda op: is_within("further flash", weight_growth_bytes(op), most=MOST_FLASH, unit="bytes"),
+            *conditions(VECTOR, LANES, weight_growth_bytes, MOST_FLASH, operand_within(WIDTH), half_sums_fit),
         ),
     ),
     scratch_bytes=scratch_bytes,
