@@ -74,8 +74,7 @@ from pillion.partition import (
     partition_loops,
     restore_original_ops,
 )
-from pillion.partition.cpu_patterns import refuse_unmatched_patterns
-from pillion.partition.processors import require_same_units
+from pillion.partition.placement_checks import refuse_unmatched_patterns, require_same_units
 from pillion.pass_pipeline import (
     CONSTANTS,
     RECOVERED,

@@ -9,7 +9,7 @@ from pillion.compile_options import PlacementOptions, Stream
 from pillion.compiler import place_ops
 from pillion.errors import PillionError
 from pillion.ir.verify import verify_graph
-from pillion.partition.processors import require_same_units
+from pillion.partition.placement_checks import require_same_units
 from pillion.program import Program
 from pillion.report.collect import collect
 from pillion.report.page import write_page

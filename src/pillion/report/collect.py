@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pillion.compiled_program import CompiledProgram
+from pillion.data.python_data import open_data
+from pillion.data.sample import InputSpec, batch_samples
+from pillion.errors import PillionError
 from pillion.host_io.progress import stage
-from pillion.ir.types import Array
+from pillion.ir.types import Array, Shape, Value
 from pillion.ops import Segment
 from pillion.overlap import overlap_of
 from pillion.report import board_measurement, flash, quality
@@ -25,7 +29,6 @@ from pillion.report.report_facts import (
     TimelineRow,
 )
 from pillion.report.report_options import ReportOptions
-from pillion.report.report_samples import report_samples
 from pillion.run.float_interface import as_type, graph_inputs
 from pillion.run.random_inputs import random_samples
 from pillion.run.time_estimate import estimate_program
@@ -35,7 +38,7 @@ def collect(subject: CompiledProgram, asked: ReportOptions) -> Facts:
     """Returns all facts about a program. Facts that are unknown here carry the reason."""
     shapes = subject.floats.input_shapes if subject.floats else [v.shape for v in subject.graph.inputs]
     samples = (
-        [] if asked.data is None else report_samples(asked.data, subject.graph.inputs, shapes, asked.samples)
+        [] if asked.data is None else _report_samples(asked.data, subject.graph.inputs, shapes, asked.samples)
     )
     with stage("comparing with float" if subject.floats else "looking at samples") as advance:
         measured = quality.measure_quality(subject, samples, asked.progress or advance)
@@ -54,6 +57,22 @@ def collect(subject: CompiledProgram, asked: ReportOptions) -> Facts:
     low, high = estimate.milliseconds.low, estimate.milliseconds.high
     time = TimeFacts(str(estimate.clock), low, high, estimate.basis, estimate.left_out)
     return replace(facts, time=time)
+
+
+def _report_samples(
+    given: Any, inputs: Sequence[Value], shapes: Sequence[Shape], most: int
+) -> list[list[Array]]:
+    """Returns at most `most` samples of data in any form that calibration accepts, without labels, each with an array per input: real numbers, or the input's integers."""
+    specs = [InputSpec.of(v, shape) for v, shape in zip(inputs, shapes, strict=True)]
+    samples = [list(arrays) for arrays, _ in batch_samples(open_data(given).samples(specs, most), specs)]
+    if not samples:
+        raise PillionError(
+            "there are no samples to look at",
+            rule="one sample at least",
+            here=f"{given}" if isinstance(given, str) else "the data was empty",
+            help="give inputs like those that the model will see, or leave the data out",
+        )
+    return samples
 
 
 def _assemble_facts(
