@@ -98,20 +98,16 @@ class Quantization(Checked):
         bool, Option("Correct biases by the shift of channel means (from 4 samples).")
     ] = True
     weight_rounding: Annotated[
-        WeightRounding,
-        Option("Round weights to nearest steps, or fitted to samples (auto: beside 16 bits)."),
+        WeightRounding, Option("Round weights to nearest steps, or fitted to samples (auto: beside 16 bits).")
     ] = "auto"
     precision: Annotated[
-        Precision,
-        Option("Bits of tensors; mixed: 16 bits where --min-quality needs them."),
+        Precision, Option("Bits of tensors; mixed: 16 bits where --min-quality needs them.")
     ] = "int8"
     min_quality: Annotated[
-        float | str | None,
-        Option("Use 16 bits where this quality against float needs them: 35dB.", "DB"),
+        float | str | None, Option("Use 16 bits where this quality against float needs them: 35dB.", "DB")
     ] = None
     max_time: Annotated[
-        float | str | None,
-        Option("Time that 16 bits may add to that in 8 bits, estimated: +25%.", "PERCENT"),
+        float | str | None, Option("Time that 16 bits may add to that in 8 bits, estimated: +25%.", "PERCENT")
     ] = None
     int16: Annotated[
         tuple[str, ...],
@@ -272,16 +268,13 @@ class NpuOptions(Checked):
         Option("Ethos-U: where weights and tensors lie: Shared_Sram, Sram_Only, … or auto.", "MODE"),
     ] = None
     system_config: Annotated[
-        Optional[str],
-        Option("Ethos-U: clock and memories of Vela's estimates, as in vela.ini.", "NAME"),
+        Optional[str], Option("Ethos-U: clock and memories of Vela's estimates, as in vela.ini.", "NAME")
     ] = None
     vela_config: Annotated[
-        str | Path | None,
-        Option("Ethos-U: a vela.ini of your own.", "FILE", typed=Optional[Path]),
+        str | Path | None, Option("Ethos-U: a vela.ini of your own.", "FILE", typed=Optional[Path])
     ] = None
     vela_optimise: Annotated[
-        Optional[VelaOptimise],
-        Option("Ethos-U: Vela optimizes speed, or memory (default: Performance)."),
+        Optional[VelaOptimise], Option("Ethos-U: Vela optimizes speed, or memory (default: Performance).")
     ] = None
     neutron_sdk: Annotated[
         Optional[str],
@@ -317,8 +310,7 @@ class Memory(Checked):
     spent if they save much."""
 
     max_ram: Annotated[
-        int | str | None,
-        Option("RAM limit of the C: 256K. Large tensors are then computed by rows.", "SIZE"),
+        int | str | None, Option("RAM limit of the C: 256K. Large tensors are then computed by rows.", "SIZE")
     ] = None
     max_flash: Annotated[
         int | str | None,
@@ -329,8 +321,7 @@ class Memory(Checked):
         Option("Extra instructions allowed for less RAM (default: 1% if it saves much).", "PERCENT"),
     ] = None
     rows_in: Annotated[
-        bool | str,
-        Option("Feed the largest input row by row, as a camera does, without a buffer."),
+        bool | str, Option("Feed the largest input row by row, as a camera does, without a buffer.")
     ] = False
     rows_of: Annotated[Optional[str], Option("As --rows-in, for the input of this name.", "INPUT")] = None
     chip: Annotated[
@@ -451,8 +442,7 @@ class CompileOptions(Checked):
     ] = None
     optimize: Annotated[Optimize, Option("Fast kernels, or few and small ones.")] = "speed"
     name: Annotated[
-        Optional[str],
-        Option("Name of the program, as in NAME_run in C (default: the model's).", "NAME"),
+        Optional[str], Option("Name of the program, as in NAME_run in C (default: the model's).", "NAME")
     ] = None
     placement: PlacementOptions = PlacementOptions()
     npu: NpuOptions = NpuOptions()

@@ -27,9 +27,7 @@ from pillion.option_values import CORTEX_M, NEWEST_RUNTIME, PILLION, Runtime, kn
 from pillion.partition import inline_segments
 from pillion.passes import decompose_silu, legalize_for_runtime, legalize_functions, sum_hard_sigmoids
 from pillion.passes import run as run_passes
-from pillion.run.executor import (
-    RunOptions,
-)
+from pillion.run.executor import RunOptions
 from pillion.run.image_check import reference_checksums
 from pillion.run.selftest_samples import SelfTestSamples, no_selftest_error, samples_of
 from pillion.run.stream_steps import run_stream_steps

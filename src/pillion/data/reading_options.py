@@ -115,11 +115,7 @@ class EventOptions:
 
     events: Annotated[
         Path | None,
-        Option(
-            "Table of the events in recordings: file,seconds[,event].",
-            "FILE",
-            typed=Optional[Path],
-        ),
+        Option("Table of the events in recordings: file,seconds[,event].", "FILE", typed=Optional[Path]),
     ] = None
     within: Annotated[
         float,
@@ -127,11 +123,7 @@ class EventOptions:
     ] = 1.0
     rate: Annotated[
         float | None,
-        Option(
-            "With --events: steps a second, for .npy and .raw files.",
-            "HERTZ",
-            typed=Optional[float],
-        ),
+        Option("With --events: steps a second, for .npy and .raw files.", "HERTZ", typed=Optional[float]),
     ] = None
 
     def __post_init__(self) -> None:

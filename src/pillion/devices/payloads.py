@@ -141,9 +141,7 @@ class Payloads:
 
 
 def payloads_in_file(
-    payloads: Sequence[bytes],
-    find: Callable[[bytes], Executable],
-    memory: Callable[[bytes], PayloadMemory],
+    payloads: Sequence[bytes], find: Callable[[bytes], Executable], memory: Callable[[bytes], PayloadMemory]
 ) -> Payloads:
     """Returns the payloads that a program file contains; `find` returns the executable of a payload, or
     raises, and `memory` the RAM that it asks for."""

@@ -10,13 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pillion.data.reading_options import AS_IT_IS, EventOptions, Reading
-from pillion.data.recordings import (
-    LabelledEvent,
-    Recording,
-    read_all,
-    read_events,
-    recording_files,
-)
+from pillion.data.recordings import LabelledEvent, Recording, read_all, read_events, recording_files
 from pillion.data.sample import element_count
 from pillion.errors import PillionError
 from pillion.evaluation.agreement import agreement

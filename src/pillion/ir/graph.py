@@ -158,10 +158,7 @@ class Graph:
         return dict(zip(self.sources, (*inputs, *arrays), strict=True))
 
     def reference_values(
-        self,
-        *inputs: Array,
-        instead: Instead | None = None,
-        states: Sequence[Array] | None = None,
+        self, *inputs: Array, instead: Instead | None = None, states: Sequence[Array] | None = None
     ) -> dict[Value, Array]:
         """Computes the reference result of every value. `instead` replaces the references of some ops."""
         others = instead or {}

@@ -16,14 +16,7 @@ from pillion.ir.access import WHOLE, Access, AxisMap, Span, crop_tile_padding, w
 from pillion.ir.numerics import Multipliers
 from pillion.ir.op import Op, op, require_rank
 from pillion.ir.types import Array, Pair, PerChannel, Shape, Sides, TensorType, Value
-from pillion.ops.example_values import (
-    ZERO_POINTS,
-    conv_bias,
-    conv_weights,
-    in_16_bits,
-    make_op,
-    value,
-)
+from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, in_16_bits, make_op, value
 from pillion.ops.layer import Layer
 
 

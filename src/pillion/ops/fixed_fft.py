@@ -98,10 +98,7 @@ def _complex_fft(re: Int64Array, im: Int64Array) -> tuple[Int64Array, Int64Array
         for k, (x, y) in enumerate(parts):
             cosine, sine = cosines[:, k], sines[:, k]
             outputs.append(
-                (
-                    ((x * cosine) >> 16) + ((y * sine) >> 16),
-                    ((y * cosine) >> 16) - ((x * sine) >> 16),
-                )
+                (((x * cosine) >> 16) + ((y * sine) >> 16), ((y * cosine) >> 16) - ((x * sine) >> 16))
             )
         re, im = (np.stack([out[part] for out in outputs], axis=2).reshape(rows, length) for part in (0, 1))
         stride *= RADIX

@@ -14,14 +14,7 @@ from pillion.ir.access import WHOLE, Access
 from pillion.ir.numerics import Arithmetic
 from pillion.ir.op import Op, op, require_rank
 from pillion.ir.types import Array, DType, TensorType, Value
-from pillion.ops.example_values import (
-    ZERO_POINTS,
-    conv_bias,
-    conv_weights,
-    in_16_bits,
-    make_op,
-    value,
-)
+from pillion.ops.example_values import ZERO_POINTS, conv_bias, conv_weights, in_16_bits, make_op, value
 from pillion.ops.layer import Layer
 from pillion.ops.rowwise import Unary
 

@@ -111,13 +111,7 @@ def rows_made(op: Op) -> int:
 
 
 def split_into_tiles(
-    graph: Graph,
-    first: int,
-    end: int,
-    step: int,
-    grain: int = 0,
-    fed: str = "",
-    units: tuple[int, ...] = (),
+    graph: Graph, first: int, end: int, step: int, grain: int = 0, fed: str = "", units: tuple[int, ...] = ()
 ) -> Region:
     """Returns the region of the ops from `first` to before `end`. `fed` names the input whose rows come from
     outside."""

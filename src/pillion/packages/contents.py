@@ -30,10 +30,7 @@ MOST_BYTES = 1 << 30
 FIRST_TIME, LAST_TIME = 315_532_800, 4_354_819_199
 """The years that archives know, 1980 to 2107, in seconds since 1970."""
 _HOST_HEADER = re.compile(r"\A/\* With PILLION_HOST.*?\n#else\n\n?(.*)\n#endif\n\Z", re.DOTALL)
-_FEATURES = {
-    Isa.DSP: "defined(__ARM_FEATURE_DSP)",
-    Isa.MVE: "defined(__ARM_FEATURE_MVE)",
-}
+_FEATURES = {Isa.DSP: "defined(__ARM_FEATURE_DSP)", Isa.MVE: "defined(__ARM_FEATURE_MVE)"}
 """The macro that compilers define for processors with the kernels' instruction set; kernels without one run on
 all."""
 

@@ -25,12 +25,7 @@ Tidy = Callable[[Graph], Graph]
 
 
 def partition_loops(
-    graph: Graph,
-    npu: Device,
-    core: CoreCycles,
-    options: PlacementOptions,
-    costs: Costs,
-    tidy: Tidy,
+    graph: Graph, npu: Device, core: CoreCycles, options: PlacementOptions, costs: Costs, tidy: Tidy
 ) -> Placement:
     """Partitions a graph like `partition`, with loops unrolled if that is better."""
     is_wanted = options.only_npu or options.prefer_npu

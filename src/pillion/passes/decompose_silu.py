@@ -17,7 +17,4 @@ def decompose_silu(op: Lut, at: RewriteSweep) -> Replacement:
         return None
     scale, zero_point = Function.SIGMOID.fixed_output or (1 / 256, -128)
     gate = op.y.like(at.names.fresh(f"{op.name}_sigmoid"), quant=PerTensor(scale, zero_point))
-    return [
-        replace(op, function=Function.SIGMOID, y=gate),
-        Mul(a=op.x, b=gate, y=op.y, source=op.source),
-    ]
+    return [replace(op, function=Function.SIGMOID, y=gate), Mul(a=op.x, b=gate, y=op.y, source=op.source)]

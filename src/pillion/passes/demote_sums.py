@@ -11,17 +11,7 @@ from pillion.ir.numerics import Arithmetic, clamp_to_int8
 from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Array, DType, PerTensor, Value, constant_value
-from pillion.ops import (
-    Concat,
-    Lut,
-    Normalize,
-    Requantize,
-    Reshape,
-    Scan,
-    Slice,
-    Transpose,
-    has_repeats,
-)
+from pillion.ops import Concat, Lut, Normalize, Requantize, Reshape, Scan, Slice, Transpose, has_repeats
 from pillion.ops.elementwise import ScaledBinary
 from pillion.ops.lut_interpolation import as_int8_table
 from pillion.ops.wide_arithmetic import STEPS, STEPS_IN_LOOPS

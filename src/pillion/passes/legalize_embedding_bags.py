@@ -32,7 +32,4 @@ def legalize_embedding_bags(op: EmbeddingBag, at: RewriteSweep) -> Replacement:
     if op.is_lookup:
         return [lookup, Requantize(x=rows, y=op.y, to=op.y.dtype, source=op.source)]
     reduction = Mean if op.mean else ReduceSum
-    return [
-        lookup,
-        reduction(x=rows, y=op.y, axes=(len(shape) - 2,), keepdims=False, source=op.source),
-    ]
+    return [lookup, reduction(x=rows, y=op.y, axes=(len(shape) - 2,), keepdims=False, source=op.source)]

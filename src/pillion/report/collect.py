@@ -20,14 +20,7 @@ from pillion.report.arena import arena_facts
 from pillion.report.branches import branches_of
 from pillion.report.op_facts import op_facts, segments, tensor_edges, tensor_facts, with_boundary_bytes
 from pillion.report.provenance import provenance_facts
-from pillion.report.report_facts import (
-    Facts,
-    OverlapFacts,
-    QualityFacts,
-    StateFacts,
-    TimeFacts,
-    TimelineRow,
-)
+from pillion.report.report_facts import Facts, OverlapFacts, QualityFacts, StateFacts, TimeFacts, TimelineRow
 from pillion.report.report_options import ReportOptions
 from pillion.run.float_interface import as_type, graph_inputs
 from pillion.run.random_inputs import random_samples

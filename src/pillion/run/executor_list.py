@@ -16,15 +16,7 @@ from pillion.ir.types import Array
 from pillion.option_values import EXECUTORS, HOST, LITERT_FILE, NPU
 from pillion.registry import REGISTRY
 from pillion.run.emulated_board import EmulatedBoard, run_on_board
-from pillion.run.executor import (
-    DEFAULTS,
-    TIMEOUT_SECONDS,
-    Executor,
-    Runnable,
-    RunOptions,
-    RunResult,
-    Samples,
-)
+from pillion.run.executor import DEFAULTS, TIMEOUT_SECONDS, Executor, Runnable, RunOptions, RunResult, Samples
 from pillion.run.executorch import ExecuTorchExecutor
 from pillion.run.host_executor import HostExecutor, run_on_host
 from pillion.run.input_checks import check_arrays
@@ -80,10 +72,7 @@ def require_tools(on: str) -> None:
 
 
 def run_folder(
-    folder: Path,
-    samples: Samples,
-    on: str = HOST,
-    options: RunOptions = DEFAULTS,
+    folder: Path, samples: Samples, on: str = HOST, options: RunOptions = DEFAULTS
 ) -> list[RunResult]:
     """Runs a C project in a folder: on this computer, on a board, or with the NPU's own code executed."""
     manifest = read_manifest(folder)

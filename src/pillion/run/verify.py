@@ -229,10 +229,7 @@ def _run_folder(folder: Path, on: str, streams: Streams) -> VerifiedRun:
 
 
 def _first_differences(
-    program: Runnable,
-    executors: Sequence[Executor],
-    runs: Sequence[VerifiedRun],
-    streams: Streams,
+    program: Runnable, executors: Sequence[Executor], runs: Sequence[VerifiedRun], streams: Streams
 ) -> Iterator[Difference]:
     """Yields the first difference of each executor from the reference."""
     reference = next((run for run in runs if run.executor == REFERENCE and run.has_run), None)

@@ -127,12 +127,7 @@ _ALL = (
         "pillion.zoo.toys:ConvBnRelu",
         resizable=True,
     ),
-    ZooModel(
-        "linear_bn",
-        "toy: dense, batch norm, relu, dense",
-        (1, 32),
-        "pillion.zoo.toys:LinearBn",
-    ),
+    ZooModel("linear_bn", "toy: dense, batch norm, relu, dense", (1, 32), "pillion.zoo.toys:LinearBn"),
     ZooModel(
         "separable_residual",
         "toy: a depthwise-separable block with a shortcut, mean, dense",

@@ -47,6 +47,5 @@ class MobileNetV1(nn.Module):
 def _separable_block(inputs: int, outputs: int, stride: int) -> nn.Sequential:
     pad = BOTTOM_RIGHT if stride == 2 else None
     return nn.Sequential(
-        ConvBN(inputs, inputs, 3, stride, depthwise=True, pad=pad, eps=EPS),
-        ConvBN(inputs, outputs, eps=EPS),
+        ConvBN(inputs, inputs, 3, stride, depthwise=True, pad=pad, eps=EPS), ConvBN(inputs, outputs, eps=EPS)
     )

@@ -70,8 +70,7 @@ CYCLES: Mapping[str, CoreCycles] = {
         source="Arm, Cortex-M3 Technical Reference Manual (DDI 0337), instruction set summary",
     ),
     "cortex-m4": CoreCycles(
-        _ARMV7M,
-        source="Arm, Cortex-M4 Technical Reference Manual (100166), table of processor instructions",
+        _ARMV7M, source="Arm, Cortex-M4 Technical Reference Manual (100166), table of processor instructions"
     ),
     "cortex-m33": CoreCycles(
         _override_cycles(_ARMV7M, ALU=(0.75, 1), MULTIPLY_LONG=(1, 2)),

@@ -8,12 +8,7 @@ from functools import lru_cache, partial
 
 from pillion.devices.ethos_u.payload import compose_payload
 from pillion.devices.ethos_u.segment_source import constant_bytes, flash_bytes, sources
-from pillion.devices.ethos_u.vela import (
-    CompiledSegment,
-    VelaSettings,
-    compile_segment,
-    is_vela_installed,
-)
+from pillion.devices.ethos_u.vela import CompiledSegment, VelaSettings, compile_segment, is_vela_installed
 from pillion.devices.ethos_u.vela.table_placeholders import compile_with_tables
 from pillion.devices.ethos_u.vela.vela_process import vela_version
 from pillion.devices.payloads import (

@@ -40,11 +40,7 @@ _NEW = (*_OLD, Function.EXP, Function.LOG)
 FUNCTIONS = (
     (OLD_FLOW, _OLD, OLD),
     (("3.1",), _NEW, "converter, ExecuTorch 1.4.1"),
-    (
-        ("3.2",),
-        (*_NEW, Function.HARDSWISH, Function.RSQRT),
-        "converter, ExecuTorch 1.5.1 with SDK 3.2.0",
-    ),
+    (("3.2",), (*_NEW, Function.HARDSWISH, Function.RSQRT), "converter, ExecuTorch 1.5.1 with SDK 3.2.0"),
 )
 """The functions by generation of the converter, and where that comes from."""
 

@@ -129,12 +129,7 @@ class Library:
             "in_place": of_shape,
         }
         return Kernel(
-            f"{name}{self.suffix}",
-            op,
-            isa=self.isa,
-            is_tiled=is_tiled,
-            **functions,
-            **memory_and_cost,
+            f"{name}{self.suffix}", op, isa=self.isa, is_tiled=is_tiled, **functions, **memory_and_cost
         )
 
     def _one_call(

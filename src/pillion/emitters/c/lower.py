@@ -37,12 +37,7 @@ from pillion.ir.op import Op
 from pillion.ir.state import State
 from pillion.ir.types import Array, Value
 from pillion.ir.workspace import Workspace
-from pillion.memory import (
-    HOST_POINTER_BYTES,
-    MemoryPlan,
-    Needs,
-    RepeatMemory,
-)
+from pillion.memory import HOST_POINTER_BYTES, MemoryPlan, Needs, RepeatMemory
 from pillion.memory.npu_calls import NpuCalls, resume_points
 from pillion.ops import Region, Scan, Segment, flatten_ops
 from pillion.option_values import Optimize

@@ -47,12 +47,7 @@ PARTS: Mapping[str, Callable[[Multiplier, int], int]] = {
 }
 """Field → its value from a multiplier and the result's zero point. Right shifts in Helium's rounding need a sign
 correction, the `fix`."""
-MULTIPLIERS = {
-    "": "multiplier",
-    "out": "multiplier",
-    "mean": "mean_multiplier",
-    "back": "back",
-}
+MULTIPLIERS = {"": "multiplier", "out": "multiplier", "mean": "mean_multiplier", "back": "back"}
 """Prefix of multiplier fields → the op's attribute with the multiplier."""
 
 

@@ -109,10 +109,7 @@ def softmax(op: Softmax, settings: PteSettings) -> list[KernelCall]:
         )
     if op.y.quant != OUTPUT:
         raise no_exact_kernel_error(
-            op,
-            "the library's softmax has steps of 1/256",
-            f"steps of {op.y.scale:g}",
-            FINER,
+            op, "the library's softmax has steps of 1/256", f"steps of {op.y.scale:g}", FINER
         )
     rows = op.x.type.elements // last
     x, y = contiguous_view(op.x).reshaped(rows, last), contiguous_view(op.y).reshaped(rows, last)

@@ -145,10 +145,7 @@ def computes_in_float(file: Diagnosis) -> PillionError | None:
         what, rule = "computes in float", "operators compute on int8"
     prefix = "" if inside and not is_partly_float(file.model) else f"{WITH_DATA}, "
     return PillionError(
-        f"`{file.name}` {what}",
-        rule=rule,
-        here=ops,
-        help=f"{prefix}{QUANTIZED}, or {OTHER_WAY}",
+        f"`{file.name}` {what}", rule=rule, here=ops, help=f"{prefix}{QUANTIZED}, or {OTHER_WAY}"
     )
 
 

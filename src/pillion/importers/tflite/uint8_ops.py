@@ -38,7 +38,7 @@ OWN = {"AVERAGE_POOL_2D": AvgPool2d, "RESIZE_BILINEAR": ResizeBilinear}
 """Operators with other rounding on uint8, and their op on int8."""
 TO_INT8 = "convert with full integer quantization to int8"
 REASONS = {
-    "CAST": "a cast gives the numbers of a tensor, not what they stand for: those of uint8 and of int8 differ",
+    "CAST": "a cast gives the numbers of a tensor, not what they stand for: those of uint8 and of int8 differ"
 }
 """Why an operator on uint8 is refused, if a reason is known."""
 

@@ -99,9 +99,5 @@ def prelu(call: ReadOperator) -> FloatCall:
     return float_call(call, forward, parts=parts)
 
 
-ROWS: dict[str, Reading] = {
-    "TRANSPOSE_CONV": transpose_conv,
-    "FULLY_CONNECTED": linear,
-    "PRELU": prelu,
-}
+ROWS: dict[str, Reading] = {"TRANSPOSE_CONV": transpose_conv, "FULLY_CONNECTED": linear, "PRELU": prelu}
 """The readers of this file, by operator name."""

@@ -40,10 +40,7 @@ class CalibrationData:
 
 
 def load_calibration(
-    path: str | Path,
-    example_inputs: Sequence[Tensor],
-    reading: Reading = AS_IT_IS,
-    names: Sequence[str] = (),
+    path: str | Path, example_inputs: Sequence[Tensor], reading: Reading = AS_IT_IS, names: Sequence[str] = ()
 ) -> CalibrationData:
     """Opens a file, a folder (files sorted by name), or `file.py:function` as calibration data."""
     return CalibrationData(open_data(path, reading), tuple(example_inputs), tuple(names))

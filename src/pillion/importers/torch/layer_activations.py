@@ -16,10 +16,7 @@ from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.quantize.quantized_program import PER_CHANNEL, PER_TENSOR
 from pillion.importers.torch.rewrite.layer_biases import LAYERS
 
-INVERSES = {
-    aten.sigmoid.default: lambda y: math.log(y / (1.0 - y)),
-    aten.tanh.default: math.atanh,
-}
+INVERSES = {aten.sigmoid.default: lambda y: math.log(y / (1.0 - y)), aten.tanh.default: math.atanh}
 """Activations with an upper bound of 1, and their inverses."""
 
 

@@ -51,10 +51,7 @@ def _memory_conclusions(facts: Facts) -> Iterator[tuple[str, str]]:
     yield (
         ("well", f"Fits {facts.target}: {sizes}.")
         if facts.fits
-        else (
-            "bad",
-            f"Does not fit {facts.target}: {sizes}. --max-ram looks for a plan that needs less.",
-        )
+        else ("bad", f"Does not fit {facts.target}: {sizes}. --max-ram looks for a plan that needs less.")
     )
 
 

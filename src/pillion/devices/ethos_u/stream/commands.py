@@ -158,11 +158,7 @@ _WIDE = (
     (0x031, "DMA0_DST", _HIGH),
     (0x032, "DMA0_LEN", _HIGH),
 )
-_U55_WIDE = (
-    (0x024, "OFM_SCALE", "shift:0+6"),
-    (0x025, "OPA_SCALE", "shift:0+6"),
-    (0x026, "OPB_SCALE", ""),
-)
+_U55_WIDE = ((0x024, "OFM_SCALE", "shift:0+6"), (0x025, "OPA_SCALE", "shift:0+6"), (0x026, "OPB_SCALE", ""))
 _U85_SCALE = "shift:0+6 early:6+5 rounding:13+3"
 _U85_WIDE = (
     (0x024, "OFM_SCALE", _U85_SCALE),

@@ -31,12 +31,7 @@ from pillion.devices.ethos_u.stream.operations import (
 )
 from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require_modelled, require_valid
 from pillion.devices.ethos_u.stream.weight_stream import scales_of, weights_of
-from pillion.ir.numerics import (
-    Int64Array,
-    divide_half_away,
-    shift_right,
-    wrap_to_32_bits,
-)
+from pillion.ir.numerics import Int64Array, divide_half_away, shift_right, wrap_to_32_bits
 from pillion.ir.types import DType
 
 _BEYOND = 1 << 40

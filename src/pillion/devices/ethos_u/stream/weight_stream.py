@@ -13,12 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pillion.devices.ethos_u.stream.operations import (
-    BlockSize,
-    ConvolutionKind,
-    Convolve,
-    KernelWindow,
-)
+from pillion.devices.ethos_u.stream.operations import BlockSize, ConvolutionKind, Convolve, KernelWindow
 from pillion.devices.ethos_u.stream.stream_errors import StreamError, require_valid
 from pillion.devices.ethos_u.stream.weight_order_u85 import fast_group, u85_weight_positions
 from pillion.host_io.child_process import Child, ChildEnded, ChildTimeoutError, restarting_process

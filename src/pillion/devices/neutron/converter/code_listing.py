@@ -46,12 +46,7 @@ def header_words(microcode: bytes, version: int) -> list[HeaderWord]:
     """Returns all words up to the number of outputs."""
     read_microcode(microcode, version)
     first = INPUTS_WORD[version]
-    meanings = {
-        **WORDS,
-        **MORE_RAM_WORDS[version],
-        first: "inputs",
-        first + 1: "outputs",
-    }
+    meanings = {**WORDS, **MORE_RAM_WORDS[version], first: "inputs", first + 1: "outputs"}
     words = struct.unpack_from(f"<{first + 2}I", microcode)
     return [HeaderWord(number, word, meanings.get(number, "")) for number, word in enumerate(words)]
 

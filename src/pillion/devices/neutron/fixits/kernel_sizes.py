@@ -12,10 +12,7 @@ from pillion.devices.neutron.fixits.number_formats import largest_channel_scale
 from pillion.devices.retyped import Fixit, Fixits, with_inferred_result, with_shape_and_quant
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor
-from pillion.ops import (
-    Conv2d,
-    DepthwiseConv2d,
-)
+from pillion.ops import Conv2d, DepthwiseConv2d
 from pillion.ops.conv import Convolution
 from pillion.ops.pool import Pool
 

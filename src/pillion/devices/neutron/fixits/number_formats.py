@@ -12,13 +12,7 @@ from pillion.devices.neutron import limits as limits
 from pillion.devices.retyped import Fixit, with_quant
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerChannel, PerTensor, TensorType, Value
-from pillion.ops import (
-    BatchMatmul,
-    Clamp,
-    Function,
-    Linear,
-    Lut,
-)
+from pillion.ops import BatchMatmul, Clamp, Function, Linear, Lut
 from pillion.ops.layer import Layer
 from pillion.ops.softmax import OUTPUT, Softmax
 

@@ -11,13 +11,7 @@ from pillion.devices.neutron import limits as limits
 from pillion.devices.retyped import Fixit, with_inferred_result, with_shape_and_quant
 from pillion.ir.op import Op
 from pillion.ir.types import Shape
-from pillion.ops import (
-    Pad,
-    Reshape,
-    Slice,
-    Softmax,
-    Transpose,
-)
+from pillion.ops import Pad, Reshape, Slice, Softmax, Transpose
 
 
 def suggest_fewer_softmax_channels(op: Softmax) -> Iterator[Fixit]:

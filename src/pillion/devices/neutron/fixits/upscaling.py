@@ -11,10 +11,7 @@ from pillion.devices.neutron import limits as limits
 from pillion.devices.retyped import Fixit, with_inferred_result, with_shape_and_quant
 from pillion.ir.op import Op
 from pillion.ir.types import Pair
-from pillion.ops import (
-    ResizeBilinear,
-    TransposeConv2d,
-)
+from pillion.ops import ResizeBilinear, TransposeConv2d
 from pillion.ops.resize import Resize
 
 

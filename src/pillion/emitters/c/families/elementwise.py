@@ -129,11 +129,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     *(
         library.kernel(
-            Clamp,
-            clamp_routine,
-            partial(clamp_params, TABLES[library]),
-            requires=(INT8_XY,),
-            in_place="x",
+            Clamp, clamp_routine, partial(clamp_params, TABLES[library]), requires=(INT8_XY,), in_place="x"
         )
         for library in (PORTABLE, MVE)
     ),

@@ -167,10 +167,7 @@ UNPACKED = DotProducts(
     unpacks=True,
 )
 LEFT_UNPACKED = replace(
-    UNPACKED,
-    exact=pack.check_left_shifts,
-    files=("dot_unpacked", *mve.DOT_LEFT.files),
-    variant="_left",
+    UNPACKED, exact=pack.check_left_shifts, files=("dot_unpacked", *mve.DOT_LEFT.files), variant="_left"
 )
 UNPACKED_ROWS: dict[str, Any] = {"work": unpacked_rows_work, "extra_flash": mve.flash_of_rows}
 LINEAR_DSP = DSP.routine("linear_s4", "clamp")

@@ -101,10 +101,7 @@ KERNELS: tuple[Kernel, ...] = (
     *(PORTABLE.kernel(op, pool_routine, requires=(INT8_XY,)) for op in (*AVERAGES, MaxPool2d)),
     *(
         DSP.kernel(op, pool_routine, requires=requires, also=("clamp",))
-        for op, requires in (
-            *((op, (INT8_XY, narrow_window)) for op in AVERAGES),
-            (MaxPool2d, (INT8_XY,)),
-        )
+        for op, requires in (*((op, (INT8_XY, narrow_window)) for op in AVERAGES), (MaxPool2d, (INT8_XY,)))
     ),
     *(MVE.kernel(op, f"{op.kind}_s16", requires=(INT16_XY,), **LOADS) for op in (AvgPool2d, MaxPool2d)),
     *(MVE.kernel(op, pool_routine, requires=(INT8_XY, small_window), **LOADS) for op in AVERAGES),

@@ -240,11 +240,7 @@ LOADS: dict[str, Any] = {"overread_bytes": OVERREAD_BYTES}
 
 KERNELS: tuple[Kernel, ...] = (
     PORTABLE.kernel(
-        Mean,
-        "mean_rows_s8",
-        tile_params,
-        requires=(INT8_XY, mean_is_exact),
-        **partial_results(1),
+        Mean, "mean_rows_s8", tile_params, requires=(INT8_XY, mean_is_exact), **partial_results(1)
     ),
     PORTABLE.kernel(Mean, "mean_s8", mean_params, requires=(INT8_XY, mean_is_exact)),
     *(
@@ -282,10 +278,7 @@ KERNELS: tuple[Kernel, ...] = (
             op,
             "mean_s16",
             block_sizes,
-            requires=(
-                in_fixed_point,
-                short_circuit(INT16_XY, has_adjacent_axes, WIDE_SUMS, single_or_four),
-            ),
+            requires=(in_fixed_point, short_circuit(INT16_XY, has_adjacent_axes, WIDE_SUMS, single_or_four)),
         )
         for op in MEANS
     ),

@@ -35,16 +35,7 @@ from pillion.emitters.c.walk import few_walk_axes, rows_verdict
 from pillion.ir.numerics import INT32_MAX, MOST_PLACES, Arithmetic, wrap_to_32_bits
 from pillion.ir.types import DType, Shape, Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.elementwise import (
-    ADD_LEFT_SHIFT,
-    Add,
-    AddOrSub,
-    Binary,
-    Mul,
-    ScaledBinary,
-    Sub,
-    SumOfOne,
-)
+from pillion.ops.elementwise import ADD_LEFT_SHIFT, Add, AddOrSub, Binary, Mul, ScaledBinary, Sub, SumOfOne
 from pillion.ops.formats import Requantize
 from pillion.ops.squared_difference import SquaredDifference
 

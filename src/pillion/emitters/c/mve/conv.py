@@ -13,14 +13,7 @@ from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import LAYER, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve import pack, pack_3x3
-from pillion.emitters.c.mve.dot_products import (
-    GATHERED,
-    ONE_PIXEL,
-    PIXELS,
-    ROWS,
-    VECTORS,
-    DotProducts,
-)
+from pillion.emitters.c.mve.dot_products import GATHERED, ONE_PIXEL, PIXELS, ROWS, VECTORS, DotProducts
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, DepthwiseConv2d

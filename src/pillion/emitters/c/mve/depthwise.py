@@ -104,10 +104,7 @@ def strip_kernels(
         yield depthwise(name, types, verdicts(stride), params, *strips, **more)
 
 
-PLANES: dict[str, Any] = {
-    "scratch_bytes": depthwise_planes.scratch_bytes,
-    "overread_bytes": OVERREAD_BYTES,
-}
+PLANES: dict[str, Any] = {"scratch_bytes": depthwise_planes.scratch_bytes, "overread_bytes": OVERREAD_BYTES}
 
 
 def plane_kernels(
@@ -135,11 +132,7 @@ KERNELS: tuple[Kernel, ...] = (
     ),
     depthwise("depthwise_5x5", "s8", depthwise_5x5.verdicts, depthwise_5x5.params, **OF_5X5, **BY_CHANNELS),
     *plane_kernels(
-        "s8",
-        depthwise_planes.verdicts_3x3,
-        depthwise_planes.verdicts,
-        depthwise_planes.params,
-        **BY_PLANES,
+        "s8", depthwise_planes.verdicts_3x3, depthwise_planes.verdicts, depthwise_planes.params, **BY_PLANES
     ),
     depthwise(
         "depthwise_any_left",

@@ -9,17 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, Int32Array, OutputChannels, channels_of
-from pillion.emitters.c.mve.pack import (
-    Params,
-    check_left_shifts,
-    check_optional_fix,
-    check_right_shifts,
-    group_channels,
-    join_groups,
-    kernel_has_sizes,
-    negative_sum_mode,
-    pixel_bytes,
-)
+from pillion.emitters.c.mve import pack
 from pillion.ir.numerics import INT32_MAX
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
@@ -40,7 +30,7 @@ WIDE_START = {1: 220.0, 2: 0.0}
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_any_s8_mve is exact."""
-    return (*of_bytes(op), check_right_shifts(op))
+    return (*of_bytes(op), pack.check_right_shifts(op))
 
 
 def of_bytes(op: Convolution) -> tuple[Verdict, ...]:
@@ -68,14 +58,14 @@ def reaches_image(op: Convolution) -> Verdict:
 def is_3x3(op: Convolution) -> tuple[Verdict, ...]:
     """Checks whether a window is 3x3 without dilation."""
     return (
-        kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
-        kernel_has_sizes(op, "dilation", "1", (1, 1)),
+        pack.kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
+        pack.kernel_has_sizes(op, "dilation", "1", (1, 1)),
     )
 
 
 def verdicts_3x3(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_3x3_wide_s8_mve is exact."""
-    return (*is_3x3(op), *of_bytes(op), check_optional_fix(op))
+    return (*is_3x3(op), *of_bytes(op), pack.check_optional_fix(op))
 
 
 def _odd_taps(weights: Int8Array) -> Int8Array:
@@ -147,30 +137,30 @@ def work(op: Convolution) -> float:
     return op.x.shape[0] * _planes(op) * float(np.dot(ANY_WORK[op.x.dtype.size_bytes], counts))
 
 
-def params(op: Convolution) -> Params:
+def params(op: Convolution) -> pack.Params:
     """Returns the parameters of both kernels with int8 results."""
     return {**layout_params(op), "constants": pack_wide(channels_of(op).with_folded_zero_point)}
 
 
 def left_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_depthwise_any_left_s8_mve is exact."""
-    return (*of_bytes(op), check_left_shifts(op))
+    return (*of_bytes(op), pack.check_left_shifts(op))
 
 
-def left_params(op: Convolution) -> Params:
+def left_params(op: Convolution) -> pack.Params:
     """Returns the parameters of the kernel that shifts sums left."""
     channels = channels_of(op)
-    return {**layout_params(op), "constants": pack_left(channels, int(negative_sum_mode(channels) == 1))}
+    return {**layout_params(op), "constants": pack_left(channels, int(pack.negative_sum_mode(channels) == 1))}
 
 
-def layout_params(op: Convolution) -> Params:
+def layout_params(op: Convolution) -> pack.Params:
     """Returns the parameters of both kernels but for the constants."""
     plane = plane_of(op)
     rows, columns = (np.arange(k) * d for k, d in zip(op.kernel, op.dilation, strict=True))
     taps = (rows[:, None] * plane.row_bytes + columns * 16).reshape(-1)
     taps = np.pad(taps, (0, 1 - len(taps) % 2))
     return {
-        "in_row_bytes": op.x.shape[2] * pixel_bytes(op),
+        "in_row_bytes": op.x.shape[2] * pack.pixel_bytes(op),
         "channels": op.out_channels,
         "filters": op.out_channels // op.in_channels,
         "left_bytes": 16 * op.padding[1],
@@ -191,7 +181,7 @@ def pack_wide(
 ) -> Int32Array:
     """Packs channels with folded zero points in groups; `order` is the order of their sums in vectors."""
     sums, multipliers, shifts = _wide_parts(ready, order)
-    return join_groups(*sums, multipliers, *[shifts.astype(np.int8)] * has_shifts)
+    return pack.join_groups(*sums, multipliers, *[shifts.astype(np.int8)] * has_shifts)
 
 
 def pack_left(channels: OutputChannels, more: int) -> Int32Array:
@@ -199,13 +189,13 @@ def pack_left(channels: OutputChannels, more: int) -> Int32Array:
     sums, multipliers, shifts = _wide_parts(channels.with_folded_zero_point, WIDE_ORDER)
     factors = (np.int64(1) << 31 + np.minimum(shifts, 0)) + more
     lefts = np.maximum(shifts, 0).astype(np.int8)
-    return join_groups(*sums, lefts, multipliers, np.minimum(factors, INT32_MAX).astype(np.int32))
+    return pack.join_groups(*sums, lefts, multipliers, np.minimum(factors, INT32_MAX).astype(np.int32))
 
 
 def _wide_parts(
     ready: OutputChannels, order: Sequence[int]
 ) -> tuple[tuple[Int32Array, Int8Array], Int32Array, Int32Array]:
     """Returns biases and weights, multipliers, and shifts of channels in groups."""
-    g = group_channels(replace(ready, weights=_odd_taps(ready.weights)), range(len(order)), unit=1)
+    g = pack.group_channels(replace(ready, weights=_odd_taps(ready.weights)), range(len(order)), unit=1)
     bias, multipliers, shifts = (part[:, order] for part in (g.bias, g.multipliers, g.shifts))
     return (bias, g.weights.swapaxes(1, 2)), multipliers, shifts

@@ -53,11 +53,7 @@ def pairs_work(op: Conv2d) -> float:
 VECTOR = DotProducts("s8_s16", WIDENS, vector_params)
 FEW_INPUTS = DotProducts("s8_s16", WIDENS, few_inputs_params, files=("dot_16_s8_s16",), variant="_k16")
 DOT = DotProducts(
-    "s8_s16",
-    WIDENS,
-    dot_params,
-    files=("dot_s8_s16",),
-    unrolled_files=("dot_s8_s16", "dot_few_s8_s16"),
+    "s8_s16", WIDENS, dot_params, files=("dot_s8_s16",), unrolled_files=("dot_s8_s16", "dot_few_s8_s16")
 )
 
 

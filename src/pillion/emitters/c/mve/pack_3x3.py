@@ -8,23 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pillion.emitters.c.accumulators import Int8Array, channels_of
-from pillion.emitters.c.mve.pack import (
-    FOUR_LANES,
-    Params,
-    check_factors,
-    check_optional_fix,
-    group_channels,
-    is_ungrouped,
-    join_groups,
-    kernel_has_sizes,
-    negative_sum_mode,
-    pack_dot,
-    pixel_bytes,
-    stored_form,
-    vector_count,
-    vector_inputs,
-    work_of_sums,
-)
+from pillion.emitters.c.mve import pack
 from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Convolution
 
@@ -34,11 +18,11 @@ SCRATCH_3X3_BYTES = 8192
 
 def plane_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks whether the windows are those of planes."""
-    unit = vector_inputs(op)
+    unit = pack.vector_inputs(op)
     return (
-        kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
-        kernel_has_sizes(op, "dilation", "1", (1, 1)),
-        is_ungrouped(op),
+        pack.kernel_has_sizes(op, "kernel", "3x3", (3, 3)),
+        pack.kernel_has_sizes(op, "dilation", "1", (1, 1)),
+        pack.is_ungrouped(op),
         Verdict("stride", op.stride[1] <= 2, "1 or 2 along rows", str(op.stride[1])),
         Verdict("in_channels", op.in_channels % unit == 0, f"a multiple of {unit}", str(op.in_channels)),
         Verdict(
@@ -52,7 +36,7 @@ def plane_verdicts(op: Convolution) -> tuple[Verdict, ...]:
 
 def verdicts(op: Convolution) -> tuple[Verdict, ...]:
     """Checks the conditions under which pillion_conv2d_3x3_s8_mve is exact."""
-    return (*plane_verdicts(op), *has_pairs(op), check_factors(op))
+    return (*plane_verdicts(op), *has_pairs(op), pack.check_factors(op))
 
 
 def has_pairs(op: Convolution) -> tuple[Verdict, ...]:
@@ -68,12 +52,12 @@ def padded_columns(op: Convolution) -> int:
     return (op.y.shape[2] - 1) * op.stride[1] + 3
 
 
-def params(op: Convolution) -> Params:
+def params(op: Convolution) -> pack.Params:
     """Returns the parameters of the 3x3 kernel."""
     channels = channels_of(op)
     weights = weights_by_planes(op, channels.weights).reshape(op.out_channels, -1)
-    constants = pack_dot(replace(channels, weights=weights), stored_form(op))
-    return {**plane_params(op), "signs": negative_sum_mode(channels), "constants": constants}
+    constants = pack.pack_dot(replace(channels, weights=weights), pack.stored_form(op))
+    return {**plane_params(op), "signs": pack.negative_sum_mode(channels), "constants": constants}
 
 
 def four_pixel_verdicts(op: Convolution) -> tuple[Verdict, ...]:
@@ -81,7 +65,7 @@ def four_pixel_verdicts(op: Convolution) -> tuple[Verdict, ...]:
     return (
         *plane_verdicts(op),
         *has_pairs(op),
-        check_optional_fix(op),
+        pack.check_optional_fix(op),
         Verdict("steps", op.stride[1] == 1, "1 along rows", str(op.stride[1])),
         Verdict("fours", op.out_channels % 4 == 0, "a multiple of 4 channels", str(op.out_channels)),
         has_four_pixels(op),
@@ -93,21 +77,23 @@ def has_four_pixels(op: Convolution) -> Verdict:
     return Verdict("row", op.y.shape[2] >= 4, "at least 4 pixels", str(op.y.shape[2]))
 
 
-def four_pixel_params(op: Convolution) -> Params:
+def four_pixel_params(op: Convolution) -> pack.Params:
     """Returns the parameters of the 3x3 kernel that computes four pixels at a time."""
     channels = channels_of(op)
-    groups = group_channels(channels.with_folded_zero_point, FOUR_LANES)
+    groups = pack.group_channels(channels.with_folded_zero_point, pack.FOUR_LANES)
     planes = weights_by_planes(op, groups.weights)
     weights = np.moveaxis(planes.reshape(-1, 2, 2, 3, op.in_channels // 16, 3, 16), 2, 5)
-    constants = join_groups(groups.bias, groups.multipliers, groups.shifts, stored_form(op)(weights))
-    signs = negative_sum_mode(channels, dot=False)
+    constants = pack.join_groups(
+        groups.bias, groups.multipliers, groups.shifts, pack.stored_form(op)(weights)
+    )
+    signs = pack.negative_sum_mode(channels, dot=False)
     return {**plane_params(op), "signs": signs, "constants": constants}
 
 
 def weights_by_planes(op: Convolution, weights: Int8Array) -> Int8Array:
     """Returns the weights of each channel as [row][plane][column][channels of a plane], at stride 2 with the columns 0 2 1."""
     order = [0, 1, 2] if op.stride[1] == 1 else [0, 2, 1]
-    planes = weights.reshape(*weights.shape[:-1], 3, 3, -1, vector_inputs(op)).swapaxes(-3, -2)
+    planes = weights.reshape(*weights.shape[:-1], 3, 3, -1, pack.vector_inputs(op)).swapaxes(-3, -2)
     return planes[..., order, :]
 
 
@@ -116,9 +102,9 @@ def plane_params(op: Convolution) -> dict[str, int]:
     columns = padded_columns(op)
     block_rows = block_of_rows(op)
     return {
-        "in_row_bytes": op.x.shape[2] * pixel_bytes(op),
+        "in_row_bytes": op.x.shape[2] * pack.pixel_bytes(op),
         "copy_w": min(columns - op.padding[1], op.x.shape[2]),
-        "planes": vector_count(pixel_bytes(op)),
+        "planes": pack.vector_count(pack.pixel_bytes(op)),
         "plane_bytes": 16 * columns,
         "block_rows": block_rows,
         "scratch_rows": (block_rows - 1) * op.stride[0] + 3,
@@ -127,7 +113,7 @@ def plane_params(op: Convolution) -> dict[str, int]:
 
 def block_of_rows(op: Convolution) -> int:
     """Returns the output rows that the 3x3 kernel computes from one padded block of the image."""
-    row_bytes = padded_columns(op) * pixel_bytes(op)
+    row_bytes = padded_columns(op) * pack.pixel_bytes(op)
     most = (SCRATCH_3X3_BYTES // row_bytes - 3) // op.stride[0] + 1
     blocks = -(-op.y.shape[1] // max(most, 1))
     return -(-op.y.shape[1] // blocks)
@@ -135,7 +121,7 @@ def block_of_rows(op: Convolution) -> int:
 
 def scratch_bytes(op: Convolution) -> int:
     """Returns the scratch bytes of the 3x3 kernels: a padded block of the image."""
-    return ((block_of_rows(op) - 1) * op.stride[0] + 3) * padded_columns(op) * pixel_bytes(op)
+    return ((block_of_rows(op) - 1) * op.stride[0] + 3) * padded_columns(op) * pack.pixel_bytes(op)
 
 
 def unpacked_bytes(op: Convolution, channels: int) -> int:
@@ -165,8 +151,10 @@ def work(op: Convolution, instructions: tuple[float, ...] = PLANES_WORK) -> floa
     block, *sums, row, pixel = instructions
     (in_h, in_w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
     blocks = -(-out_h // block_of_rows(op))
-    copied = vector_count(pixel_bytes(op)) * in_h * (row + pixel * in_w)
-    return op.x.shape[0] * (blocks * block + work_of_sums(op, out_h * -(-out_w // 2), tuple(sums)) + copied)
+    copied = pack.vector_count(pack.pixel_bytes(op)) * in_h * (row + pixel * in_w)
+    return op.x.shape[0] * (
+        blocks * block + pack.work_of_sums(op, out_h * -(-out_w // 2), tuple(sums)) + copied
+    )
 
 
 def four_pixel_instructions(
@@ -176,7 +164,11 @@ def four_pixel_instructions(
     computed by overlapping groups."""
     block, group, four, piece, row, pixel = work
     (in_h, in_w), (out_h, out_w) = op.x.shape[1:3], op.y.shape[1:3]
-    planes, blocks, calls = vector_count(pixel_bytes(op)), -(-out_h // block_of_rows(op)), 1 + (out_w % 4 > 0)
+    planes, blocks, calls = (
+        pack.vector_count(pack.pixel_bytes(op)),
+        -(-out_h // block_of_rows(op)),
+        1 + (out_w % 4 > 0),
+    )
     fours = out_h * -(-out_w // 4) * (four + 9 * planes * piece)
     copied = planes * in_h * (row + pixel * in_w)
     return op.x.shape[0] * (

@@ -18,12 +18,7 @@ from torch.fx import GraphModule, Node
 from pillion.importers.torch import fx_nodes as fx
 from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.rewrite import integer_arithmetic
-from pillion.importers.torch.rewrite.common_type import (
-    NARROW,
-    as_type,
-    dtype_of,
-    is_widened_int8,
-)
+from pillion.importers.torch.rewrite.common_type import NARROW, as_type, dtype_of, is_widened_int8
 from pillion.importers.torch.rewrite.synonyms import BROADCASTING
 
 CASTS = (aten.to.dtype, aten._to_copy.default, aten.type_as.default)

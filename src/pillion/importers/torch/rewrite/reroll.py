@@ -11,12 +11,7 @@ from torch.fx import Graph, GraphModule, Node
 from pillion.importers.torch import fx_nodes as fx
 from pillion.importers.torch.fx_nodes import aten
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED, new_loop
-from pillion.importers.torch.rewrite.unrolled_loops import (
-    Row,
-    StepElement,
-    UnrolledSteps,
-    find_steps,
-)
+from pillion.importers.torch.rewrite.unrolled_loops import Row, StepElement, UnrolledSteps, find_steps
 from pillion.ir.constraints import QuantizationConstraints
 
 Move = Callable[[Node, Node], Node]

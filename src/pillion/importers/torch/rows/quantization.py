@@ -58,7 +58,7 @@ def lut(function: ops.Function, refusal: Refusal = lambda _: "") -> Quantization
 
 RULES: dict[Any, QuantizationRule] = {
     # Only in training: it becomes a depthwise convolution, or goes into a layer.
-    batch_norm: rule_of_op(ops.Conv2d),
+    batch_norm: rule_of_op(ops.Conv2d)
 }
 """Rules by operator; rows register theirs here."""
 

@@ -24,12 +24,7 @@ from pillion.importers.torch.quantize.annotate import PillionQuantizer
 from pillion.importers.torch.quantize.bias_headroom import add_bias_headroom
 from pillion.importers.torch.quantize.convert import convert
 from pillion.importers.torch.quantize.precision import use_int16_tensors
-from pillion.importers.torch.quantize.ptq import (
-    DEFAULT_TUNING,
-    Inputs,
-    check_ranges,
-    run_through_observers,
-)
+from pillion.importers.torch.quantize.ptq import DEFAULT_TUNING, Inputs, check_ranges, run_through_observers
 from pillion.importers.torch.quantize.quantized_program import QuantizedProgram
 from pillion.importers.torch.quantize.range_checks import warn_of_ranges
 from pillion.importers.torch.quantize.specs import Specs

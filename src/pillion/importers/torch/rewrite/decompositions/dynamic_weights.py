@@ -20,11 +20,7 @@ Ints = int | Sequence[int]
 
 
 def windows_as_columns(
-    x: Tensor,
-    kernel: Sequence[int],
-    dilation: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
+    x: Tensor, kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]
 ) -> Tensor:
     """Returns the pixels of each window as a column: one strided slice per position in the window."""
     lead = x.shape[:-2]

@@ -79,10 +79,7 @@ for _decomposed, _target in (
     (_atan2, aten.atan2.default),
     (lambda a, b: torch.sqrt(a * a + b * b), aten.hypot.default),
     (lambda a, b: torch.maximum(a, b) + F.softplus(-(a - b).abs()), aten.logaddexp.default),
-    (
-        lambda a, b: torch.maximum(a, b) + torch.log2(1 + torch.exp2(-(a - b).abs())),
-        aten.logaddexp2.default,
-    ),
+    (lambda a, b: torch.maximum(a, b) + torch.log2(1 + torch.exp2(-(a - b).abs())), aten.logaddexp2.default),
 ):
     decompose_by(_decomposed, _target, when=_are_tensor_operands)
 for _decomposed, _target in (

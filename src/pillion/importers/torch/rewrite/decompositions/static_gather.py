@@ -51,10 +51,7 @@ def _index_runs(indices: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         while last + 1 < len(indices) and indices[last + 1] - indices[last] == step:
             last += 1
         if last - first == 1 and abs(step) > 1:
-            last, step = (
-                first,
-                0,
-            )  # two elements that lie apart are no run: the second may begin one
+            last, step = (first, 0)  # two elements that lie apart are no run: the second may begin one
         yield indices[first], step, last - first + 1
         first = last + 1
 
