@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 
 from pillion import ops
-from pillion.codecs.tflite.exact import (
-    inexact_op_error,
-    int8_or_16_only,
-    padding_code,
-    require_constants,
-    scaled_bias,
-    symmetric_weights,
-    with_fused_activation,
-)
+from pillion.codecs.tflite import exact
 from pillion.codecs.tflite.geometry import levels, padding_sides
 from pillion.codecs.tflite.node import Node, int32_constant
 from pillion.codecs.tflite.operands import INT8_OR_16, bias_of, require_int8, weights_of, with_axes
@@ -72,17 +64,17 @@ class WindowRow(Row):
 
     def write(self, op: Any) -> list[Node]:
         """Returns the operator of an op, with a PAD before it if neither SAME nor VALID is exactly its padding."""
-        int8_or_16_only(op)
+        exact.int8_or_16_only(op)
         inputs: tuple[Value, ...] = ()
         if self.channel_axis is not None:
-            require_constants(op, op.weights, op.bias)
-            inputs = (symmetric_weights(op, op.weights), scaled_bias(op))
+            exact.require_constants(op, op.weights, op.bias)
+            inputs = (exact.symmetric_weights(op, op.weights), exact.scaled_bias(op))
         values: dict[str, Any] = {option: getattr(op, name) for name, option in self.fields.items()}
         for name, h, w in self.pairs:
             values[h], values[w] = getattr(op, name)
         x, before, padding = self._padded(op)
         node = Node(self.code, (x, *inputs), (op.y,), self.table(padding=padding, **values))
-        return [*before, *with_fused_activation(op, node)]
+        return [*before, *exact.with_fused_activation(op, node)]
 
     @property
     def table(self) -> Any:
@@ -98,12 +90,12 @@ class WindowRow(Row):
     def _padded(self, op: Any) -> tuple[Value, list[Node], Padding]:
         """Returns the image, the operator that pads it, and the padding of the windows."""
         dilation = getattr(op, "dilation", (1, 1))
-        mode = padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, dilation, op.padding)
+        mode = exact.padding_code(op.x.shape, op.output_shape, op.kernel, op.stride, dilation, op.padding)
         if mode is not None:
             return op.x, [], mode
         level = self.fill(op)
         if level is None:
-            raise inexact_op_error(
+            raise exact.inexact_op_error(
                 op,
                 "a window counts the pixels inside the image only: padding is none, or that of SAME",
                 f"padding {op.padding}, kernel {op.kernel}, stride {op.stride}, image {op.x.shape[1:3]}",

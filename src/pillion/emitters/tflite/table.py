@@ -8,17 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pillion import ops
-from pillion.codecs.tflite.exact import (
-    INT16_FORM,
-    bounds_as_min_max,
-    inexact_op_error,
-    int8_only,
-    int8_or_16_only,
-    require_constants,
-    scaled_bias,
-    symmetric_weights,
-    with_fused_activation,
-)
+from pillion.codecs.tflite import exact
 from pillion.codecs.tflite.node import Node, Writing, int32_constant
 from pillion.codecs.tflite.rows import MOST_AXES, WRITERS
 from pillion.codecs.tflite.rows import ROWS as ROWS_BOTH_WAYS
@@ -51,12 +41,12 @@ def operators_of_op(op: Op) -> list[Node]:
     if isinstance(op, HALVES):
         return half(op)
     if row is None:
-        raise inexact_op_error(op, "the op has a TFLite operator", op.kind, "write C: -o folder/")
+        raise exact.inexact_op_error(op, "the op has a TFLite operator", op.kind, "write C: -o folder/")
     if reason := why_multipliers_explicit(op):
         rule = "scales say all that an op computes: TFLite files have scales, programs of others multipliers"
-        raise inexact_op_error(op, rule, reason, FROM_SCALES)
+        raise exact.inexact_op_error(op, rule, reason, FROM_SCALES)
     if op.has_own_int16_form(Arithmetic.TFLITE):
-        raise inexact_op_error(op, INT16_FORM, ", ".join(map(repr, (*op.operands, *op.results))))
+        raise exact.inexact_op_error(op, exact.INT16_FORM, ", ".join(map(repr, (*op.operands, *op.results))))
     if (
         isinstance(op, Convolution)
         and op.explicit
@@ -67,12 +57,12 @@ def operators_of_op(op: Op) -> list[Node]:
 
 
 def _linear_nodes(op: ops.Linear) -> list[Node]:
-    int8_or_16_only(op)
-    require_constants(op, op.weights, op.bias)
+    exact.int8_or_16_only(op)
+    exact.require_constants(op, op.weights, op.bias)
     _require_scaled_sums_fit(op)
-    inputs = (op.x, symmetric_weights(op, op.weights), scaled_bias(op))
+    inputs = (op.x, exact.symmetric_weights(op, op.weights), exact.scaled_bias(op))
     options = tflite.FullyConnectedOptions(keep_num_dims=True)
-    return with_fused_activation(op, Node("FULLY_CONNECTED", inputs, (op.y,), options))
+    return exact.with_fused_activation(op, Node("FULLY_CONNECTED", inputs, (op.y,), options))
 
 
 def _require_scaled_sums_fit(op: ops.Linear) -> None:
@@ -80,13 +70,13 @@ def _require_scaled_sums_fit(op: ops.Linear) -> None:
     undefined in C."""
     largest = op.largest_scaled_sum
     if largest > numerics.INT32_MAX - 256:
-        raise inexact_op_error(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
+        raise exact.inexact_op_error(op, "FULLY_CONNECTED: scaled sums fit 32 bits", f"up to {largest:.3g}")
 
 
 def _lut_nodes(op: ops.Lut) -> list[Node]:
     if op.x.dtype is DType.INT16:
         return WRITERS[ops.Lut](op)
-    int8_only(op)
+    exact.int8_only(op)
     tflite_entries(op)  # raises for tables that LiteRT refuses or leaves undefined
     match op.function:
         case ops.Function.CLAMP:
@@ -106,16 +96,16 @@ def _leaky_relu(x: Value, y: Value, alpha: float) -> Node:
 def _clamp_nodes(op: ops.Clamp) -> list[Node]:
     """Returns one of the relu family, or a minimum and a maximum. A leaky relu with slope 1 requantizes as
     the relu family does, without bounds."""
-    int8_or_16_only(op)
+    exact.int8_or_16_only(op)
     for name in RELU_FAMILY if op.y.dtype is DType.INT8 else RELU_FAMILY_16:
         if activation_levels(name, op.y.quant, op.y.dtype) == (op.low, op.high):
             return [Node(name, (op.x,), (op.y,))]
     if op.x.quant == op.y.quant:
-        return bounds_as_min_max(op, op.x, op.y)
+        return exact.bounds_as_min_max(op, op.x, op.y)
     if (op.low, op.high) == op.y.dtype.bounds:
         return [_leaky_relu(op.x, op.y, 1.0)]
     rescaled = Value(f"{op.name}/rescaled", op.y.type)
-    return [_leaky_relu(op.x, rescaled, 1.0), *bounds_as_min_max(op, rescaled, op.y)]
+    return [_leaky_relu(op.x, rescaled, 1.0), *exact.bounds_as_min_max(op, rescaled, op.y)]
 
 
 RELU_FAMILY = tuple(name for name in ACTIVATIONS if name != "NONE")
@@ -143,26 +133,26 @@ def _integer_arithmetic_nodes(op: ops.IntegerArithmetic) -> list[Node]:
     known = [row.fixed["calculation"] for row in ROWS_BOTH_WAYS if row.op is ops.IntegerArithmetic]
     if op.calculation not in known:
         rule = f"LiteRT computes {', '.join(calculation.value for calculation in known)} of whole numbers"
-        raise inexact_op_error(op, rule, op.calculation.value, "write C: -o folder/")
+        raise exact.inexact_op_error(op, rule, op.calculation.value, "write C: -o folder/")
     return WRITERS[ops.IntegerArithmetic](op)
 
 
 def _batch_matmul(op: ops.BatchMatmul) -> list[Node]:
     """Returns the operators of a matrix product, which has no fused activation."""
-    int8_or_16_only(op, *op.operands, op.y)
+    exact.int8_or_16_only(op, *op.operands, op.y)
     is_bounded = (op.low, op.high) != op.y.dtype.bounds
     y = Value(f"{op.name}/unbounded", op.y.type) if is_bounded else op.y
     options = tflite.BatchMatMulOptions(adj_x=op.adj_x, adj_y=op.adj_y)
     product = Node("BATCH_MATMUL", (op.a, op.b), (y,), options)
-    return [product, *(bounds_as_min_max(op, y, op.y) if is_bounded else [])]
+    return [product, *(exact.bounds_as_min_max(op, y, op.y) if is_bounded else [])]
 
 
 def _l2_normalize(op: ops.L2Normalize) -> list[Node]:
     """Returns the operator; with headroom on uint8, between two conversions."""
-    int8_only(op)
+    exact.int8_only(op)
     if op.x.type.rank > MOST_AXES:
         rule = f"LiteRT takes vectors in tensors of at most {MOST_AXES} axes"
-        raise inexact_op_error(op, rule, repr(op.x), "join axes by a reshape")
+        raise exact.inexact_op_error(op, rule, repr(op.x), "join axes by a reshape")
     node = Node("L2_NORMALIZATION", (op.x,), (op.y,), tflite.L2NormOptions())
     return between_uint8(op, node) if op.headroom else [node]
 
@@ -183,7 +173,7 @@ MAX_RANK_PAD = 5
 
 def _pad_nodes(op: ops.Pad) -> list[Node]:
     if op.x.type.rank > MAX_RANK_PAD:
-        raise inexact_op_error(
+        raise exact.inexact_op_error(
             op, f"PAD takes at most {MAX_RANK_PAD} axes", repr(op.x), "join axes by a reshape"
         )
     return [pad_node(op.name, op.x, op.y, op.before, op.after, op.value)]
@@ -207,12 +197,12 @@ def _flip_nodes(op: ops.Flip) -> list[Node]:
 def _quantize_nodes(op: ops.Quantize | ops.Requantize | ops.Mean) -> list[Node]:
     for value in (op.x, op.y):
         if value.dtype is DType.INT16 and value.type.quant != OUTPUT_OF_8_BITS:
-            int8_or_16_only(op, value)
+            exact.int8_or_16_only(op, value)
     return [Node("QUANTIZE", (op.x,), (op.y,), tflite.QuantizeOptions())]
 
 
 def _dequantize_nodes(op: ops.Dequantize) -> list[Node]:
-    int8_or_16_only(op, op.x)
+    exact.int8_or_16_only(op, op.x)
     return [Node("DEQUANTIZE", (op.x,), (op.y,), tflite.DequantizeOptions())]
 
 

@@ -14,16 +14,7 @@ from pillion.codecs.tflite.read_operator import Reading as Int8Reading
 from pillion.codecs.tflite.read_operator import ReadOperator
 from pillion.codecs.tflite.rows import READERS
 from pillion.importers.tflite import table
-from pillion.importers.tflite_float.readings import (
-    FloatCall,
-    Reading,
-    activation,
-    as_parameter,
-    as_tensor,
-    to_nchw,
-    to_nhwc,
-    without_activation,
-)
+from pillion.importers.tflite_float import readings
 from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED, new_loop
 from pillion.ir.op import Op
 from pillion.ir.types import DType
@@ -54,18 +45,18 @@ WEIGHTS = {Conv2d: (0, 3, 1, 2), DepthwiseConv2d: (3, 0, 1, 2)}
 """The axes of weights in PyTorch's order."""
 
 
-def in_torch(reading: Int8Reading) -> Reading:
+def in_torch(reading: Int8Reading) -> readings.Reading:
     """Returns the reader of an operator from its reader in int8 files."""
 
-    def row(call: ReadOperator) -> FloatCall:
-        ops: list[Any] = reading(without_activation(call))
+    def row(call: ReadOperator) -> readings.FloatCall:
+        ops: list[Any] = reading(readings.without_activation(call))
         for op in ops:
             _require_function(call, op)
         read = {v.name for op in ops for v in op.operands}
         numbers = tuple(n for n, v in enumerate(call.inputs) if v is not None and v.name in read)
         written = {y.name: y for op in ops for y in op.results}
         results = tuple(written[y.name] for y in call.outputs if y.name in written)
-        parts, after = _parameters_or_step(ops), activation(call)
+        parts, after = _parameters_or_step(ops), readings.activation(call)
         if "weight" in parts:
             numbers = (0,)
 
@@ -73,16 +64,18 @@ def in_torch(reading: Int8Reading) -> Reading:
             known = {call.operand(n).name: x for n, x in zip(numbers, operands, strict=True)}
             for op in ops:
                 if type(op) in IMAGES:
-                    image, weights = to_nchw(known[op.x.name]), parts.values()
-                    known[op.name] = to_nhwc(after(IMAGES[type(op)](op, image, *weights)))
+                    image, weights = readings.to_nchw(known[op.x.name]), parts.values()
+                    known[op.name] = readings.to_nhwc(after(IMAGES[type(op)](op, image, *weights)))
                     continue
-                xs = (known[v.name] if v.name in known else as_tensor(v.constant) for v in op.operands)
+                xs = (
+                    known[v.name] if v.name in known else readings.as_tensor(v.constant) for v in op.operands
+                )
                 made = after(FUNCTIONS[type(op)](op, *xs))
                 ys = made if isinstance(made, tuple) else (made,)
                 known.update(zip((y.name for y in op.results), ys, strict=True))
             return tuple(known[y.name] for y in results)
 
-        return FloatCall(call, forward, numbers, parts, results=results)
+        return readings.FloatCall(call, forward, numbers, parts, results=results)
 
     return row
 
@@ -92,7 +85,7 @@ def _parameters_or_step(ops: list[Any]) -> dict[str, nn.Parameter | nn.Module]:
     for op in ops:
         if type(op) in WEIGHTS:
             weights = op.weights.constant.transpose(WEIGHTS[type(op)])
-            return {"weight": as_parameter(weights), "bias": as_parameter(op.bias.constant)}
+            return {"weight": readings.as_parameter(weights), "bias": readings.as_parameter(op.bias.constant)}
         if isinstance(op, Scan):
             return {"step": op.body}  # type: ignore[dict-item]  # a module in files that compute in float
     return {}
@@ -233,5 +226,5 @@ CONV_2D DEPTHWISE_CONV_2D MAX_POOL_2D AVERAGE_POOL_2D RESIZE_BILINEAR RESIZE_NEA
 REDUCE_MIN ARG_MAX ARG_MIN GATHER CONCATENATION FILL SHAPE RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE PACK UNPACK SPLIT SPLIT_V
 SLICE STRIDED_SLICE REVERSE_V2 PAD PADV2 TILE SPACE_TO_DEPTH DEPTH_TO_SPACE SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND
 """.split()  # noqa: SIM905 - as a list, they would take a screen
-ROWS: dict[str, Reading] = {code: in_torch({**table.ROWS, **READERS}[code]) for code in CODES}
+ROWS: dict[str, readings.Reading] = {code: in_torch({**table.ROWS, **READERS}[code]) for code in CODES}
 """The readers of this file, by operator name."""

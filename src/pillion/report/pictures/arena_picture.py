@@ -7,14 +7,7 @@ import math
 from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
-from pillion.report.pictures.svg import (
-    PLAIN,
-    empty_picture,
-    escaped_markup,
-    op_link,
-    shorten_to_width,
-    svg_element,
-)
+from pillion.report.pictures import svg
 from pillion.report.report_facts import ArenaFacts, MemoryFacts, ResidentFacts, shorten_name
 
 WIDTH, HEIGHT = 1000.0, 300.0
@@ -30,7 +23,7 @@ def draw_arena(arena: ArenaFacts, shown: Callable[[str], str] = shorten_name, *,
     ops."""
     steps, top = max(len(arena.step_names), 1), max(arena.arena_bytes, 1)
     label = f"an arena of {arena.arena_bytes:,} bytes over {steps} steps; the peak is at {arena.peak.op_name}"
-    picture = empty_picture(WIDTH, HEIGHT, label, class_="arena", font_size=11)
+    picture = svg.empty_picture(WIDTH, HEIGHT, label, class_="arena", font_size=11)
     _draw_scale(picture, top)
     for memory in arena.memories if len(arena.memories) > 1 else ():
         _draw_memory(picture, memory, top)
@@ -39,8 +32,8 @@ def draw_arena(arena: ArenaFacts, shown: Callable[[str], str] = shorten_name, *,
         _draw_resident(picture, resident, steps, top, links, labels)
     _draw_peak(picture, arena, steps, links, shown)
     words = f"{steps} steps in running order"
-    svg_element(picture, "text", words, x=LEFT, y=HEIGHT - 10, class_="dim", fill="currentColor")
-    return escaped_markup(picture)
+    svg.svg_element(picture, "text", words, x=LEFT, y=HEIGHT - 10, class_="dim", fill="currentColor")
+    return svg.escaped_markup(picture)
 
 
 class _LabelPlacer:
@@ -75,18 +68,18 @@ def _draw_memory(picture: Element, memory: MemoryFacts, top: int) -> None:
     """Draws the lower bound of a memory, with its name."""
     y = _y_of_address(memory.start, top)
     line = f"M{LEFT:.0f} {y:.1f}H{WIDTH - RIGHT:.0f}"
-    svg_element(picture, "path", d=line, class_="line", stroke="currentColor", stroke_width=1.5)
+    svg.svg_element(picture, "path", d=line, class_="line", stroke="currentColor", stroke_width=1.5)
     if memory.arena_bytes:
         words = f"{memory.name}: {format_size(memory.arena_bytes)}"
         attributes = {"x": WIDTH - RIGHT - 4, "y": y - 4, "text_anchor": "end", "class_": "dim"}
-        svg_element(picture, "text", words, **attributes, fill="currentColor")
+        svg.svg_element(picture, "text", words, **attributes, fill="currentColor")
 
 
 def _draw_scale(picture: Element, top: int) -> None:
     for size in tick_sizes(top):
         y = _y_of_address(size, top)
         line = f"M{LEFT:.0f} {y:.1f}H{WIDTH - RIGHT:.0f}"
-        svg_element(picture, "path", d=line, class_="line", stroke=PLAIN, stroke_opacity=0.35)
+        svg.svg_element(picture, "path", d=line, class_="line", stroke=svg.PLAIN, stroke_opacity=0.35)
         attributes = {
             "x": LEFT - 8,
             "y": y + 4,
@@ -94,7 +87,7 @@ def _draw_scale(picture: Element, top: int) -> None:
             "class_": "dim",
             "fill": "currentColor",
         }
-        svg_element(picture, "text", format_size(size), **attributes)
+        svg.svg_element(picture, "text", format_size(size), **attributes)
 
 
 def tick_sizes(top: int) -> list[int]:
@@ -125,17 +118,17 @@ def _draw_resident(
     title = (
         f"{resident.name}: {resident.what}, {resident.bytes:,} bytes from byte {resident.offset:,}, {lives}"
     )
-    group = op_link(picture, resident.made_by if links else -1, title, f"resident {resident.what}")
+    group = svg.op_link(picture, resident.made_by if links else -1, title, f"resident {resident.what}")
     colour = COLOURS[resident.what]
-    svg_element(
+    svg.svg_element(
         group, "rect",
         x=x + 0.5, y=y, width=max(width - 1, 0.8), height=max(height - 0.6, 0.6), rx=2,
         fill=colour, fill_opacity=0.55, stroke=colour, stroke_width=0.6,
     )  # fmt: skip
-    words = shorten_to_width(labels.shown(resident.name), width - 8) if height > 14 and width > 34 else ""
+    words = svg.shorten_to_width(labels.shown(resident.name), width - 8) if height > 14 and width > 34 else ""
     line = labels.place(words, x + 5, y, height) if words else None
     if line is not None:
-        svg_element(group, "text", words, x=x + 5, y=line, fill="currentColor")
+        svg.svg_element(group, "text", words, x=x + 5, y=line, fill="currentColor")
 
 
 def _draw_peak(
@@ -144,15 +137,15 @@ def _draw_peak(
     peak = arena.peak
     x, wide = _x_of_step(peak.step, steps), _x_of_step(peak.step + 1, steps) - _x_of_step(peak.step, steps)
     title = f"the peak: {peak.op_name}, {peak.bytes:,} bytes in use"
-    group = op_link(picture, peak.op if links else -1, title, "peak")
-    svg_element(
+    group = svg.op_link(picture, peak.op if links else -1, title, "peak")
+    svg.svg_element(
         group, "rect",
         x=x, y=TOP - 6, width=wide, height=HEIGHT - TOP - BOTTOM + 6, fill="none", stroke="#dc2626",
         stroke_width=1.5, stroke_dasharray="4 3",
     )  # fmt: skip
     middle, is_right = x + wide / 2, x > WIDTH * 0.6
-    words = f"peak: {peak.bytes:,} bytes at {shorten_to_width(shown(peak.op_name), 330, 12)}"
-    svg_element(
+    words = f"peak: {peak.bytes:,} bytes at {svg.shorten_to_width(shown(peak.op_name), 330, 12)}"
+    svg.svg_element(
         group,
         *("text", words),
         **{"x": middle, "y": TOP - 14, "text_anchor": "end" if is_right else "start", "fill": "#dc2626"},

@@ -7,16 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from xml.etree.ElementTree import Element
 
+from pillion.report.pictures import svg
 from pillion.report.pictures.graph_layout import HEIGHT, PITCH, WIDTH, GraphLayout, Point, place_nodes
-from pillion.report.pictures.svg import (
-    PLAIN,
-    UNIT_COLOURS,
-    empty_picture,
-    escaped_markup,
-    op_link,
-    shorten_to_width,
-    svg_element,
-)
 from pillion.report.report_facts import EdgeFacts, Facts, OpFacts, TensorFacts, shorten_name
 
 CORNER = 6.0
@@ -38,11 +30,11 @@ def draw_network(facts: Facts) -> str:
     pairs = [(edge, *_edge_nodes(edge, node_of)) for edge in facts.edges]
     placed = place_nodes(len(facts.ops) + len(boundary), [(a, b) for _, a, b in pairs])
     label = f"{len(facts.ops)} ops, {facts.on_npu} on the NPU"
-    picture = empty_picture(placed.width, placed.height, label, class_="network", id="network")
-    lines = svg_element(picture, "g", class_="edges", fill="none", stroke=PLAIN, stroke_width=1.4)
+    picture = svg.empty_picture(placed.width, placed.height, label, class_="network", id="network")
+    lines = svg.svg_element(picture, "g", class_="edges", fill="none", stroke=svg.PLAIN, stroke_width=1.4)
     for edge, a, b in pairs:
         _draw_edge(lines, edge, placed.routes[a, b])
-    boxes = svg_element(picture, "g", class_="nodes", font_size=12)
+    boxes = svg.svg_element(picture, "g", class_="nodes", font_size=12)
     heaviest = max((op.estimated_cycles for op in facts.ops), default=0) or 1
     for op in facts.ops:
         box = _draw_op(boxes, op, placed, op.estimated_cycles / heaviest)
@@ -50,7 +42,7 @@ def draw_network(facts: Facts) -> str:
             _draw_segment_number(box, op.segment, placed.nodes[op.number])
     for number, (tensor, what) in enumerate(boundary):
         _draw_input_or_output(boxes, tensor, what, placed.nodes[len(facts.ops) + number])
-    return escaped_markup(picture)
+    return svg.escaped_markup(picture)
 
 
 def _edge_nodes(edge: EdgeFacts, node_of: dict[tuple[bool, str], int]) -> tuple[int, int]:
@@ -61,10 +53,10 @@ def _edge_nodes(edge: EdgeFacts, node_of: dict[tuple[bool, str], int]) -> tuple[
 
 def _draw_edge(parent: Element, edge: EdgeFacts, pieces: Sequence[Sequence[Point]]) -> None:
     border = " border" if edge.is_border else ""
-    path = svg_element(parent, "path", d=" ".join(map(_svg_path, pieces)), class_=f"edge{border}")
+    path = svg.svg_element(parent, "path", d=" ".join(map(_svg_path, pieces)), class_=f"edge{border}")
     path.attrib.update({"data-from": str(edge.maker), "data-to": str(edge.reader)})
     crossing = ", crosses between CPU and NPU" if edge.is_border else ""
-    svg_element(path, "title", f"{edge.tensor}: {edge.bytes:,} bytes{crossing}")
+    svg.svg_element(path, "title", f"{edge.tensor}: {edge.bytes:,} bytes{crossing}")
 
 
 def _svg_path(points: Sequence[Point]) -> str:
@@ -101,42 +93,42 @@ def _point_towards(at: Point, target: Point) -> Point:
 def _draw_segment_number(box: Element, segment: int, at: Point) -> None:
     """Writes the segment number of an op if there are several segments."""
     words = {"text_anchor": "end", "font_size": 10, "class_": "dim", "fill": "currentColor"}
-    svg_element(box, "text", f"segment {segment}", x=at[0] + WIDTH / 2 - 7, y=at[1] + 32, **words)
+    svg.svg_element(box, "text", f"segment {segment}", x=at[0] + WIDTH / 2 - 7, y=at[1] + 32, **words)
 
 
 def _draw_op(parent: Element, op: OpFacts, placed: GraphLayout, share: float) -> Element:
     x, y = placed.nodes[op.number][0] - WIDTH / 2, placed.nodes[op.number][1]
     title = f"{op.kind} {op.label}, on the {op.unit.upper()}: {op.because}"
-    group = op_link(parent, op.number, title, f"op {op.unit}")
+    group = svg.op_link(parent, op.number, title, f"op {op.unit}")
     bounds = {"x": x, "y": y, "width": WIDTH, "height": HEIGHT}
-    colour = {"fill": UNIT_COLOURS[op.unit]}
-    svg_element(group, "rect", rx=7, class_="box", fill_opacity=0.14, **bounds, **colour)
-    svg_element(group, "rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="mark", **colour)
+    colour = {"fill": svg.UNIT_COLOURS[op.unit]}
+    svg.svg_element(group, "rect", rx=7, class_="box", fill_opacity=0.14, **bounds, **colour)
+    svg.svg_element(group, "rect", x=x, y=y + 6, width=4, height=HEIGHT - 12, rx=2, class_="mark", **colour)
     shape = "×".join(map(str, op.makes[0].shape)) if op.makes else ""
     words = {"x": x + 12, "fill": "currentColor"}
     below = f"{op.kind} {shape}" if op.module else shape
-    svg_element(
+    svg.svg_element(
         group,
         "text",
-        shorten_to_width(op.module or op.kind, WIDTH - 20, 12),
+        svg.shorten_to_width(op.module or op.kind, WIDTH - 20, 12),
         y=y + 17,
         font_weight=600,
         **words,
     )
-    svg_element(
-        group, "text", shorten_to_width(below, WIDTH - 20), y=y + 32, font_size=11, class_="dim", **words
+    svg.svg_element(
+        group, "text", svg.shorten_to_width(below, WIDTH - 20), y=y + 32, font_size=11, class_="dim", **words
     )
     if share > LEAST_SHARE:
         size = {"width": (WIDTH - 16) * share, "height": 2.5}
-        svg_element(group, "rect", x=x + 8, y=y + HEIGHT - 4, rx=1, class_="mark", **size, **colour)
+        svg.svg_element(group, "rect", x=x + 8, y=y + HEIGHT - 4, rx=1, class_="mark", **size, **colour)
     return group
 
 
 def _draw_input_or_output(parent: Element, tensor: TensorFacts, what: str, at: Point) -> None:
-    group = svg_element(parent, "g", class_="end")
-    svg_element(group, "title", f"{what} {tensor.name}: {tensor.dtype}{list(tensor.shape)}")
+    group = svg.svg_element(parent, "g", class_="end")
+    svg.svg_element(group, "title", f"{what} {tensor.name}: {tensor.dtype}{list(tensor.shape)}")
     x, y = at[0] - WIDTH / 2, at[1]
-    svg_element(
+    svg.svg_element(
         group,
         "rect",
         x=x,
@@ -144,18 +136,18 @@ def _draw_input_or_output(parent: Element, tensor: TensorFacts, what: str, at: P
         width=WIDTH,
         height=HEIGHT,
         rx=HEIGHT / 2,
-        fill=PLAIN,
+        fill=svg.PLAIN,
         fill_opacity=0.14,
         class_="box",
     )
-    name = shorten_to_width(f"{what} {shorten_name(tensor.name)}", WIDTH - 20, 12)
-    svg_element(
+    name = svg.shorten_to_width(f"{what} {shorten_name(tensor.name)}", WIDTH - 20, 12)
+    svg.svg_element(
         group, "text", name, x=at[0], y=y + 17, text_anchor="middle", font_weight=600, fill="currentColor"
     )
     words = f"{tensor.dtype} {'×'.join(map(str, tensor.shape))}"
-    svg_element(
+    svg.svg_element(
         group,
-        *("text", shorten_to_width(words, WIDTH - 20)),
+        *("text", svg.shorten_to_width(words, WIDTH - 20)),
         **{
             "x": at[0],
             "y": y + 32,

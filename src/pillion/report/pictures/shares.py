@@ -7,15 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from pillion.report.pictures.svg import (
-    PLAIN,
-    UNIT_COLOURS,
-    empty_picture,
-    escaped_markup,
-    op_link,
-    shorten_to_width,
-    svg_element,
-)
+from pillion.report.pictures import svg
 from pillion.report.report_facts import Facts, OpFacts
 
 WIDTH, ROW = 1000.0, 26.0
@@ -61,15 +53,15 @@ def _moved_bytes(op: OpFacts) -> int:
 def cost_shares_picture(facts: Facts, measure: ShareMeasure) -> str:
     """Draws the share of each op in a cost."""
     total = sum(map(measure.of, facts.ops))
-    picture = empty_picture(
+    picture = svg.empty_picture(
         WIDTH, 4 * ROW, f"{measure.name} by unit, kind and op", class_="shares", font_size=12
     )
     words = f"{total:,} {measure.unit}"
-    _draw_bar(picture, (0.0, WIDTH), 0, (words, f"{facts.model}: {words}"), PLAIN, "all")
+    _draw_bar(picture, (0.0, WIDTH), 0, (words, f"{facts.model}: {words}"), svg.PLAIN, "all")
     left = 0.0
     for unit, of_unit in _group_by_cost(facts.ops, measure, lambda op: op.unit):
         left = _draw_unit_shares(picture, unit, of_unit, measure, left, total)
-    return escaped_markup(picture)
+    return svg.escaped_markup(picture)
 
 
 def _group_by_cost(
@@ -86,7 +78,7 @@ def _group_by_cost(
 def _draw_unit_shares(
     picture: Element, unit: str, ops: Sequence[OpFacts], measure: ShareMeasure, left: float, total: int
 ) -> float:
-    colour = UNIT_COLOURS[unit]
+    colour = svg.UNIT_COLOURS[unit]
     span = left, WIDTH * sum(map(measure.of, ops)) / total
     _draw_bar(picture, span, 1, _share_texts(unit.upper(), ops, measure, total), colour, unit)
     for kind, of_kind in _group_by_cost(ops, measure, lambda op: op.kind):
@@ -117,11 +109,11 @@ def _draw_bar(
     left, width = span
     if width < LEAST:
         return
-    group = op_link(picture, number, words[1], f"bar {class_} row{row}")
-    svg_element(
+    group = svg.op_link(picture, number, words[1], f"bar {class_} row{row}")
+    svg.svg_element(
         group, "rect", x=left, y=row * ROW, width=max(width - 1, 0.5), height=ROW - 2, rx=3,
         fill=colour, fill_opacity=(0.25, 0.6, 0.42, 0.28)[row],
     )  # fmt: skip
-    shown = shorten_to_width(words[0], width - 10, 12) if width > 30 else ""
+    shown = svg.shorten_to_width(words[0], width - 10, 12) if width > 30 else ""
     if shown:
-        svg_element(group, "text", shown, x=left + 6, y=row * ROW + 16, fill="currentColor")
+        svg.svg_element(group, "text", shown, x=left + 6, y=row * ROW + 16, fill="currentColor")
