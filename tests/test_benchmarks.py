@@ -88,7 +88,7 @@ MOST_SHARES = {"cortex-m55": 1.15, "cortex-m33": 1.4}
 
 
 @pytest.mark.parametrize("core", MOST_SHARES)
-def test_streams_compute_what_is_new(core: str) -> None:
+def test_streams_take_a_share_of_the_windows_instructions(core: str) -> None:
     for label, (way, least) in LEAST_GAINS.items():
         figures = RESULTS["streams"][label][core]
         assert figures["whole"]["instructions"] >= least * figures[way]["instructions"]
@@ -110,7 +110,7 @@ def test_figures_are_of_all_ops() -> None:
             assert sum(op["macs"] for op in figures["ops"]) == figures["macs"]
 
 
-def test_nothing_is_worse_than_itself() -> None:
+def test_benchmark_comparison_accepts_equal_results() -> None:
     assert compare().worse(RESULTS, RESULTS) == []
 
 

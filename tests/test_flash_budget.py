@@ -436,7 +436,7 @@ def test_images_that_come_out_are_judged_and_dead_channels_keep_their_bias() -> 
         assert 10 * np.log10(np.square(real).sum() / error) > choice.after - 6
 
 
-def test_programs_of_the_library_refuse_4_bits_and_those_of_our_kernels_hold_them(tmp_path: Path) -> None:
+def test_pte_with_4_bits_needs_pillion_kernels(tmp_path: Path) -> None:
     program = compiled(compiled().flash.bytes - 100)
     with pytest.raises(PillionError, match="cortex_m library have 8 bits") as refused:
         program.save(tmp_path / "net.pte")

@@ -131,7 +131,7 @@ def shell(path: Path, text: str) -> tuple[str, ...]:
     return (str(path),)
 
 
-def test_a_compiler_is_asked_for_what_it_knows(tmp_path: Path) -> None:
+def test_native_flags_are_asked_of_the_compiler(tmp_path: Path) -> None:
     """Some have a flag of their own, and some have none."""
     toolchain.compiler_view_of_processor.cache_clear()
     plain = shell(tmp_path / "plain", "exit 1")

@@ -46,7 +46,7 @@ def same(wanted: Outputs, found: Outputs) -> bool:
 @pytest.mark.parametrize(
     "name", part_of([*NETS][::3], 3)
 )  # each op has examples of its own that all executors are asked
-def test_all_answer_what_the_reference_says(name: str) -> None:
+def test_host_and_litert_equal_the_reference(name: str) -> None:
     """For a chip with an NPU, whose segments have a form that LiteRT runs."""
     inputs = NETS[name].inputs()
     program = pillion.compile(NETS[name].built(), inputs, target="imxrt700")

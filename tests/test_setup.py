@@ -42,7 +42,7 @@ def said(folder: Path, missing: tuple[str, ...], *options: str) -> str:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_missing_tool_is_named_with_what_is_left_out(tool: str, tmp_path: Path) -> None:
+def test_missing_tools_are_named_with_the_skipped_tests(tool: str, tmp_path: Path) -> None:
     text = said(tmp_path, (tool,), "--tests")
     packages, left_out = TOOLS[tool]
     assert text.startswith(f"missing: {packages} (")
@@ -54,11 +54,11 @@ def test_users_need_fewer_tools_than_tests(tool: str, tmp_path: Path) -> None:
     assert bool(said(tmp_path, (tool,))) == (tool in FOR_USERS)
 
 
-def test_where_nothing_is_missing_nothing_is_said(tmp_path: Path) -> None:
+def test_complete_setups_print_no_message(tmp_path: Path) -> None:
     assert said(tmp_path, (), "--tests") == ""
 
 
-def test_the_tosa_tools_are_those_that_executorch_asks_for() -> None:
+def test_tosa_tools_have_executorchs_version() -> None:
     try:
         wanted = importlib.metadata.requires("executorch") or []
     except importlib.metadata.PackageNotFoundError:

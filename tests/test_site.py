@@ -49,7 +49,7 @@ def test_every_page_is_in_the_nav(site: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+def test_site_pages_load_no_external_files(site: Path) -> None:
     for page in [*site.rglob("*.html"), *site.rglob("*.css")]:
         text = page.read_text("utf-8")
         assert LOADED.search(text) is None, page

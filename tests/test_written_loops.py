@@ -52,7 +52,7 @@ def _tuple(made: Any) -> tuple[Tensor, ...]:
 
 @pytest.mark.turns(11)
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
-def test_loops_are_found_and_stay_what_they_are(net: Any) -> None:
+def test_written_loops_are_rolled_and_keep_their_results(net: Any) -> None:
     make, shapes, loops = net
     torch.manual_seed(1)
     module = make()

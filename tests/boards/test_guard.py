@@ -125,7 +125,7 @@ def command_of(pid: int) -> str:
     return listed.stdout
 
 
-def test_nothing_is_left_of_a_child_that_was_closed() -> None:
+def test_closing_a_child_ends_its_processes() -> None:
     before = set(children_of(os.getpid()))
     child = Child(["cat"])
     child.send(b"there and back", 10)
@@ -135,14 +135,14 @@ def test_nothing_is_left_of_a_child_that_was_closed() -> None:
     assert set(children_of(os.getpid())) <= before
 
 
-def test_nothing_is_left_of_a_child_that_ended() -> None:
+def test_a_child_that_ends_leaves_no_process() -> None:
     before = set(children_of(os.getpid()))
     with pytest.raises(ChildEnded, match="exit code 3"):
         Child(["sh", "-c", "exit 3"]).receive(1, 10)
     assert set(children_of(os.getpid())) <= before
 
 
-def test_a_missing_program_leaves_nothing(tmp_path: Path) -> None:
+def test_a_missing_program_leaves_no_process(tmp_path: Path) -> None:
     before = set(children_of(os.getpid()))
     with pytest.raises(FileNotFoundError):
         process_guard.start([str(tmp_path / "gone")])

@@ -73,7 +73,7 @@ def test_a_count_is_of_the_first_sample_only(write_firmware: WriteFirmware) -> N
 
 @pytest.mark.turns(3)
 @every_board
-def test_stack_is_what_the_model_touches(write_firmware: WriteFirmware, board: Board) -> None:
+def test_stack_size_is_measured_by_the_touched_bytes(write_firmware: WriteFirmware, board: Board) -> None:
     """At least the bytes asked for, in frames of 256; at most those with generous registers around each."""
     for wanted in (256, 2560, 10240):
         result = run_samples(

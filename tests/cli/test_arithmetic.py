@@ -70,7 +70,7 @@ def test_the_models_own_arithmetic_changes_nothing(file: Path) -> None:
         assert program.change_of_arithmetic() is None
 
 
-def test_the_command_says_what_changes(file: Path, tmp_path: Path, pillion: Call) -> None:
+def test_arithmetic_option_lists_the_changed_ops(file: Path, tmp_path: Path, pillion: Call) -> None:
     words = ("compile", "-m", file, "-t", "cortex-m55", "-o", tmp_path / "x.pte", "--arithmetic", "cmsis-nn")
     facts = pillion(*words, "--json").facts
     assert (facts["arithmetic"], facts["own_arithmetic"]) == ("cmsis-nn", "tflite")
@@ -82,7 +82,7 @@ def test_the_command_says_what_changes(file: Path, tmp_path: Path, pillion: Call
     assert "1 linear, most in" in said
 
 
-def test_without_the_option_nothing_is_said_of_a_change(file: Path, tmp_path: Path, pillion: Call) -> None:
+def test_no_change_is_listed_without_the_arithmetic_option(file: Path, tmp_path: Path, pillion: Call) -> None:
     facts = pillion("compile", "-m", file, "-t", "cortex-m55", "-o", tmp_path / "x.pte", "--json").facts
     assert facts["arithmetic"] == "tflite"
     assert "change" not in facts

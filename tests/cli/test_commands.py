@@ -51,9 +51,7 @@ def test_ops_are_known_by_line_and_module(project: Path, pillion: Call) -> None:
     assert {"small_net.py:15 conv", "small_net.py:16 linear"} <= {op["source"] for op in rows["ops"]}
 
 
-def test_a_project_has_no_reference_and_says_what_has_its_bytes(
-    project: Path, pillion: Call, tmp_path: Path
-) -> None:
+def test_reference_executor_refuses_a_c_project(project: Path, pillion: Call, tmp_path: Path) -> None:
     data = tmp_path / "x.npz"
     np.savez(data, x=np.zeros((1, 3, 9, 7), np.float32), y=[0])
     for command in (["run", project, "--on", "reference"], ["eval", project, "-d", data, "--on", "litert"]):
@@ -175,7 +173,7 @@ def test_explain_on_a_chip_without_an_npu_names_the_kernels(pillion: Call) -> No
     assert "_mve" in text
 
 
-def test_only_npu_lists_what_cannot(pillion: Call, tmp_path: Path) -> None:
+def test_only_npu_lists_the_refused_ops(pillion: Call, tmp_path: Path) -> None:
     kept = ("--only-npu", "--keep-on-cpu", "conv2d")
     answer = pillion("compile", "-m", f"{NET}:Net", "-t", "imxrt700", "-q", *kept, "-o", tmp_path / "out")
     assert answer.code == 2

@@ -80,7 +80,7 @@ def test_the_protocol(line: str, values: list[str], tmp_path: Path) -> None:
         assert sorted(found) == sorted(values)
 
 
-def test_a_word_that_is_a_folder_of_nobody_is_no_error(tmp_path: Path) -> None:
+def test_completing_a_missing_folder_is_no_error(tmp_path: Path) -> None:
     assert completed("pillion compile -m gone/away/", tmp_path) == []
 
 

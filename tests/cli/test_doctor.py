@@ -28,7 +28,7 @@ def program(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_a_program_reads_what_is_there(
+def test_doctor_json_has_the_installed_versions(
     pillion: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(tmp_path, "arm-none-eabi-gcc", 'echo "arm-none-eabi-gcc (15:12.2.rel1-1) 12.2.1 20221205"')
@@ -62,7 +62,7 @@ def test_without_any_tool_each_is_named_with_the_ways_to_it(
 
 
 @pytest.mark.parametrize("entry", [".", "", "bin"])
-def test_nothing_in_the_working_directory_is_started(
+def test_doctor_starts_no_program_of_the_working_directory(
     entry: str, pillion: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -140,7 +140,7 @@ def test_every_extra_has_words() -> None:
     assert set(extras) - FOR_DEVELOPERS - set(EXTRAS) == set()
 
 
-def test_an_extra_lacks_nothing_that_this_python_does_not_need(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extras_skip_requirements_of_other_python_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     about = Message()
     about["Provides-Extra"] = "sweep"
     for line in ("torch>=2.10", "optuna>=5; extra == 'sweep'"):
@@ -156,12 +156,12 @@ def test_an_extra_lacks_nothing_that_this_python_does_not_need(monkeypatch: pyte
     assert environment._declared_extras() == {"sweep": {"optuna": ">=5", "here": ""}}
 
 
-def test_the_extras_are_those_of_the_package() -> None:
+def test_doctor_lists_the_extras_of_the_package() -> None:
     assert {"executorch", "litert"} <= set(environment._declared_extras())
     assert not FOR_DEVELOPERS & set(environment._declared_extras())
 
 
-def test_the_version_comes_with_those_of_the_tools(
+def test_version_option_lists_the_tools(
     pillion: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(tmp_path, "qemu-system-arm", "echo QEMU emulator version 9.8.7")

@@ -122,7 +122,7 @@ def test_recordings_that_do_not_fit_are_refused(pillion: Call, bells: Path, tmp_
     )
 
 
-def test_a_table_may_name_what_the_limit_leaves_out(pillion: Call, bells: Path) -> None:
+def test_event_tables_may_name_recordings_beyond_the_limit(pillion: Call, bells: Path) -> None:
     facts = evaluate(pillion, bells, TABLE, "--within", 4, "--limit", 1).facts
     assert [one["recording"] for one in facts["each"]] == ["loud.npy"]
 

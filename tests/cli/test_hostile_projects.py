@@ -216,7 +216,7 @@ AS_A_FAILURE = {"fewer inputs", "more outputs", "files of nothing", "a file that
 
 @pytest.mark.turns(5)
 @pytest.mark.parametrize("name", part_of(BAD, 2))
-def test_commands_refuse_what_is_no_project(
+def test_commands_refuse_folders_without_a_valid_manifest(
     name: str, folder: Path, tmp_path: Path, pillion: Callable[..., Any]
 ) -> None:
     (tmp_path / "net.tflite").write_bytes(emit(net()))

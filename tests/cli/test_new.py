@@ -100,7 +100,7 @@ def there(kind: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a folder with a file", "a hidden file", "a file", "a link to nothing"])
-def test_nothing_is_overwritten(kind: str, tmp_path: Path, pillion: Call) -> None:
+def test_new_refuses_to_overwrite_files(kind: str, tmp_path: Path, pillion: Call) -> None:
     there(kind, tmp_path / "place")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     answer = pillion("new", tmp_path / "place")
@@ -118,7 +118,7 @@ def test_an_empty_folder_is_as_good_as_none(
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
 
 
-def test_a_failed_write_leaves_nothing(
+def test_a_failed_write_leaves_no_files(
     tmp_path: Path, pillion: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = Path.open

@@ -152,7 +152,7 @@ def test_a_report_shows_the_calls_of_an_image(folder: Path, pillion: Call) -> No
 
 
 @pytest.mark.torch
-def test_an_image_may_call_nothing(tmp_path: Path, pillion: Call) -> None:
+def test_images_without_kernel_calls_are_valid(tmp_path: Path, pillion: Call) -> None:
     (tmp_path / "flat.py").write_text(
         "import torch\n\n\ndef flat():\n    return torch.nn.Flatten(), (torch.randn(1, 3, 4),)\n"
     )

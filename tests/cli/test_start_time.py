@@ -70,7 +70,7 @@ print(json.dumps([code, sorted(set(sys.modules))]), file=sys.__stdout__)
 
 @pytest.mark.turns(11)
 @pytest.mark.parametrize("command", part_of(FIRST_ANSWERS, 3))
-def test_nothing_large_is_imported_for_it(command: str, tmp_path: Path) -> None:
+def test_light_commands_import_no_heavy_modules(command: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *command.split()], cwd=tmp_path, capture_output=True, text=True
     )

@@ -13,7 +13,7 @@ NET = f"{Path(__file__).with_name('small_net.py')}:Net"
 
 
 @pytest.mark.torch
-def test_compile_and_explain_say_what_a_run_takes_and_answers(pillion: Call, tmp_path: Path) -> None:
+def test_compile_and_explain_list_the_frames_of_a_run(pillion: Call, tmp_path: Path) -> None:
     wish = ("-m", NET, "-t", "cortex-m55", "--stream", "x:2", "--hop", "2", "--json")
     made = pillion("compile", *wish, "-q", "-o", tmp_path / "fw").facts
     assert made["takes"] == ["2 new of 9 frames of x (axis 2) in each run"]
@@ -50,7 +50,7 @@ def test_refusals_come_before_anything_is_written(pillion: Call, tmp_path: Path)
 
 @pytest.mark.torch
 @pytest.mark.qemu
-def test_run_says_what_a_call_takes(pillion: Call, tmp_path: Path) -> None:
+def test_run_lists_the_frames_of_a_call(pillion: Call, tmp_path: Path) -> None:
     net = f"{Path(__file__).with_name('small_net.py')}:strided"
     wish = (
         "-m",

@@ -15,7 +15,7 @@ WISHED = ("-t", "cortex-m55", "--io-layout", "nhwc", "--extra", "100%")
 
 @pytest.mark.turns(4)
 @pytest.mark.torch
-def test_compile_says_what_runs_in_rows(pillion: Call, tmp_path: Path) -> None:
+def test_compile_lists_the_stripes(pillion: Call, tmp_path: Path) -> None:
     answer = pillion("compile", "-m", "resnet8", *WISHED, "-q", "-o", tmp_path / "fw", "--json")
     assert answer.code == 0, answer.err
     facts = json.loads(answer.out)
@@ -54,7 +54,7 @@ def test_an_unknown_input_is_refused_with_the_known_ones(pillion: Call, tmp_path
 
 @pytest.mark.turns(3)
 @pytest.mark.torch
-def test_explain_says_what_ends_a_stripe(pillion: Call) -> None:
+def test_explain_gives_the_reason_that_ends_a_stripe(pillion: Call) -> None:
     answer = pillion("explain", "-m", "resnet8", "-t", "cortex-m55", "--extra", "100%", "--json")
     assert answer.code == 0, answer.err
     facts = json.loads(answer.out)
@@ -88,7 +88,7 @@ def test_the_least_that_a_refusal_names_is_enough(pillion: Call, tmp_path: Path)
 
 @pytest.mark.torch
 @pytest.mark.nightly
-def test_stripes_that_nobody_asked_for(pillion: Call, tmp_path: Path) -> None:
+def test_default_stripes_apply_to_c_alone(pillion: Call, tmp_path: Path) -> None:
     """They are in C; a file for a runtime that holds whole tensors is written all the same."""
     asked = ("compile", "-m", "resnet8", "-t", "cortex-m55", "--io-layout", "nhwc", "-q", "--json")
     usual, whole, file = (

@@ -114,7 +114,7 @@ def test_the_npu_has_a_clock_of_its_own() -> None:
     assert usual.memories.name == "external"
 
 
-def test_without_an_emulator_it_says_that_nothing_was_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_estimates_without_an_emulator_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled("cortex-m33")
     monkeypatch.setenv("PATH", "")
     time = program.time(160e6)

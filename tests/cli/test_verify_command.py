@@ -47,7 +47,7 @@ def test_a_file_is_verified_for_its_own_core(pte: Path, pillion: Call) -> None:
     assert {pair["bytes_different"] for pair in facts["pairs"]} == {0}
 
 
-def test_the_table_names_who_was_left_out(pte: Path, pillion: Call) -> None:
+def test_verify_lists_skipped_executors(pte: Path, pillion: Call) -> None:
     answer = pillion("verify", pte, "--samples", 1)
     assert answer.code == 0
     assert re.search(r"^litert +– +– +– +skipped: .*--target imxrt700", answer.out, re.MULTILINE)
@@ -120,7 +120,7 @@ def test_a_project_for_a_core_without_a_board_is_verified_on_one_that_runs_it(
     assert {name for name, row in rows(facts).items() if row["ran"]} == {"host", board}
 
 
-def test_nothing_to_compare_is_no_mismatch(
+def test_verify_without_a_second_executor_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pillion: Call
 ) -> None:
     def no_board(on: str) -> None:

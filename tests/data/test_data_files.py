@@ -66,7 +66,7 @@ def test_folders_of_images_are_classes_in_the_order_of_their_names(tmp_path: Pat
     np.testing.assert_array_equal(last[1].inputs[0][0], pixels["dog"].astype(np.float32) / np.float32(255))
 
 
-def test_folders_with_numbers_are_those_classes(tmp_path: Path) -> None:
+def test_folders_named_by_numbers_are_class_labels(tmp_path: Path) -> None:
     for name in ("10", "2", "7"):
         image(tmp_path / name / "sub" / "a.png", "L")
     found = read(tmp_path, GRAY)

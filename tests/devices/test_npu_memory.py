@@ -50,7 +50,7 @@ class Net(nn.Module):
 
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("target", WITH_NPU)
-def test_all_who_say_what_memory_is_needed_say_the_same(target: str, tmp_path: Path) -> None:
+def test_all_commands_report_the_same_npu_memory(target: str, tmp_path: Path) -> None:
     program = pillion.compile(Net().eval(), (X,), target=target)
     folder = program.firmware(tmp_path / "fw")
     npu, costs = program.npu_memory, costs_of(program)
@@ -170,7 +170,7 @@ def _run(folder: Path, tool: str, *arguments: str) -> str:
 
 
 @pytest.mark.qemu
-def test_instructions_of_a_run_are_those_of_the_core() -> None:
+def test_profiles_count_the_instructions_of_the_core_alone() -> None:
     """On boards a stand-in computes the segments."""
     program = pillion.compile(Net().eval(), (X,), target="imxrt700")
     result = program.measure(X, on="mps2-an505")

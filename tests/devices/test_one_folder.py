@@ -44,7 +44,7 @@ def words(tree: ast.AST) -> list[tuple[int, str]]:
     return found
 
 
-def test_nobody_else_calls_an_npu_by_name() -> None:
+def test_npu_names_appear_in_device_folders_alone() -> None:
     named = [
         f"{path.relative_to(ROOT)}:{line} says {name}"
         for path in OTHERS

@@ -76,7 +76,7 @@ def test_summaries_name_missing_extensions(name: str, summary: str) -> None:
         ("cortex-m33+fast", "what silicon may lack is +nodsp, +nomve", "cortex-m33"),
     ],
 )
-def test_a_core_that_nobody_builds_is_refused(name: str, rule: str, instead: str) -> None:
+def test_targets_with_an_unbuilt_core_are_refused(name: str, rule: str, instead: str) -> None:
     with pytest.raises(PillionError) as error:
         find_target(name)
     assert rule in error.value.rule

@@ -88,7 +88,7 @@ def test_a_project_of_earlier_versions_gives_way(target: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_model_s_folder_has_only_what_a_product_needs(target: str) -> None:
+def test_the_model_folder_has_no_test_files(target: str) -> None:
     paths = [path for path in made_for(target).files if path.startswith("model/")]
     kernels = [path for path in paths if path.startswith("model/kernels/")]
     npu = {"model/npu.h"} if target == NPU else set()

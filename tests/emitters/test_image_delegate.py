@@ -99,7 +99,7 @@ def cmake(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["cmake", *map(str, arguments)], check=False, capture_output=True, text=True)
 
 
-def test_cmake_takes_a_folder_of_headers_or_says_what_is_missing(library: Path, tmp_path: Path) -> None:
+def test_cmake_finds_executorch_headers_or_names_them(library: Path, tmp_path: Path) -> None:
     kernels = library.parents[1] / "kernels"
     found = cmake("-S", kernels, "-B", tmp_path / "found", f"-DEXECUTORCH_INCLUDE={tmp_path}")
     assert found.returncode == 0, found.stderr
@@ -224,7 +224,7 @@ def test_layers_of_the_core_beside_an_npu_read_8_bits(library: Path) -> None:
     assert found == answers(program.graph, samples), said
 
 
-def test_streams_take_new_frames_and_those_of_several_calls_are_refused(library: Path) -> None:
+def test_delegate_streams_take_one_call_per_run(library: Path) -> None:
     graph, _ = net(1, (1, 1), "max")
     wish = Stream((("x", 1),), 2)
     program = Program(to_stream_graph(graph, wish), find_target(CORE))
@@ -255,7 +255,7 @@ def test_tensors_elsewhere_are_copied_to_an_arena_of_the_temp_allocator(library:
 
 
 @pytest.mark.skipif(shutil.which("arm-none-eabi-g++") is None, reason="needs the compiler of the core")
-def test_the_guide_says_what_init_allocates(tmp_path: Path) -> None:
+def test_the_guide_has_the_size_of_the_delegate_handle(tmp_path: Path) -> None:
     """The compiler judges the number of the guide: the size of the delegate's handle on a core."""
     page = (Path(__file__).parents[2] / "docs" / "guide" / "executorch-delegate.md").read_text("utf-8")
     said = re.search(r"takes (\d+) bytes from the method allocator", page)

@@ -22,7 +22,7 @@ def kernel_of(op: Op, isa: Isa) -> Kernel:
 
 @pytest.mark.parametrize("isa", Isa)
 @pytest.mark.parametrize("cls", [*ELEMENTWISE, Softmax], ids=lambda cls: cls.kind)
-def test_kernels_allow_what_the_portable_one_allows(cls: type[Op], isa: Isa) -> None:
+def test_in_place_operands_equal_those_of_the_portable_kernel(cls: type[Op], isa: Isa) -> None:
     for op in cls.examples():
         kernel = kernel_of(op, isa)
         assert set(kernel.in_place(op)) == set(kernel_of(op, Isa.PORTABLE).in_place(op)), kernel.name

@@ -149,7 +149,7 @@ def test_layers_in_loops_read_bytes() -> None:
     np.testing.assert_array_equal(program.run(data[3], on="host")[0], exact)
 
 
-def test_ratios_beyond_what_kernels_round_are_refused() -> None:
+def test_scale_ratios_from_2_to_15_on_are_refused() -> None:
     layer: Any = LAYERS[0]
     fine = layer.y.like("y", quant=PerTensor(layer.y.scale * 2.0**-20))
     with pytest.raises(pillion.PillionError, match="below 2\\^15"):

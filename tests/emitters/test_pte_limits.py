@@ -32,7 +32,7 @@ INPUTS = {"real numbers of 40,000 steps"}
 
 @pytest.mark.parametrize("core", BOTH)
 @pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - INPUTS))
-def test_nothing_past_a_limit_is_written(name: str, core: Core) -> None:
+def test_pte_writer_refuses_sizes_past_each_limit(name: str, core: Core) -> None:
     found = PROGRAMS[name]()
     if name in REFUSED:
         with pytest.raises(PillionError) as refusal:

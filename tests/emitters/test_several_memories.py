@@ -114,7 +114,7 @@ def require_same_bytes(program: Program, on: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_same_bytes_and_nothing_overfull(name: str) -> None:
+def test_programs_in_several_memories_fit_and_give_the_same_bytes(name: str) -> None:
     program = compiled(name)
     several = program.memory.several
     assert several is not None
@@ -341,7 +341,7 @@ def test_constants_arrive_between_start_and_wait(tmp_path: Path, at_once: bool) 
 
 
 @pytest.mark.qemu
-def test_time_counts_what_lies_in_slow_memory() -> None:
+def test_time_estimates_include_waits_for_slow_memory() -> None:
     """The same program in a memory that waits takes longer; a little fast memory shortens the longest waits."""
     torch.manual_seed(0)
     times, waits = [], []

@@ -293,7 +293,7 @@ def test_other_bounds_become_a_minimum_and_a_maximum() -> None:
     assert_same_bytes(graph, random_like(graph.inputs[0]))
 
 
-def test_tensors_say_what_the_values_say() -> None:
+def test_tflite_tensors_have_shapes_types_and_scales_of_values() -> None:
     op = next(iter(DepthwiseConv2d.examples()))
     assert isinstance(op, DepthwiseConv2d)
     model = read_root_table(tflite.Model, emit(graph_of(op)), tflite.IDENTIFIER)

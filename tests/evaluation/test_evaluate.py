@@ -32,7 +32,7 @@ def answers(program: pillion.Program, x: torch.Tensor = X) -> np.ndarray:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_metrics_equal_those_of_the_reference(workers: int) -> None:
+def test_metrics_equal_numpy_computations(workers: int) -> None:
     program = nets.classifier()
     seen: list[tuple[int, int | None]] = []
     found = pillion.evaluate(

@@ -40,7 +40,7 @@ def test_a_model_with_an_op_of_a_plugin_has_the_bytes_of_its_reference(installed
 
 
 @pytest.mark.turns(5)
-def test_the_command_line_lists_what_a_plugin_adds(installed: Path) -> None:
+def test_commands_list_targets_and_ops_of_plugins(installed: Path) -> None:
     listed = {
         words: python(installed, "-m", "pillion", *words.split()).stdout
         for words in ("targets", "ops", "ops --pytorch", "doctor")

@@ -78,7 +78,7 @@ def test_short_stages_show_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, True])
-def test_nothing_where_there_is_no_terminal(wanted: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_bar_without_a_terminal(wanted: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
     with show_progress(wanted), stage("calibrating", 3) as advance:

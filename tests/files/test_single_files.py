@@ -36,7 +36,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_file(tmp_path: Path) -> No
     assert step > 5
 
 
-def test_a_kill_while_a_refused_file_is_cleaned_up_leaves_nothing(tmp_path: Path) -> None:
+def test_a_kill_during_cleanup_leaves_no_temporary_file(tmp_path: Path) -> None:
     def fail(file: Path) -> None:
         with suppress(KeyboardInterrupt), atomic_files._staging_folder(file.parent, file.name) as folder:
             (folder / "new").write_bytes(b"half")

@@ -383,7 +383,7 @@ def _last(op: Op) -> Value:
     return dataclasses.replace(op.results[0], name="last")
 
 
-def test_nothing_is_idle_by_a_zero_or_a_one_alone() -> None:
+def test_adding_zero_at_another_scale_is_no_identity() -> None:
     """Operand and result of one zero point may have different scales."""
     x = Value("x", dataclasses.replace(value("x", (4,)).type, quant=UnknownScale(0)))
     y = dataclasses.replace(x, name="y")

@@ -22,7 +22,7 @@ def resize(side: int, size: int, **mode: bool) -> ResizeBilinear:
 
 
 @pytest.mark.parametrize("mode", [{}, {"align_corners": True}, {"half_pixel": True}], ids=str)
-def test_sizes_cost_nothing(mode: dict[str, bool]) -> None:
+def test_checks_of_large_resizes_take_little_memory(mode: dict[str, bool]) -> None:
     tracemalloc.start()
     resize(5, FAR, **mode).check()
     most = tracemalloc.get_traced_memory()[1]

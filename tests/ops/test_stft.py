@@ -45,7 +45,7 @@ def test_spectra_of_all_sounds_are_close_to_real_ones(points: int, power: int) -
         assert decibels > 65, (name, decibels)
 
 
-def test_results_saturate_and_silence_is_nothing() -> None:
+def test_spectra_saturate_and_silence_gives_zeros() -> None:
     """In steps far too fine, moderate and far too coarse ones; quiet frames are shifted by 46 bits."""
     op = op_of()
     loud = np.round(sounds()["noise"]).astype(np.int16)[None, :, None]

@@ -102,7 +102,7 @@ def test_segments_are_numbered_as_they_start(program: Program) -> None:
     assert names == [{e.op.name for e in entries} for entries in program.ledger.segments.values()]
 
 
-def test_explain_says_what_overlap_gains_and_costs(program: Program) -> None:
+def test_explain_reports_gain_and_cost_of_overlap(program: Program) -> None:
     found = overlap_of(program)
     assert found is not None
     assert found.timeline.total < found.timeline.serial

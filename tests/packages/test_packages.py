@@ -256,7 +256,7 @@ def test_the_zephyr_module_is_for_cores_with_its_instructions(package: Path, tmp
         assert "mps2/an521/cpu0" in sample
 
 
-def test_library_manifests_say_what_their_tools_require(package: Path) -> None:
+def test_library_manifests_have_the_required_keys(package: Path) -> None:
     lines = (package / "library.properties").read_text().splitlines()
     properties = dict(line.split("=", 1) for line in lines)
     required = {

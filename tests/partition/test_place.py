@@ -139,7 +139,7 @@ IDLE = [
 
 
 @pytest.mark.parametrize("op", IDLE, ids=lambda op: op.kind)
-def test_segments_that_compute_nothing_are_not_made(op: Op) -> None:
+def test_segments_of_moves_alone_stay_on_the_core(op: Op) -> None:
     made = placed(graph_of([X], [op]))
     (entry,) = made.ledger
     assert (entry.unit, entry.deciding.rule) == (ProcessingUnit.CPU, "segment.work")
@@ -186,7 +186,7 @@ def test_rescaling_ops_are_not_removed(idle: Op, busy: Op) -> None:
 
 
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
-def test_idle_ops_answer_with_what_they_were_given(cls: type[Op]) -> None:
+def test_identities_return_their_operands_bytes(cls: type[Op]) -> None:
     """Of whom the result has bytes that no operand has, or more of them, is not idle."""
     for op in cls.examples():
         operands = [v.constant if v.is_constant else random_like(v) for v in op.operands]
@@ -199,7 +199,7 @@ def test_idle_ops_answer_with_what_they_were_given(cls: type[Op]) -> None:
         assert found <= given
 
 
-def test_movement_goes_along_with_what_computes() -> None:
+def test_moves_join_the_segment_of_a_computing_neighbour() -> None:
     x = value("x")
     flat = Reshape(x=x, y=value("flat", (1, 6 * 4 * 8)))
     assert units(placed(graph_of([x], [flat, on_npu(flat.y, "n")]))) == "nn"
@@ -317,7 +317,7 @@ def with_borders(*makers: object) -> Graph:
     return graph_of([x], [Quantize(x=x, y=first), *inner.ops, Dequantize(x=last, y=y)])
 
 
-def test_only_npu_lists_what_cannot() -> None:
+def test_only_npu_lists_the_refused_ops() -> None:
     with pytest.raises(PillionError, match="2 of 6 ops cannot run on the NPU") as caught:
         placed(with_borders(on_npu, on_cpu, on_npu, on_cpu), only_npu=True)
     assert caught.value.rule.startswith("--only-npu")

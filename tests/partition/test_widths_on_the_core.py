@@ -146,7 +146,7 @@ def test_tflite_files_widen_operands(target: str, tmp_path: Path) -> None:
 
 
 @needs_vela
-def test_the_search_prices_what_each_unit_runs() -> None:
+def test_precision_search_prices_ops_by_their_unit() -> None:
     options: Any = {"calibrate": SAMPLES, "min_quality": "40dB"}
     program = pillion.compile(Net().eval(), SAMPLES[0], target=ETHOS, **options)
     choice = program.precision

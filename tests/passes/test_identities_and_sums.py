@@ -74,7 +74,7 @@ def test_a_rescaled_sum_is_near_the_exact_one(axes: tuple[int, ...], keepdims: b
         assert abs(exact - found).max() <= step_of_the_mean / 2 + 1
 
 
-def test_sums_of_nothing_and_of_files_stay() -> None:
+def test_rescaling_keeps_sums_of_zero_and_of_files() -> None:
     x = value("x", (2, 1, 7), 0.03, -11)
     op = make_op(ReduceSum, value("y", (), 0.2, 5), x=x, axes=(1,))
     graph = verify_graph(Graph("g", (x,), (op,), (op.y,)))

@@ -44,7 +44,7 @@ def test_the_same_numbers_128_higher(zero: int) -> None:
         assert (low.view(np.uint8) ^ 128).tolist() == high.tolist()
 
 
-def test_nothing_is_left_to_do_after_it() -> None:
+def test_uint8_io_is_idempotent() -> None:
     graph = uint8_io(net(3))
     assert sum(isinstance(op, Requantize) for op in graph) == 3
     assert [op.name for op in uint8_io(graph)] == [op.name for op in graph]

@@ -59,7 +59,7 @@ def test_a_heading_sorts_its_table(page: Page, npu_facts: Facts) -> None:
     assert shown[-1] == "–"  # what is not known is last in either order
 
 
-def test_the_filter_leaves_what_fits(page: Page, npu_facts: Facts) -> None:
+def test_the_report_filter_shows_matching_ops(page: Page, npu_facts: Facts) -> None:
     page.press("/")
     page.press("cpu")
     shown = page.js("[...document.querySelectorAll('#ops tbody tr')].filter(r => !r.hidden).length")

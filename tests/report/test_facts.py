@@ -29,7 +29,7 @@ pytestmark = pytest.mark.torch
 PLAIN = ReportOptions(measure=False)
 
 
-def test_ops_are_those_of_the_ledger(on_npu: Program, npu_facts: Facts) -> None:
+def test_report_ops_equal_the_ledgers(on_npu: Program, npu_facts: Facts) -> None:
     by_name = {op.name: op for op in npu_facts.ops}
     assert len(by_name) == len(npu_facts.ops) == len(on_npu.ledger.entries)
     for entry in on_npu.ledger:
@@ -51,7 +51,7 @@ def test_ops_are_those_of_the_ledger(on_npu: Program, npu_facts: Facts) -> None:
     assert npu_facts.macs == sum(op.macs for op in npu_facts.ops) == on_npu.graph.macs
 
 
-def test_edges_join_who_makes_with_who_reads(npu_facts: Facts) -> None:
+def test_report_edges_join_producers_with_readers(npu_facts: Facts) -> None:
     for edge in npu_facts.edges:
         if edge.maker >= 0:
             assert edge.tensor in [t.name for t in npu_facts.ops[edge.maker].makes]
@@ -100,7 +100,7 @@ def test_the_arena_is_that_of_the_plan(which: str, request: pytest.FixtureReques
         assert taken.sum() == bytes_in_use
 
 
-def test_nobody_else_lives_at_the_next_peak(on_cpu: Program) -> None:
+def test_the_next_peak_shares_no_resident_with_the_peak(on_cpu: Program) -> None:
     held = arena_facts(on_cpu, op_facts(on_cpu, None))
     assert held.next_peak is not None
     assert not {r.name for r in held.peak.residents} & {r.name for r in held.next_peak.residents}
@@ -169,7 +169,7 @@ def test_constants_are_all_of_flash(on_npu: Program, on_cpu: Program) -> None:
 
 
 @pytest.mark.qemu
-def test_instructions_are_those_of_the_emulator(on_cpu: Program, samples: list[Array]) -> None:
+def test_report_instructions_equal_the_emulators(on_cpu: Program, samples: list[Array]) -> None:
     facts = collect(on_cpu, ReportOptions(samples))
     profile = on_cpu.measure(samples[0], on="mps3-an547").profile
     assert profile is not None

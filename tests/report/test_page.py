@@ -68,7 +68,7 @@ def test_links_lead_somewhere_on_the_page(npu_page: Path) -> None:
     assert {link[0] for link in links} == {"#"}
 
 
-def test_nothing_comes_from_elsewhere(npu_page: Path) -> None:
+def test_the_report_page_loads_no_other_file(npu_page: Path) -> None:
     page = npu_page.read_text("utf-8")
     seen = Seen(page)
     assert not seen.all("src")
@@ -270,7 +270,7 @@ def test_the_scale_is_round(top: int) -> None:
     assert len({format_size(size) for size in found}) == len(found)
 
 
-def test_numbers_of_the_page_are_those_of_the_facts(npu_facts: Facts, npu_page: Path) -> None:
+def test_the_page_shows_the_numbers_of_the_facts(npu_facts: Facts, npu_page: Path) -> None:
     page = npu_page.read_text("utf-8")
     for figure in (
         npu_facts.macs,

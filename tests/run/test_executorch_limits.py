@@ -17,7 +17,7 @@ from pillion.run.executorch import run_executorch
 
 @pytest.mark.parametrize("core", BOTH)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_kernels_refuse_what_the_library_gets_wrong(name: str, core: Core) -> None:
+def test_pte_refuses_shapes_that_the_library_computes_wrongly(name: str, core: Core) -> None:
     found = PROGRAMS[name]()
     program = found.program(core)
     if core in found.cores:

@@ -54,7 +54,7 @@ def test_the_real_runtime_gives_the_references_bytes(name: str, target: str) -> 
 
 @pytest.mark.parametrize("target", TARGETS if runs_all() else TARGETS[1:])
 @pytest.mark.parametrize("name", MODELS)
-def test_nothing_inside_is_float(name: str, target: str) -> None:
+def test_pte_programs_have_float_tensors_at_the_border_alone(name: str, target: str) -> None:
     program = compiled(name, target)
     file = program.pte()
     real = [t for t in tensors_of(file) if t.scalar_type in (pte.ScalarType.FLOAT32, pte.ScalarType.FLOAT64)]

@@ -94,7 +94,7 @@ def test_a_process_that_is_gone_is_started_again() -> None:
     assert litert_remote._litert_process() is not remote
 
 
-def test_files_that_nobody_asks_any_more_are_let_go() -> None:
+def test_unused_litert_files_are_closed() -> None:
     for _ in range(3):
         LiteRtProcess(RUNS).run([np.zeros((2, 3), np.int8)] * 2)
     held = LiteRtProcess(RUNS)

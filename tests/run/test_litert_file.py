@@ -49,7 +49,7 @@ def checked(program: Program) -> Verification:
     return verify(program, 2, executors=WHO)
 
 
-def test_the_file_takes_part_beside_what_is_written_anew(tmp_path: Path) -> None:
+def test_verify_runs_the_tflite_file_and_its_rewrite(tmp_path: Path) -> None:
     program = program_of(sum_of_two(), tmp_path)
     found = checked(program)
     assert found.ok

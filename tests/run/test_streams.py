@@ -132,7 +132,7 @@ def test_an_op_that_makes_a_wrong_state_is_found() -> None:
     assert difference.op.name == "sum"
 
 
-def test_a_project_says_what_it_keeps(tmp_path: Path) -> None:
+def test_c_headers_declare_state_size_and_reset(tmp_path: Path) -> None:
     program = program_of(QUEUE)
     folder = program.firmware(tmp_path / "fw")
     header = (folder / "model" / "model.h").read_text("utf-8")
@@ -276,7 +276,7 @@ def test_programs_without_states_are_written_as_before() -> None:
 
 
 @TEXTS
-def test_reports_show_what_is_remembered(tmp_path: Path, text: str) -> None:
+def test_reports_list_the_states(tmp_path: Path, text: str) -> None:
     pytest.importorskip("jinja2")
     program = program_of(text)
     page = program.report(tmp_path / "report.html", measure=False).read_text("utf-8")

@@ -64,7 +64,7 @@ def test_a_tampered_constant_is_found_where_it_is_used(constant: str, op: str) -
     assert found.steps[-1].value == found.wanted != found.got
 
 
-def test_the_element_and_its_values_are_those_of_the_tensors() -> None:
+def test_the_first_difference_has_index_and_values() -> None:
     graph, bad = net(), tampered(net(), "second_bias", 20_000)
     result = verify(
         program(graph),
@@ -89,7 +89,7 @@ def test_inside_a_segment_the_op_is_one_of_the_segment() -> None:
     assert found.steps[-1].value == found.wanted
 
 
-def test_steps_are_those_of_either_arithmetic() -> None:
+def test_rounding_steps_follow_the_arithmetic() -> None:
     graph = net()
     op = graph.ops[5]
     operands = [v.constant if v.is_constant else np.zeros(v.shape, np.int8) for v in op.operands]

@@ -62,7 +62,7 @@ def sample(cls: type[Table]) -> Table:
 
 
 @pytest.mark.parametrize("cls", TABLES, ids=lambda cls: cls.__name__)
-def test_fields_are_those_of_the_format(cls: type[Table]) -> None:
+def test_schema_fields_survive_a_round_trip(cls: type[Table]) -> None:
     schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
     name = OTHER_CLASSES.get(cls.__name__, cls.__name__)
     made = sample(cls)

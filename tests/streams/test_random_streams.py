@@ -27,7 +27,7 @@ def stream_of(net: TimeNet, graph: Graph, hop: int) -> tuple[Graph, Streaming]:
 
 
 @pytest.mark.parametrize("seed", seeds(24))
-def test_valid_nets_answer_what_the_window_would(seed: int) -> None:
+def test_random_streams_equal_the_window(seed: int) -> None:
     choices = from_seed(seed)
     net = drawn(choices, causal=False, head=HEADS[seed % len(HEADS)])
     frames = smallest_window(net, choices.integer(9, 30))
@@ -41,7 +41,7 @@ def test_valid_nets_answer_what_the_window_would(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [100 + seed for seed in seeds(24)])
-def test_causal_nets_answer_what_one_run_over_the_signal_would(seed: int) -> None:
+def test_causal_streams_equal_one_run_over_the_signal(seed: int) -> None:
     choices = from_seed(seed)
     net = drawn(choices, causal=True, head="rows")
     frames = smallest_window(net, 108)  # a multiple of all strides

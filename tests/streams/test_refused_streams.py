@@ -169,7 +169,7 @@ def test_padding_in_front_of_rows_that_begin_later() -> None:
         to_stream_graph(graph_of(first, second, top), Stream((("x", 1),), 1))
 
 
-def test_averages_of_padding_whose_rows_nobody_looks_at_are_refused_all_the_same() -> None:
+def test_streams_refuse_averages_of_padding_even_if_unread() -> None:
     """The rule is about the op, not about who reads it."""
     pool = made(AvgPool2d, "pool", x=X, kernel=(2, 1), padding=(1, 0, 0, 0))
     with pytest.raises(PillionError, match="as many rows everywhere"):

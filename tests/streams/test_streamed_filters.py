@@ -62,7 +62,7 @@ def hops(program: pillion.Program) -> list[list[np.ndarray]]:
     return [[part] for part in np.split(levels, RUNS, 2)]
 
 
-def test_rows_are_those_of_the_whole_signal(stream: pillion.Program) -> None:
+def test_streamed_filters_equal_the_whole_signal(stream: pillion.Program) -> None:
     whole = compiled(HOP * RUNS)
     steps = hops(stream)
     assert [v.type.quant for v in whole.graph.outputs] == [v.type.quant for v in stream.graph.outputs]
@@ -73,7 +73,7 @@ def test_rows_are_those_of_the_whole_signal(stream: pillion.Program) -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-def test_the_c_filters_what_is_new_and_answers_the_same_for_200_steps(stream: pillion.Program) -> None:
+def test_streamed_filters_in_c_equal_the_reference_for_200_steps(stream: pillion.Program) -> None:
     steps = hops(stream) * 17
     reference, c = stream.stream(), stream.stream("host")
     wanted, found = reference.run(steps[:200]), c.run(steps[:200])

@@ -76,7 +76,7 @@ def spotter() -> dict[str, Program]:
 
 
 @pytest.mark.turns(3)
-def test_python_and_this_computer_answer_what_the_window_would(spotter: dict[str, Program]) -> None:
+def test_streams_on_reference_and_host_equal_the_window(spotter: dict[str, Program]) -> None:
     whole, program = spotter["whole"], spotter["cortex-m55"]
     streaming = program.streaming
     assert streaming is not None
@@ -100,7 +100,7 @@ def test_python_and_this_computer_answer_what_the_window_would(spotter: dict[str
 
 @pytest.mark.qemu
 @pytest.mark.parametrize("target", part_of(BOARDS, 2))
-def test_boards_answer_what_the_window_would(spotter: dict[str, Program], target: str) -> None:
+def test_streams_on_boards_equal_the_window(spotter: dict[str, Program], target: str) -> None:
     whole, program = spotter["whole"], spotter[target]
     assert program.streaming is not None
     held = signals(whole.graph, program.streaming, 78)
@@ -216,7 +216,7 @@ def test_each_kind_of_layer_has_its_way_out(model: nn.Module, shape: tuple[int, 
     assert way_out in refusal.value.help
 
 
-def test_tflite_files_answer_what_litert_does(tmp_path: Path) -> None:
+def test_streams_of_tflite_files_equal_litert(tmp_path: Path) -> None:
     torch.manual_seed(1)
     compiled(Spotter(), (1, 1, 31, 10), io_dtype="int8").save(tmp_path / "whole.tflite")
     whole = pillion.compile(tmp_path / "whole.tflite", target="cortex-m33")
@@ -272,7 +272,7 @@ def require_c(seed: int, target: str, on: str) -> None:
         assert same(stream.run(given), in_reference(graph, iter(given)))
 
 
-def test_no_stream_of_what_is_padded_at_both_ends() -> None:
+def test_streams_refuse_symmetric_padding() -> None:
     model = nn.Sequential(nn.Conv1d(4, 4, 3, padding=1), nn.ReLU())
     with pytest.raises(PillionError, match="there is nothing behind the last frame") as refusal:
         compiled(model, (1, 4, 20), stream="input_1:2")

@@ -24,7 +24,7 @@ NET = TimeNet(tuple(Layer("conv", 3, channels=16, seed=s) for s in (1, 2)), 5, 8
 WISH = Stream((("x", 1),), 2)
 
 
-def test_segments_of_a_hop_answer_what_those_of_the_window_do() -> None:
+def test_npu_segments_of_a_stream_equal_the_window() -> None:
     graph = verify_graph(NET.graph(24))
     hop = to_stream_graph(graph, WISH)
     assert hop.streaming is not None
@@ -52,7 +52,7 @@ def hop_of():  # type: ignore[no-untyped-def]
     return to_stream_graph(verify_graph(NET.graph(24)), WISH)
 
 
-def test_a_report_shows_what_is_kept(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_stream_reports_list_the_states(tmp_path) -> None:  # type: ignore[no-untyped-def]
     program = Program(to_stream_graph(verify_graph(NET.graph(24)), WISH), find_target("cortex-m33"))
     facts = collect(program, ReportOptions(measure=False))
     write_page(facts, tmp_path / "net.html")

@@ -46,7 +46,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.turns(6)
-def test_a_killed_worker_loses_nothing(plan: SweepFile, tmp_path: Path) -> None:
+def test_a_killed_worker_loses_no_results(plan: SweepFile, tmp_path: Path) -> None:
     jobs = all_jobs(plan)
     ended: list[set[int]] = []
     with local_workers(2) as workers, open_store(tmp_path / "out") as store:
@@ -135,9 +135,7 @@ def sockets(pid: int) -> set[str]:
 
 @pytest.mark.turns(2)
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks into Linux's /proc")
-def test_workers_of_this_computer_open_nothing_that_others_could_connect_to(
-    plan: SweepFile, tmp_path: Path
-) -> None:
+def test_local_workers_open_no_network_sockets(plan: SweepFile, tmp_path: Path) -> None:
     before, threads = sockets(os.getpid()), threading.active_count()
     with local_workers(2) as workers:
         for job in all_jobs(plan)[:2]:

@@ -42,7 +42,7 @@ def test_the_key_is_that_of_the_contents(tmp_path: Path) -> None:
     assert only_job(there, ONE + FAST).key != key
 
 
-def test_the_key_knows_what_a_file_imports(tmp_path: Path) -> None:
+def test_job_keys_depend_on_imported_modules(tmp_path: Path) -> None:
     net = "from layers import Layer\nimport sizes.all\n" + NET
     (tmp_path / "sizes").mkdir()
     for name in ("layers.py", "sizes/__init__.py", "sizes/all.py"):

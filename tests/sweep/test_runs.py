@@ -49,7 +49,7 @@ def test_finished_jobs_are_not_repeated(plan: SweepFile, tmp_path: Path) -> None
 
 
 @pytest.mark.turns(3)
-def test_only_what_is_new_is_done(plan: SweepFile, tmp_path: Path) -> None:
+def test_a_second_sweep_runs_new_jobs_alone(plan: SweepFile, tmp_path: Path) -> None:
     swept(plan, tmp_path / "out")
     larger = plan_of(tmp_path, INT8 + 'io_layout = "nchw"\n' + FAST)
     _, all_new = swept(larger, tmp_path / "out")
@@ -167,7 +167,7 @@ def failed(number: int) -> SweepRow:
     return SweepRow(row(number).job, JobResult(failure=Failure("it broke", "a", "b", "c")))
 
 
-def test_the_best_are_those_that_no_other_one_beats() -> None:
+def test_pareto_front_has_the_undominated_rows() -> None:
     rows = [
         row(0, top1=0.9, ram_bytes=100, flash_bytes=50, instructions=7),
         row(1, top1=0.9, ram_bytes=100, flash_bytes=50, instructions=8),  # worse than 0
@@ -185,7 +185,7 @@ def test_errors_are_better_when_small() -> None:
     assert goals_of(["top1"])["top1"] is True
 
 
-def test_of_a_search_only_what_keeps_to_the_limits_is_best() -> None:
+def test_pareto_front_of_a_search_keeps_limits() -> None:
     wants = SearchPlan({"top1": True}, {"ram_bytes": 100}, {"macs": 1})
     rows = [row(0, top1=0.9, ram_bytes=101), row(1, top1=0.8, ram_bytes=100), row(2, top1=0.7), failed(3)]
     assert [keeps_limits(one.result, wants) for one in rows] == [False, True, True, False]
@@ -257,7 +257,7 @@ def searched(folder: Path, trials: int, text: str = SEARCH) -> tuple[list[SweepR
 
 
 @pytest.mark.turns(2)
-def test_a_search_finds_what_trying_all_finds(tmp_path: Path) -> None:
+def test_a_search_finds_the_optimum_in_fewer_runs(tmp_path: Path) -> None:
     int8_file(tmp_path)
     everything, _ = swept(plan_of(tmp_path, SEARCH + FAST), tmp_path / "all")
     least = min(one.result.value("constant_bytes") or 0 for one in everything)

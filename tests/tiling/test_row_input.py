@@ -112,7 +112,7 @@ def test_boards_do_the_same(target: str, io_dtype: str) -> None:
 @pytest.mark.parametrize(
     "way", part_of([{"rows_in": True, "extra": "100%"}, {"rows_in": True}, {"extra": "100%"}], 3)
 )
-def test_the_self_test_looks_at_what_leaves_a_region(way: dict[str, object], tmp_path: Path) -> None:
+def test_self_tests_compare_results_of_regions(way: dict[str, object], tmp_path: Path) -> None:
     program = whole().within(Memory(**way))  # type: ignore[arg-type]  # wishes as they are typed
     samples = [(picture(program, seed),) for seed in (1, 2)]
     folder = program.firmware(tmp_path / "fw", selftest=samples)
@@ -227,7 +227,7 @@ def test_pictures_in_planes_are_refused() -> None:
     assert "--io-layout nhwc" in refusal.value.help
 
 
-def test_pictures_come_as_lines_where_nobody_says_how() -> None:
+def test_row_input_makes_the_image_layout_nhwc() -> None:
     """The usual network of PyTorch, as it is: a camera gives lines of pixels, and answers are those of the network."""
     torch.manual_seed(6)
     model, x = Camera().eval(), torch.randn(1, 3, HEIGHT, WIDTH)

@@ -60,7 +60,7 @@ def answers_alike(program: Program, on: str) -> bool:
     return np.array_equal(program.run(x, on=on)[0], program.graph.reference(x)[0])
 
 
-def test_a_wish_that_is_fulfilled_changes_nothing() -> None:
+def test_no_stripes_where_the_memory_limit_is_met() -> None:
     assert whole().stripes == ()
     assert whole().within(()).stripes == ()
     assert whole().within(Memory(max_ram=10**6)).stripes == ()
@@ -78,7 +78,7 @@ def usual(side: int, **options: object) -> Program:
     return pillion.compile(net, x, target="cortex-m55", io_layout="nhwc", io_dtype="int8", **options)
 
 
-def test_stripes_that_cost_next_to_nothing_are_the_default() -> None:
+def test_cheap_stripes_are_the_default() -> None:
     program, off = usual(96), usual(96, extra=0)
     assert program.stripes
     assert off.stripes == ()
@@ -210,7 +210,7 @@ def test_two_wishes_are_one_too_many() -> None:
         Memory(max_ram="1K", extra="1%")
 
 
-def test_a_report_shows_what_runs_in_rows(tmp_path: Path) -> None:
+def test_reports_show_the_memory_of_stripes(tmp_path: Path) -> None:
     program = whole().within(Memory(extra=1.0))
     assert program.stripes
     page = program.report(tmp_path / "r.html", measure=False).read_text("utf-8")

@@ -95,7 +95,7 @@ def test_every_core_that_is_counted_has_cycles() -> None:
     assert len(counted) > len(CORES) * len(BOARDS)
 
 
-def test_cycles_are_those_of_the_table() -> None:
+def test_cycle_estimates_follow_the_instruction_table() -> None:
     """By hand, on a Cortex-M4: 10 + 3 x (1 to 2) + 2 x 2 + 5 registers + 4 jumps of 1 to 3; and the waits for one line of
     flash and 4 jumps at 100 MHz."""
     counts = {InstructionClass.ALU: 10, InstructionClass.LOAD: 3, InstructionClass.MULTIPLE: 2}

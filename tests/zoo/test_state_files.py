@@ -148,7 +148,7 @@ def test_nothing_is_executed(tmp_path: Path, form: str) -> None:
     assert not (tmp_path / "executed").exists()
 
 
-def test_a_pickled_module_is_told_what_to_do(tmp_path: Path) -> None:
+def test_pickled_modules_are_refused_with_a_way_out(tmp_path: Path) -> None:
     torch.save(nn.Linear(3, 2), tmp_path / "whole.pt")
     error = refusal(tmp_path / "whole.pt")
     assert error.here == "it names torch.nn.modules.linear.Linear"
@@ -156,7 +156,7 @@ def test_a_pickled_module_is_told_what_to_do(tmp_path: Path) -> None:
     assert error.help.count(str(tmp_path / "whole_weights.pt")) == 2
 
 
-def test_files_of_other_kinds_are_told_what_to_do(tmp_path: Path) -> None:
+def test_other_file_kinds_are_refused_with_a_way_out(tmp_path: Path) -> None:
     scripted = torch.jit.trace(nn.Linear(3, 2), torch.zeros(1, 3))
     scripted.save(str(tmp_path / "scripted.pt"))
     error = refusal(tmp_path / "scripted.pt")
@@ -170,7 +170,7 @@ def test_files_of_other_kinds_are_told_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "words"), [("m.h5", "from_keras_model"), ("m.zip", "unpack")])
-def test_models_of_other_frameworks_are_told_what_to_do(name: str, words: str) -> None:
+def test_other_frameworks_models_are_refused_with_a_way_out(name: str, words: str) -> None:
     with pytest.raises(PillionError, match="does not name a model") as caught:
         check_named(name)
     assert words in caught.value.help
@@ -253,7 +253,7 @@ def test_a_table_that_holds_itself(tmp_path: Path) -> None:
     assert "holds no weights" in str(refusal(tmp_path / "w.pt"))
 
 
-def test_tensors_that_are_larger_than_what_holds_them(tmp_path: Path) -> None:
+def test_state_files_with_oversized_tensors_are_refused(tmp_path: Path) -> None:
     state = state_of(1)
     state["head.weight"] = torch.zeros(1).expand(2**20, 2**20)
     torch.save(state, tmp_path / "w.pt")

@@ -122,7 +122,7 @@ def require_dependent(outputs: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", zoo.MODELS)
-def test_batch_norms_hold_the_statistics_of_what_they_see(name: str) -> None:
+def test_zoo_batch_norms_have_statistics_of_their_inputs(name: str) -> None:
     model = copy.deepcopy(small(name)[0])
     norms = [layer for layer in model.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
     spread: list[float] = []

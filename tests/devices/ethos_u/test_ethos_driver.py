@@ -94,7 +94,7 @@ def includes(folder: Path) -> list[str]:
 
 @needs_vela
 @pytest.mark.parametrize("is_copied", [False, True])
-def test_c_hands_the_driver_what_it_asks_for_and_says_when_it_fails(
+def test_c_calls_the_ethos_driver_and_reports_its_failures(
     program: Program, tmp_path: Path, is_copied: bool
 ) -> None:
     """A driver that checks what it is given, fails at the call that it is told to, and leaves the reference's results where Vela says that
@@ -276,7 +276,7 @@ def test_two_models_take_turns_on_one_npu(in_steps: Program, tmp_path: Path) -> 
 
 
 @needs_vela
-def test_nothing_is_copied_where_everything_lies_in_its_place(program: Program, tmp_path: Path) -> None:
+def test_shared_workspaces_need_no_memcpy(program: Program, tmp_path: Path) -> None:
     text = "".join(path.read_text() for path in sources(program, tmp_path, False))
     assert "memcpy" not in text
     assert program.lowered.copied_bytes == 0

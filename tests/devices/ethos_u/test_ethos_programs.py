@@ -151,7 +151,7 @@ def test_without_vela_segments_stay_tflite(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @needs_vela
-def test_placement_asks_vela_what_a_segment_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_uses_velas_cycle_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it answers decides, and its version stands beside the number."""
     program = pillion.compile(Net().eval(), (X,), target="himax-we2")
     on_npu = [entry for entry in program.ledger if entry.segment is not None]
@@ -284,7 +284,7 @@ def test_a_pte_with_the_npus_code_runs_again(program: Program, runtime: Runtime,
 
 
 @needs_vela
-def test_the_executorch_runtime_hands_the_delegate_what_it_executes(program: Program, tmp_path: Path) -> None:
+def test_executorch_calls_the_ethos_delegate(program: Program, tmp_path: Path) -> None:
     """The runtime plans memory and calls the delegate, which executes the stream of the file."""
     loaded = pillion.load(program.save(tmp_path / "net.pte"))
     if not ExecuTorchExecutor().judge(loaded).ok:
@@ -314,7 +314,7 @@ def test_damaged_code_in_a_pte_is_refused(program: Program, tmp_path: Path) -> N
         pillion.load(file)
 
 
-def test_code_of_nobody_is_not_executed() -> None:
+def test_code_of_an_unknown_npu_is_not_executed() -> None:
     for nothing in (b"", b"nothing", b"vela_bin_stream"):
         with pytest.raises(PillionError, match=r"cannot be executed here|is damaged"):
             npu_interpreter(nothing)

@@ -298,7 +298,7 @@ def test_constants_are_not_written() -> None:
         run(changed(stream, command(stream, "OFM_REGION"), 0x0000_011F))
 
 
-def test_bytes_that_nobody_wrote_are_not_read() -> None:
+def test_reads_of_unwritten_bytes_are_errors() -> None:
     file = tflite_of(a_convolution())
     assert file is not None
     made = compiled(file)

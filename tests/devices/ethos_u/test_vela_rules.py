@@ -226,7 +226,7 @@ def test_rows_of_a_softmax(rows: int, fits: bool) -> None:
     assert [v.ok for v in NPU.judge(op) if v.rule == "softmax.rows"] == [fits]
 
 
-def test_ranks_up_to_six_fit_into_what_vela_answers() -> None:
+def test_tensors_of_rank_7_are_refused() -> None:
     six, seven = (made(Softmax, SOFTMAX, x=value("x", (2,) * rank, Q)) for rank in (6, 7))
     assert not broken(six)
     assert broken(seven) == ["shape"]

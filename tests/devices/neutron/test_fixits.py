@@ -91,7 +91,7 @@ def test_a_result_becomes_no_coarser_than_it_must(steps: int) -> None:
     assert found.startswith(f"a result of scale {2.0 ** -(finest + steps):g} → {2.0**-finest:g} ")
 
 
-def test_nothing_to_change() -> None:
+def test_an_effective_clamp_has_no_fixit() -> None:
     assert words(clamp(-20, 60)) == ""
 
 

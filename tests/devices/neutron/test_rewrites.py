@@ -31,7 +31,7 @@ from pillion.ops.example_values import value
     ],
     ids=["groups", "hard_sigmoid"],
 )
-def test_the_npu_takes_what_it_refused(graph: Graph) -> None:
+def test_rewrites_make_refused_ops_legal(graph: Graph) -> None:
     assert not all(all_ok(N3_64.judge(op)) for op in graph)
     for rewrite in N3_64.rewrites:
         graph = verify_graph(rewrite(graph))

@@ -71,7 +71,7 @@ def test_ops_that_the_npu_has_not_are_refused(cls: type[Op]) -> None:
         assert refusals(example) == [f"{cls.kind}.supported"]
 
 
-def test_an_op_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_op_is_refused_by_the_supported_rule() -> None:
     @op("unheard_of")
     class UnheardOf(Op):
         """Of no device."""

@@ -286,7 +286,7 @@ MODELS: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_a_path_says_itself_what_its_inputs_look_like(tmp_path: Path) -> None:
+def test_model_files_need_no_example_inputs(tmp_path: Path) -> None:
     path = tmp_path / "net.pt2"
     torch.export.save(torch.export.export(Net().eval(), (X,)), path)
     assert pillion.compile(path, target="cortex-m33").graph.inputs

@@ -86,7 +86,7 @@ def test_nearly_equal_ranges_become_one() -> None:
 
 
 @pytest.mark.parametrize("target", ["imxrt700", "cortex-m55+ethos-u55-128"])
-def test_npus_join_what_has_one_scale(target: str) -> None:
+def test_concatenations_for_npus_share_one_scale(target: str) -> None:
     assert scaled(compiled(Partial(40.0), target)) == 0
 
 

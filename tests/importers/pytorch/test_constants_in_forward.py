@@ -185,7 +185,7 @@ def test_autocast_is_computed_in_float32_and_rounded_once() -> None:
     assert ours >= plain - 2  # the float model rounds to 8 bits of mantissa, too
 
 
-def test_a_cast_that_the_model_asks_for_rounds_nothing() -> None:
+def test_casts_in_forward_round_no_constants() -> None:
     class Half(nn.Module):
         def __init__(self, dtype: torch.dtype) -> None:
             super().__init__()

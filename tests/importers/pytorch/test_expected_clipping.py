@@ -89,7 +89,7 @@ def test_the_largest_sample_is_clipped_where_others_may_reach_farther(
     assert ((most - zero_point) * scale < max(largest) - scale) is is_clipped
 
 
-def test_silent_samples_do_not_raise_what_loud_ones_let_expect() -> None:
+def test_silent_samples_do_not_widen_expected_ranges() -> None:
     module = Observed(0.0, 1.0)
     ends = (0.0, 0.0, 0.0, 0.0, 0.97, 0.98, 0.99, 1.0)
     samples = [(torch.tensor([0.0, end]),) for end in ends]
@@ -113,7 +113,7 @@ def _graph() -> Graph:
     return graph
 
 
-def test_a_refusal_says_what_weights_of_8_bits_cost() -> None:
+def test_refusals_report_the_quality_of_8_bit_weights() -> None:
     """Of each layer, one column of large weights takes the steps of all others; the first one's inputs are small."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(48, 96), nn.ReLU(), nn.Linear(96, 64), nn.ReLU(), nn.Linear(64, 8)).eval()

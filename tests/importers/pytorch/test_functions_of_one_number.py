@@ -175,7 +175,7 @@ def test_a_core_has_tables_of_all() -> None:
     assert tables(trained, SIGNED) == ["lut"]
 
 
-def test_a_clamp_in_front_stays_the_range_of_what_computes() -> None:
+def test_a_clamp_before_a_function_stays_the_layers_range() -> None:
     conv = nn.Conv2d(3, 4, 1)
     module = Call(lambda x: conv(x).clamp(min=1e-6) ** 3)
     ops = pillion.compile(module.eval(), (SIGNED,), target="cortex-m33").graph.ops

@@ -161,7 +161,7 @@ def test_moves_are_exact(name: str) -> None:
 
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("outside", part_of([-8, 7, 2**31 - 1, -(2**31)], 3))
-def test_nothing_is_read_or_written_outside(outside: int) -> None:
+def test_out_of_range_indices_are_clamped_or_ignored(outside: int) -> None:
     """The nearest one is read, and nothing is written."""
     x, y, inside = levels(7, 3), levels(2, 3, seed=1), places(0, 3)
     given = torch.tensor([outside, 3], dtype=torch.int32)

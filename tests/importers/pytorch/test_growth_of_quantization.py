@@ -103,7 +103,7 @@ def test_from_torch_to_a_graph(net: str) -> None:
     assert_grows(action, size, factor)
 
 
-def test_norms_are_folded_without_looking_for_those_that_are_shared_each_time() -> None:
+def test_folding_batch_norms_takes_linear_work() -> None:
     def action(size: int) -> Callable[[], object]:
         torch.manual_seed(0)
         module = export(Residual(size).eval(), (torch.randn(1, 2, 2, 2),)).module(check_guards=False)
@@ -112,7 +112,7 @@ def test_norms_are_folded_without_looking_for_those_that_are_shared_each_time() 
     assert_grows(action, 15)
 
 
-def test_readers_share_what_is_dequantized() -> None:
+def test_each_reader_has_a_dequantization_of_its_own() -> None:
     example = (torch.randn(1, 2, 2, 2),)
     program = ptq(Dense(4, newest_first=False).eval(), example, [example])
     made = [n for n in program.nodes if n.target in QUANTIZE]

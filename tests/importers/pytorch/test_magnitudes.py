@@ -73,7 +73,7 @@ def test_each_way_of_writing_it_is_one_op(name: str) -> None:
     assert decibels(Spectrum(join), program) > least
 
 
-def test_the_host_agrees_and_files_say_what_is_coarser() -> None:
+def test_magnitudes_equal_on_the_host_and_tflite_warns() -> None:
     program = compiled(Spectrum(WRITTEN["log of squares"][0]))
     for x in sounds(2, 2):
         assert np.array_equal(program.run(x)[0], program.run(x, on="host")[0])
@@ -86,7 +86,7 @@ def test_the_host_agrees_and_files_say_what_is_coarser() -> None:
 
 
 @pytest.mark.parametrize("options", [{"target": "imxrt700"}, {"arithmetic": "tflite"}])
-def test_products_stay_for_those_who_have_no_such_op(options: dict[str, str]) -> None:
+def test_npu_targets_keep_products_instead_of_magnitudes(options: dict[str, str]) -> None:
     program = compiled(Spectrum(WRITTEN["magnitude"][0]), **options)  # type: ignore[arg-type]
     assert not any(isinstance(op, Magnitude) for op in program.graph.ops)
 

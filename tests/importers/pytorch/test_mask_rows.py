@@ -161,7 +161,7 @@ def test_scores_that_float32_rounds_beside_the_mask_are_refused(depth: float) ->
         pillion.compile(Attention("numbers", WHOLE_ROWS, depth), samples(3, 4, 1), target="cortex-m33")
 
 
-def test_rows_of_a_mask_cost_nothing_where_each_keeps_a_key() -> None:
+def test_masks_that_keep_a_key_in_each_row_add_no_ops() -> None:
     mask = torch.ones(4, 4).triu(1) == 1
     kinds = [
         [

@@ -138,7 +138,7 @@ def test_numbers_far_beyond_calibration_are_clamped_everywhere(target: str, boar
     assert np.array_equal(compiled.run(x, on=board), compiled.run(x))
 
 
-def test_fewer_bits_lose_nothing_that_counts() -> None:
+def test_narrow_images_lose_less_than_half_a_decibel() -> None:
     net = Net(lambda a, b: F.relu(a + b))
     x = torch.randn(1, 3, 12, 12)
     wanted = net.eval()(x).detach().numpy()

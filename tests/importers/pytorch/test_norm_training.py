@@ -258,7 +258,7 @@ def _without_a_step(trained: QatModule, inputs: tuple[Tensor, ...]) -> QatModule
     return seen.eval()
 
 
-def test_passes_say_what_they_did_and_do_it_once() -> None:
+def test_folding_passes_are_idempotent() -> None:
     model = Pair("linear")
     inputs = random_inputs(model.shape)
     graph = prepare_qat(model, inputs).eval().rounding
@@ -274,7 +274,7 @@ def test_passes_say_what_they_did_and_do_it_once() -> None:
     assert graph.code == code
 
 
-def test_nothing_is_recompiled_without_norms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_without_norms_are_not_recompiled(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = prepare_qat(nn.Linear(3, 4), random_inputs((2, 3))).rounding
     monkeypatch.setattr(type(graph), "recompile", lambda self: pytest.fail("recompiled"))
     assert not simulate_folding(graph)

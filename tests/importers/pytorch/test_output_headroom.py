@@ -69,7 +69,7 @@ def test_further_samples_are_cut_less() -> None:
     assert with_room < 0.5 * without
 
 
-def test_nothing_seen_is_nothing_to_widen() -> None:
+def test_all_zero_outputs_get_no_headroom() -> None:
     assert rooms([torch.zeros(4, dtype=torch.float64)] * 5) == (0, 0)
 
 
