@@ -153,7 +153,7 @@ def test_one_process_runs_all_samples(write_firmware: WriteFirmware, monkeypatch
     assert len(started) == 1
 
 
-def test_a_model_that_wrote_outside_its_arena_goes_on(write_firmware: WriteFirmware) -> None:
+def test_a_model_runs_again_after_an_arena_violation(write_firmware: WriteFirmware) -> None:
     """The error is of one run; answers and questions stay in step."""
     model = HostModel(write_firmware({**ORDINARY_OPS, "wild": "if (a[0] == 1) { test_write_at(a, -1); }"}))
     with pytest.raises(PillionError, match="outside its arena"):

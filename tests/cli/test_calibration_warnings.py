@@ -17,7 +17,9 @@ NET = "import torch\nfrom torch import nn\n\n\ndef net():\n    return nn.Linear(
 @pytest.mark.parametrize(
     ("value", "words"), [(0.0, "nothing but zeros"), (1e30, "1e+30"), (1e-30, "too small")]
 )
-def test_useless_data_are_told_in_a_line(value: float, words: str, tmp_path: Path, pillion: Call) -> None:
+def test_useless_calibration_data_print_one_warning(
+    value: float, words: str, tmp_path: Path, pillion: Call
+) -> None:
     (tmp_path / "net.py").write_text(NET)
     np.save(tmp_path / "x.npy", np.full((5, 3), value, np.float32))
     answer = pillion(

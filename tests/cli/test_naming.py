@@ -55,7 +55,7 @@ def test_no_name_is_refused(
 
 
 @pytest.mark.parametrize(("command", "options"), NAMED_ONCE)
-def test_both_ways_lead_to_the_same_answer(
+def test_model_as_argument_or_option_is_equivalent(
     command: str, options: tuple[str, ...], pillion: Call, tiny: Path
 ) -> None:
     by_itself = pillion(command, "no-such-model", *options)

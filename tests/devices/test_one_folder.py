@@ -124,7 +124,7 @@ for command in (["targets"], ["ops"], ["models"]):
 @pytest.mark.turns(20)
 @pytest.mark.slow
 @pytest.mark.parametrize("npu", NPUS)
-def test_everything_else_works_without_it(npu: str, tmp_path: Path) -> None:
+def test_other_targets_work_without_an_npus_folder(npu: str, tmp_path: Path) -> None:
     folder = without(npu, tmp_path / "project")
     tests = PYTEST.format(paths=[str(folder / "tests" / test) for test in TESTS])
     steps = {

@@ -73,7 +73,7 @@ def test_large_ratios_keep_the_kernel(layer: Any) -> None:
     assert kernel_of(after, Isa.DSP) == kernel_of(usual, Isa.DSP) != f"{layer.kind}_16"
 
 
-def test_finer_steps_beside_an_npu() -> None:
+def test_npu_targets_get_finer_steps_on_the_core() -> None:
     program = compile_graph(widened(with_finer_results(LAYERS[0])), find_target("imxrt700"))
     finer, layer = program.ledger
     assert (finer.op, layer.op) == program.graph.ops

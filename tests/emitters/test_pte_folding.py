@@ -93,7 +93,7 @@ def test_the_fewest_instructions_are_chosen(window: ScratchWindow, results: int)
         ScratchWindow(1, (32, 32), 3, (32, 32), 8, (1, 1)),
     ],
 )
-def test_others_stay_as_they_are(window: ScratchWindow) -> None:
+def test_other_windows_are_not_folded(window: ScratchWindow) -> None:
     assert best_folding(window) is None
 
 

@@ -59,7 +59,7 @@ def file_of(kind: str, filters: Array | None, bias: int, dead: float, zero: int 
 
 @pytest.mark.parametrize("bias", [-SATURATED - 1, -SATURATED, SATURATED])
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_seen_of_a_saturated_bias(kind: str, bias: int) -> None:
+def test_saturated_biases_of_dead_channels_have_no_effect(kind: str, bias: int) -> None:
     graph = same_as_litert(file_of(kind, None, bias, 1e-12))
     assert graph.ops
 

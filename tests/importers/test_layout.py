@@ -141,7 +141,7 @@ def test_flatten_linear_moves_weights_not_activations() -> None:
 
 
 @pytest.mark.torch
-def test_permute_and_back_leaves_nothing() -> None:
+def test_opposite_permutations_cancel() -> None:
     x = torch.randn(BATCH, CHANNELS, HEIGHT, WIDTH)
     _, graph = graph_of(AfterConv(BODIES["permute_and_back"]), x)
     assert sum(isinstance(op, Transpose) for op in graph) == 2, "input and output only"

@@ -85,7 +85,7 @@ def test_quantize_nodes_keep_their_numbers(tmp_path: Path, dtype: type) -> None:
     assert np.abs(found - expected).max() <= 0.0401  # one step
 
 
-def test_names_are_those_of_the_file(tmp_path: Path) -> None:
+def test_onnx_ops_keep_the_names_of_the_file(tmp_path: Path) -> None:
     names = ["/0/Conv", "", "training.0", "0_Conv", "node_" + "long" * 500]
     values = ["x", *"abcd", "y"]
     nodes = [
@@ -290,7 +290,7 @@ def test_weights_alone_are_quantized(tmp_path: Path) -> None:
 PAGES = Path(__file__).parents[2] / "docs"
 
 
-def test_the_page_lists_what_is_read() -> None:
+def test_onnx_page_lists_supported_operators() -> None:
     page = (PAGES / "guide" / "onnx.md").read_text("utf-8")
     listed = page.partition("## What is read")[2].partition("## What is refused")[0].rpartition("\n\n`")[2]
     assert re.findall(r"(\w+)`", listed) == sorted(KNOWN)

@@ -176,7 +176,7 @@ PARTS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...], int
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_the_rest_stays(name: str, tmp_path: Path) -> None:
+def test_partitioner_leaves_float_ops_to_others(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     count, left = PARTS[name][2:]
     module, x = part(name)
@@ -346,7 +346,7 @@ def test_axes_in_another_order() -> None:
     assert "the axes of `x` have another order in memory" in str(partitioner.float_ops[0])
 
 
-def test_another_partitioner_takes_the_rest() -> None:
+def test_xnnpack_takes_ops_that_pillion_leaves() -> None:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
     x = (torch.randn(2, 6),)

@@ -101,7 +101,7 @@ def test_with_another_quantizer(is_first: bool) -> None:
     check_near(module, x, "cortex-m55")
 
 
-def test_completes_what_another_quantizer_leaves() -> None:
+def test_quantizes_ops_that_another_quantizer_leaves() -> None:
     """XNNPACK has no softmax: alone it leaves one in float."""
     torch.manual_seed(0)
     net, x = nn.Sequential(nn.Linear(6, 5), nn.Softmax(-1)).eval(), (torch.randn(2, 6),)

@@ -137,7 +137,7 @@ def image() -> Tensor:
 
 @pytest.mark.turns(8)
 @pytest.mark.parametrize("name", BODIES)
-def test_an_op_is_right_on_what_lies_channels_last(name: str) -> None:
+def test_ops_are_exact_on_channels_last_tensors(name: str) -> None:
     x = image()
     module, graph = graph_of(AfterConv(BODIES[name]), x)
     assert float_ops(graph) == []
@@ -155,7 +155,7 @@ def moves(graph: Graph) -> int:
     return sum(isinstance(op, Transpose) for op in graph)
 
 
-def test_attention_over_pixels_moves_nothing_but_the_input_and_the_result() -> None:
+def test_attention_over_pixels_needs_two_transposes() -> None:
     _, graph = graph_of(AfterConv(attention), image())
     products = [op for op in graph if isinstance(op, BatchMatmul)]
     assert [(op.adj_x, op.adj_y) for op in products] == [(False, True), (False, False)]

@@ -70,7 +70,7 @@ def test_data_in_two_places_are_refused() -> None:
     assert "two places" in caught.value.rule
 
 
-def test_buffers_that_nobody_uses_do_not_matter() -> None:
+def test_unused_tflite_buffers_are_ignored() -> None:
     model = read_root_table(tflite.Model, net(), tflite.IDENTIFIER)
     model.buffers += [tflite.Buffer(data=np.full(5000, 7, np.uint8)), tflite.Buffer()]
     assert sum(isinstance(op, Conv2d) for op in read(write_flatbuffer(model, tflite.IDENTIFIER))) == 2

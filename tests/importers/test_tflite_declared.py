@@ -169,7 +169,7 @@ def test_so_it_is_in_float(name: str) -> None:
             module(*other)
 
 
-def test_a_part_is_no_smaller_than_what_is_split() -> None:
+def test_split_results_of_another_shape_are_refused() -> None:
     with pytest.raises(PillionError, match=r"the result has the shape \[1, 32768, 6\]"):
         read(split((1, 65536, 6), 1, 2).output(1, 4, 2).output(1, 4, 2).bytes())
 

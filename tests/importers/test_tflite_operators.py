@@ -237,7 +237,7 @@ def test_operands_may_be_constants() -> None:
     same_as_litert(file.constant(weights(3), ElementType.INT8, quantization=quant).output(2, 3).bytes())
 
 
-def test_a_shape_is_a_constant_that_nobody_needs() -> None:
+def test_shape_operators_become_constants() -> None:
     graph = read(File("SHAPE").input(2, 3).output(2, type=ElementType.INT32, quantization=None).bytes())
     assert (graph.ops, graph.outputs[0].constant.tolist()) == ((), [2, 3])
 

@@ -67,7 +67,7 @@ def test_a_file_for_an_npu_is_told_to_come_from_before(name: str) -> None:
     assert "before that step" in error.help
 
 
-def test_every_npu_says_what_its_converter_puts_into_files() -> None:
+def test_every_npu_lists_its_file_operators() -> None:
     assert all(npu.file_operators for npu in NPUS.values())
 
 

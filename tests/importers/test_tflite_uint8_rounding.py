@@ -116,7 +116,7 @@ def test_the_emulated_core_answers_the_same(target: str, board: str) -> None:
     assert [a.tolist() for a in program.run(image, on=board)] == wanted
 
 
-def test_means_of_odd_counts_are_those_of_int8() -> None:
+def test_uint8_means_of_odd_counts_equal_int8_means() -> None:
     net = ByteNet()
     (op,) = [
         op

@@ -151,7 +151,7 @@ def the_input_itself(file: StreamingFile, x: int, handle: int) -> None:
         (the_input_itself, 1),
     ],
 )
-def test_variables_are_what_they_are_when_they_are_read(
+def test_variables_are_read_in_program_order(
     uses: Callable[[StreamingFile, int, int], None], states: int
 ) -> None:
     raw = counter(uses)

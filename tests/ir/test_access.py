@@ -22,7 +22,7 @@ from pillion.streams.time_axes import time_map
 Rng = np.random.Generator
 
 
-def test_a_listed_map_has_nothing_behind_its_last_element() -> None:
+def test_listed_axis_maps_end_with_their_last_element() -> None:
     listed = ListedMap(1, firsts=(0, 2, 5), lasts=(1, 4, 7))
     assert listed.reach(Span(1, 2)) == listed.reach(Span(1, 9)) == Span(2, 6)
     assert listed.reach(Span(3, 2)) == Span(8, 0)

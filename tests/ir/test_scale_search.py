@@ -50,7 +50,7 @@ def test_multipliers_of_finer_scales_have_none() -> None:
     assert weight_scales(multipliers, x, y) is None
 
 
-def test_channels_that_compute_nothing_have_a_scale() -> None:
+def test_dead_channels_get_a_scale() -> None:
     x, y, weights = scales_of_layer(7)
     multipliers = (Multiplier(0, 0), *encode_multipliers(x * weights / y))
     assert find_scale(multipliers, x=x) == y

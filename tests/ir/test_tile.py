@@ -37,7 +37,7 @@ def test_nearly_all_ops_have_rows() -> None:
 
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("cls", ALL_OPS, ids=lambda cls: cls.kind)
-def test_rows_equal_those_of_the_whole_op(cls: type[Op]) -> None:
+def test_tiles_equal_the_rows_of_the_whole_op(cls: type[Op]) -> None:
     random = np.random.default_rng(11)
     for op in cls.examples():
         if op.folded_bytes:

@@ -95,7 +95,7 @@ HARD_REGISTERS = re.compile(
 @pytest.mark.parametrize(
     "path", [p for p in FILES if HARD_REGISTERS.search(p.read_text())], ids=lambda p: p.name
 )
-def test_the_head_says_what_lies_in_which_register(path: Path) -> None:
+def test_assembly_files_document_their_registers(path: Path) -> None:
     head = path.read_text().partition("*/")[0]
     assert "Registers" in head
 

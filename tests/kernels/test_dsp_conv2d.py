@@ -76,7 +76,7 @@ def test_windows(channels: tuple[int, ...]) -> None:
     check(M33, windows(channels))
 
 
-def test_windows_that_share_nothing_need_no_ring() -> None:
+def test_disjoint_windows_use_no_ring_kernel() -> None:
     """A ring saves widening inputs again, which nobody does here."""
     apart, shared = (conv2d((1, 16, 16, 16), 8, (k, k), seed=1, stride=(2, 2)) for k in (1, 3))
     assert [kernel_of(M33, op).name for op in (apart, shared)] == ["conv2d_dsp", "conv2d_ring_dsp"]

@@ -57,7 +57,7 @@ def test_every_length(stride: int) -> None:
 
 
 @pytest.mark.parametrize("stride", STRIDES)
-def test_padding_of_which_windows_see_nothing_else(stride: int) -> None:
+def test_windows_of_padding_alone_are_exact(stride: int) -> None:
     """The image is behind as much padding as there may be, or almost."""
     rng = np.random.default_rng(9)
     layers = [

@@ -391,7 +391,7 @@ def compilers() -> list[list[str]]:
 
 @pytest.mark.turns(7)
 @pytest.mark.parametrize("compiler", part_of(compilers(), 2), ids="-".join)
-def test_compiles_without_a_warning_needs_little_and_calls_nothing(
+def test_kernels_compile_without_warnings_library_calls_or_deep_stacks(
     compiler: list[str], tmp_path: Path
 ) -> None:
     if shutil.which(compiler[0]) is None:

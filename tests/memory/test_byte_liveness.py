@@ -77,7 +77,7 @@ def test_the_lower_bound_counts_live_bytes() -> None:
     assert least_bytes([x, LiveBlock(320, 2, 3)], 10) == 1600
 
 
-def test_changes_and_ticks_say_what_is_in_use() -> None:
+def test_extents_of_changes_and_of_ticks() -> None:
     extent = extent_from_changes([(1, 0, 32), (3, 16, 32), (4, 32, 32), (6, 0, 16)], 8)
     assert extent.used.tolist() == [0, 32, 32, 16, 0, 0, 16, 16]
     assert (extent.first, extent.last) == (1, 7)

@@ -70,7 +70,7 @@ def test_no_order_of_few_blocks_is_better(seed: int) -> None:
 
 
 @pytest.mark.parametrize("effort", PlanningEffort)
-def test_small_blocks_beside_large_ones_lie_over_nothing(effort: PlanningEffort) -> None:
+def test_small_blocks_overlap_no_large_ones(effort: PlanningEffort) -> None:
     """Those that meet few others are put last, where the others left room."""
     dice = random.Random(7)
     small = [LiveBlock(16 * dice.randint(1, 3), tick, tick + 1) for tick in range(TICKS - 1)]
@@ -91,7 +91,7 @@ def test_more_effort_finds_no_larger_plan() -> None:
     assert sizes[PlanningEffort.MOST] <= sizes[PlanningEffort.USUAL] < sizes[PlanningEffort.ORDERS]
 
 
-def test_nothing_takes_nothing() -> None:
+def test_placing_no_blocks_takes_no_memory() -> None:
     assert place_blocks([], 0, PlanningEffort.MOST) == 0
 
 

@@ -73,7 +73,7 @@ def test_outputs_keep_their_place(isa: Isa, shown: str) -> None:
     )
 
 
-def test_rows_that_do_not_lie_in_a_row_are_copied() -> None:
+def test_sliding_buffers_need_contiguous_rows() -> None:
     assert not sliding_buffers_of(net(axis=2))
     assert sliding_buffers_of(net(axis=2, width=1))
     graph = net()

@@ -89,7 +89,7 @@ def require_apart(made: CProgram) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_places_are_kept_and_nothing_else_is_there(program: Program, seed: int) -> None:
+def test_npu_workspaces_hold_segment_tensors_alone(program: Program, seed: int) -> None:
     work = workspaces(program, seed)
     assert len(work) > 1
     made = lower(program.graph, workspaces=work)
@@ -114,7 +114,7 @@ def test_an_operand_that_is_read_again_is_copied(program: Program) -> None:
     assert all(made.copied[n] for n in again)
 
 
-def test_without_workspaces_nothing_changes(program: Program) -> None:
+def test_programs_without_workspaces_copy_no_bytes(program: Program) -> None:
     made = lower(program.graph)
     assert (made.copied, made.copied_bytes, made.memory.alignment) == ((), 0, 16)
 

@@ -83,7 +83,7 @@ def test_a_filter_is_within_a_step_of_one_with_the_rounded_coefficients_however_
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_silence_stays_silence_and_a_filter_comes_to_rest(name: str) -> None:
+def test_filters_of_silence_are_silent_and_impulses_decay(name: str) -> None:
     """A low pass of a constant holds it; all are still 100 decay times after a blow, but for less than half a step."""
     op = op_of(FILTERS[name], samples=1)
     assert not filtered(op, np.zeros((1, 1), np.int16), 50).any()
@@ -165,7 +165,7 @@ def test_a_filter_refuses_signals_without_states() -> None:
         ((1, 0, 0, -2, 1), "a pole of radius 1"),
     ],
 )
-def test_programs_refuse_what_32_bits_do_not_hold(coefficients: tuple[float, ...], rule: str) -> None:
+def test_filters_beyond_32_bit_sums_are_refused(coefficients: tuple[float, ...], rule: str) -> None:
     op = op_of(FILTERS["dc blocker"])
     sections = len(coefficients) // COEFFICIENTS or 1
     past = replace(op.past, type=replace(op.past.type, shape=(1, state_rows(sections))))

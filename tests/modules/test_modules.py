@@ -217,7 +217,7 @@ def test_suppression_is_greedy() -> None:
 @needs_cc
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_program_suppresses_what_its_module_does(batch: int) -> None:
+def test_suppression_equals_the_pytorch_module(batch: int) -> None:
     """Of whole levels, with equal scores, equal boxes, empty ones and ties at the threshold."""
     rng = np.random.default_rng(batch)
 

@@ -244,7 +244,7 @@ def has_calls(op: Op) -> bool:
 
 
 @EACH
-def test_tflite_refuses_what_scales_do_not_say(cls: type[ScaledOp]) -> None:
+def test_tflite_refuses_explicit_multipliers(cls: type[ScaledOp]) -> None:
     for op in (
         unscaled(examples(cls)[0]),
         with_given(
@@ -273,7 +273,7 @@ def writable(op: Op) -> bool:
 
 
 @EACH
-def test_an_npu_refuses_what_scales_do_not_say(cls: type[ScaledOp]) -> None:
+def test_npus_refuse_explicit_multipliers(cls: type[ScaledOp]) -> None:
     verdicts = N3_64.judge(unscaled(examples(cls)[0]))
     if cls is not Sub or len(verdicts) > 1:
         assert [v.rule for v in verdicts if not v.ok] == [f"{cls.kind}.scales"]

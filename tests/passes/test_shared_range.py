@@ -36,7 +36,7 @@ def test_every_level_of_both_is_there_to_half_a_step(
     assert widest <= shared.scale <= 2.001 * widest
 
 
-def test_one_that_holds_the_others_is_taken_as_it_is() -> None:
+def test_a_range_that_covers_the_others_is_kept() -> None:
     narrow, wide = value("a", (3,), 0.1, 5), value("b", (3,), 0.5, 3)
     assert covering_quant([narrow, wide]) == covering_quant([wide, narrow]) == wide.quant
     assert covering_quant([narrow, constant_like(value("k", (3,), 0.05, 0), 1)]) == narrow.quant

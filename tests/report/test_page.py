@@ -220,7 +220,7 @@ def test_a_page_without_data_and_tools_says_why(on_cpu: Program) -> None:
     assert "Instructions are not counted: not asked for (--no-measure)" in page
 
 
-def test_without_the_template_engine_the_way_to_it_is_told(
+def test_reports_without_jinja_name_the_package(
     on_cpu: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = builtins.__import__

@@ -167,7 +167,7 @@ def test_only_rows_before_all_others_are_taken_so() -> None:
             assert graph.ops[1].folded_bytes == kept, axes
 
 
-def test_nothing_goes_on_behind_it() -> None:
+def test_tiled_reductions_end_a_stripe() -> None:
     graph = means(Arithmetic.CMSIS_NN, (((1, 8, 5, 6), (1, 2), True),))
     end = Value("end", graph.outputs[0].type)
     longer = graph.replace(ops=(*graph.ops, Clamp(x=graph.outputs[0], y=end)), outputs=(end,))

@@ -133,7 +133,7 @@ def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_data_without_an_end_is_taken_up_to_a_number_with_a_word(name: str, few: int, tmp_path: Path) -> None:
+def test_endless_calibration_data_are_cut_with_a_warning(name: str, few: int, tmp_path: Path) -> None:
     with pytest.warns(PillionWarning, match=f"the first {few} items of data without a length"):
         endless = compiled(calibrate=ENDLESS[name](tmp_path))
     assert endless.text() == compiled(calibrate=list(SAMPLES)).text()

@@ -122,7 +122,7 @@ def test_nonnegative_ranges_get_no_negative_headroom() -> None:
 
 
 @pytest.mark.parametrize("ranges", ["minmax", "percentile", "mse"])
-def test_ranges_that_are_asked_for_are_those(scores: nn.Module, ranges: str) -> None:
+def test_minmax_ranges_have_no_headroom(scores: nn.Module, ranges: str) -> None:
     low, high, least, most = end(scores, ranges=ranges)
     step = (high - low) / 255
     assert low > least - step

@@ -333,7 +333,7 @@ def test_float_in_the_middle_is_quantized_again() -> None:
     assert [op.op for op in program.float_ops] == ["aten.logcumsumexp.default"]
 
 
-def test_memory_format_changes_nothing() -> None:
+def test_memory_format_keeps_the_quantized_graph() -> None:
     module = Call(CASES["residual"][0]).eval()
     (x,) = random_inputs(IMAGE)
     first, second = quantized(module, x), quantized(module, x.to(memory_format=torch.channels_last))

@@ -122,7 +122,7 @@ def test_batches_of_any_size(trained: QatModule, size: int) -> None:
     assert next(n for n in program.nodes if n.op == "placeholder").meta["val"].shape[0] == size
 
 
-def test_nothing_moves_in_eval_mode(trained: QatModule) -> None:
+def test_eval_mode_keeps_trained_ranges(trained: QatModule) -> None:
     (x,) = random_inputs((4, 3, 9, 7), seed=3)
     trained(x)  # the weights' ranges follow the last step of the optimizer
     before = copy.deepcopy(trained.state_dict())

@@ -71,7 +71,7 @@ def steps(module: nn.Module, count: int = 2) -> None:
         optimizer.step()
 
 
-def test_names_and_classes_are_those_of_the_model() -> None:
+def test_prepared_models_keep_names_and_classes() -> None:
     module, model = prepared(), Net()
     parts = dict(module.named_modules())
     for name, part in model.named_modules():
@@ -223,7 +223,7 @@ def test_weights_go_both_ways() -> None:
         pillion.float_weights(model)  # type: ignore[arg-type]  # on purpose
 
 
-def test_a_state_dict_says_what_does_not_fit() -> None:
+def test_loading_a_state_dict_names_mismatched_keys() -> None:
     module = prepared()
     state = module.state_dict()
     assert not [key for key in state if key.startswith(("rounding.backbone", "rounding.table"))]
@@ -255,7 +255,7 @@ def test_a_copy_reads_its_own_tensors() -> None:
     assert moved.table is moved.rounding.table
 
 
-def test_assigned_tensors_are_those_of_the_graph() -> None:
+def test_assigned_parameters_reach_the_rounding_graph() -> None:
     module = prepared()
     state = {key: value.clone() for key, value in module.state_dict().items()}
     state["table"] = state["table"] * 3

@@ -48,7 +48,7 @@ def test_constant_factors_are_exact(factor: float) -> None:
 
 
 @pytest.mark.parametrize("zeros", [slice(None), slice(1, 3)], ids=["all", "some channels"])
-def test_nothing_has_a_scale_too(zeros: slice) -> None:
+def test_all_zero_tensors_get_a_scale(zeros: slice) -> None:
     torch.manual_seed(0)
     layer = nn.Conv2d(3, 5, 1)
     with torch.no_grad():
@@ -59,7 +59,7 @@ def test_nothing_has_a_scale_too(zeros: slice) -> None:
     assert not program.run(x)[0][:, zeros].any()
 
 
-def test_scales_of_nothing_and_of_little() -> None:
+def test_observers_of_zeros_and_of_tiny_values_have_scales() -> None:
     observer = trained_ranges.MinMaxRangeObserver(
         dtype=torch.int8, quant_min=-128, quant_max=127, eps=trained_ranges.SMALLEST_SCALE
     )

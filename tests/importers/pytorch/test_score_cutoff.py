@@ -57,7 +57,7 @@ def net() -> nn.Module:
     return Peaked().eval()
 
 
-def test_scores_and_what_is_scaled_to_them_end_where_shares_do(net: nn.Module) -> None:
+def test_scores_are_cut_where_softmax_shares_vanish(net: nn.Module) -> None:
     """The largest score of a row is 16; 24 keys have less than a quarter of 1/256 together from 10 below it on."""
     program = compiled(net)
     assert lowest(program, Softmax) == 0.0

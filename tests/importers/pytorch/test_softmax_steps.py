@@ -202,7 +202,7 @@ def test_c_is_the_reference(keys: int) -> None:
         assert np.array_equal(program.run(x)[0], program.run(x, on="host")[0])
 
 
-def test_files_for_other_runtimes_say_what_they_lose_and_are_programs_of_their_own(tmp_path: Path) -> None:
+def test_softmax_steps_of_files_are_the_runtimes_own(tmp_path: Path) -> None:
     program = compiled(Attention("moved"), 37)
     for name in ("net.pte", "net.tflite"):
         with pytest.warns(PillionWarning, match="steps of 1/256"):
@@ -217,7 +217,7 @@ def test_files_for_other_runtimes_say_what_they_lose_and_are_programs_of_their_o
 
 
 @FINER
-def test_a_bundle_tests_a_device_by_what_its_file_answers(tmp_path: Path) -> None:
+def test_bundles_expect_the_outputs_of_the_pte_file(tmp_path: Path) -> None:
     program = compiled(Attention(), 64)
     x = data(64, 1, 5)
     wanted = legalize_softmax(program.graph).reference(x[0].numpy())[0]

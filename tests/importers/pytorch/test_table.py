@@ -93,7 +93,7 @@ def test_quantization_rules_follow_from_the_ops(target: Any) -> None:
         assert rule.quantization is KINDS[rule.kind].quantization
 
 
-def test_quantized_operators_are_those_that_can_be_imported() -> None:
+def test_quantizer_and_importer_know_the_same_operators() -> None:
     """A batch norm is one of training, which is gone when a graph is imported; ends of loops go into an op that runs its own graph."""
     assert set(RULES) - {batch_norm, *ENDS_OF_LOOPS} == set(ROWS)
     assert set(ENDS_OF_LOOPS) <= set(RULES)

@@ -108,7 +108,7 @@ CHAINS: dict[str, tuple[nn.Module, tuple[int, ...], int]] = {
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_equal_channels_change_nothing_in_float(name: str) -> None:
+def test_equalization_keeps_float_results(name: str) -> None:
     model, shape, count = CHAINS[name]
     model = copy.deepcopy(model).eval()
     with torch.no_grad():
@@ -191,7 +191,7 @@ def mean_shift(model: nn.Module, data: list[Tensor], **tuning: bool) -> float:
 @pytest.mark.parametrize(
     ("model", "shape", "part"), [(Hostile, (1, 3, 9, 11), 1 / 3), (Recurrent, (1, 12, 6), 2 / 3)]
 )
-def test_biases_take_back_what_rounding_shifts(
+def test_bias_correction_restores_channel_means(
     model: type[nn.Module], shape: tuple[int, ...], part: float
 ) -> None:
     """The means of the channels, which rounded weights shift, come back; also in loops, and of layers without biases."""
@@ -298,7 +298,7 @@ def test_a_generator_is_gone_through_once_and_wholly() -> None:
     assert from_generator.text() == compiled(model, data, **everything).text()
 
 
-def test_nothing_is_tuned_that_is_not_asked_for() -> None:
+def test_tuning_is_off_by_default() -> None:
     data = samples(1, 3, 9, 11, count=3)
     usual = pillion.compile(Hostile().eval(), data[0], target=TARGET, calibrate=data, progress=False)
     assert usual.text() == compiled(Hostile(), data).text()

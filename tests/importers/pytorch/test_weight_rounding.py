@@ -78,7 +78,7 @@ def are_nearest(model: nn.Module, program: pillion.Program) -> bool:
     )
 
 
-def test_equal_inputs_share_what_each_is_rounded_by() -> None:
+def test_equal_inputs_share_their_rounding_error() -> None:
     """Three inputs that are always equal have the sum of their weights, to a step; those of another group have theirs."""
     real = np.array([[[0.4, 0.4, 0.4], [-1.4, 0.3, 0.3]], [[2.4, 0.4, 0.3], [5.0, 5.0, 5.0]]])
     scales = np.array([[1.0, 1.0], [1.0, 2.0]])
@@ -133,7 +133,7 @@ LAYERS_TO_READ: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", LAYERS_TO_READ)
-def test_windows_are_what_a_layer_multiplies(name: str) -> None:
+def test_weight_rounding_sees_the_windows_of_a_layer(name: str) -> None:
     """Windows times weights have the squares of all results of the layer, for each output."""
     layer, shape = LAYERS_TO_READ[name]
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
