@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 from single_ops import SOFTMAX, Maker, bias, made, value
 
-from pillion.devices.ethos_u.rules import PAIRS, POOLS, RESIZES, SAME, SUPPORTED, WEIGHTED
+from pillion.devices.ethos_u.rules import SAME, SUPPORTED
+from pillion.devices.op_groups import PAIRS, POOLS, RESIZES, WEIGHTED
 from pillion.ir.op import Op
 from pillion.ir.types import DType, PerTensor, Shape, TensorType, Value, constant_value
 from pillion.ops import (

@@ -25,15 +25,11 @@ from pillion.devices.ethos_u.rules import SUPPORTED, rules
 from pillion.devices.ethos_u.separate_resizes import separate_resizes
 from pillion.devices.ethos_u.tabulate_functions import tabulate_functions
 from pillion.devices.ethos_u.vela.vela_settings import OPTIONS, VelaSettings, alternatives, settings_of
+from pillion.devices.op_groups import MOVES
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ir.numerics import Arithmetic
-from pillion.ops import Pad, Reshape, Slice, Transpose
 from pillion.passes.split_reductions import split_reductions
 from pillion.passes.sum_hard_sigmoids import sum_hard_sigmoids
-
-MOVEMENT = (Reshape, Transpose, Slice, Pad)
-"""Ops that do not justify a segment on their own: the core moves bytes just as well."""
-
 
 CONSTRAINTS = QuantizationConstraints(
     functions_by_name=True,
@@ -60,7 +56,9 @@ def ethos_u(settings: VelaSettings) -> Device:
         arithmetic=Arithmetic.TFLITE_INTEGER,
         has_workspace=True,
         copies_weights=False,
-        removes=lambda op: isinstance(op, MOVEMENT),
+        removes=lambda op: isinstance(
+            op, MOVES
+        ),  # no segment on their own: the core moves bytes just as well
         delegate="EthosUBackend",
         file_operators=(("ethos-u", "Arm's Ethos-U, by Vela"),),
         constraints=CONSTRAINTS,

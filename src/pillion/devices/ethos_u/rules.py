@@ -11,49 +11,20 @@ from pillion.devices import predicates
 from pillion.devices.device import NpuRule, RuleRow, rules_from
 from pillion.devices.ethos_u import limits, limits_u85
 from pillion.devices.ethos_u.accelerators import Family
+from pillion.devices.op_groups import CONVOLUTIONS, EXTREMES, MOVES, PAIRS, POOLS, RESIZES, SHARED, WEIGHTED
 from pillion.ir.op import Op
 
 VELA, TRIED, STREAM = "Vela", "tried", "stream"
 
-CONVOLUTIONS = (ops.Conv2d, ops.DepthwiseConv2d)
-WEIGHTED = (*CONVOLUTIONS, ops.TransposeConv2d, ops.Linear)
-POOLS = (ops.AvgPool2d, ops.MaxPool2d)
-RESIZES = (ops.ResizeNearest, ops.ResizeBilinear)
-EXTREMES = (ops.ReduceMax, ops.ReduceMin)
-PAIRS = (ops.Add, ops.Sub, ops.Mul, ops.Minimum, ops.Maximum)
-SAME = (
-    *POOLS,
-    *EXTREMES,
-    *RESIZES,
-    ops.Minimum,
-    ops.Maximum,
-    ops.Concat,
-    ops.Slice,
-    ops.Pad,
-    ops.Reshape,
-    ops.Transpose,
-)
+SAME = (*SHARED, *RESIZES)
 SIXTEEN_BITS: tuple[type[Op], ...] = (
     *(*WEIGHTED, *PAIRS, ops.Requantize, ops.Mean),
-    *(*POOLS, *EXTREMES, *RESIZES, ops.Concat, ops.Pad, ops.Reshape, ops.Slice, ops.Transpose),
+    *(*POOLS, *EXTREMES, *RESIZES, ops.Concat, *MOVES),
 )
 """Ops in 16 bits, computed as LiteRT does, in command streams that are executed here; U85 also multiplies matrices."""
 SUPPORTED: tuple[type[Op], ...] = (
-    *(
-        *WEIGHTED,
-        ops.BatchMatmul,
-        ops.Add,
-        ops.Sub,
-        ops.Mul,
-        ops.Lut,
-        ops.Prelu,
-        ops.Clamp,
-        ops.Softmax,
-        ops.Mean,
-        ops.ReduceSum,
-        ops.Requantize,
-    ),
-    *SAME,
+    *(*WEIGHTED, ops.BatchMatmul, ops.Add, ops.Sub, ops.Mul, ops.Lut, ops.Prelu, ops.Clamp, ops.Softmax),
+    *(ops.Mean, ops.ReduceSum, ops.Requantize, *SAME),
 )
 
 

@@ -10,10 +10,11 @@ from typing import Any
 from pillion.devices.device import Found, Limit, limit
 from pillion.devices.neutron.generations import OLD_FLOW
 from pillion.devices.neutron.old_flow import SOURCE as OLD
+from pillion.devices.op_groups import MOVES
 from pillion.devices.predicates import quantized_level_of
 from pillion.ir.op import Op
 from pillion.ir.types import PerTensor
-from pillion.ops import Add, BatchMatmul, Clamp, Function, Pad, Reshape, Slice, Transpose
+from pillion.ops import Add, BatchMatmul, Clamp, Function, Slice
 from pillion.ops.resize import Resize, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
@@ -86,7 +87,7 @@ def supported_shapes(op: Op) -> Found:
     """Moves of scalars would have empty tensors as parameters."""
     shapes = [v.shape for v in (*op.operands, *op.results)]
     wrong = [shape for shape in shapes if len(shape) > MAX_RANK or 0 in shape]
-    if isinstance(op, (Pad, Reshape, Slice, Transpose)) and not op.y.shape:
+    if isinstance(op, MOVES) and not op.y.shape:
         wrong.append(())
     return list(wrong[0]) if wrong else "supported shapes", not wrong
 

@@ -10,11 +10,11 @@ from typing import Any
 from pillion import ops
 from pillion.devices import predicates
 from pillion.devices.device import Found, Limit, RuleRow, limit
+from pillion.devices.op_groups import RESIZES
 from pillion.ir.op import Op
 
 SOURCE = "old flow, ExecuTorch of April 2026"
 MAX_PRELU_PIXELS = 4096
-RESIZES = (ops.ResizeNearest, ops.ResizeBilinear)
 ABSENT = (ops.Minimum, ops.Maximum, ops.ReduceMax, ops.ReduceMin, ops.ReduceSum)
 """The ops that the old flow does not have."""
 

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from pillion import ops
+from pillion.devices.op_groups import EXTREMES, POOLS, RESIZES
 from pillion.ir.op import Op
 
 ADDRESSES = (ops.Reshape, ops.Transpose, ops.Slice)
 """Ops that the converter merges into the addressing of their neighbours."""
 REMOVED_IF_IDENTITY = (
-    *(ops.Concat, ops.Pad, ops.Mean, ops.ReduceSum, ops.ReduceMax, ops.ReduceMin, ops.Add, ops.Sub, ops.Mul),
-    *(ops.AvgPool2d, ops.MaxPool2d, ops.ResizeNearest, ops.ResizeBilinear),
+    *(ops.Concat, ops.Pad, ops.Mean, ops.ReduceSum, *EXTREMES, ops.Add, ops.Sub, ops.Mul),
+    *(*POOLS, *RESIZES),
 )
 
 

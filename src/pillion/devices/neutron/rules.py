@@ -17,31 +17,16 @@ from pillion.devices.neutron.generations import NAMES, NEWEST, OLD_FLOW, Generat
 from pillion.devices.neutron.limits import MAX_WINDOW, NeutronGeometry
 from pillion.devices.neutron.old_flow import SOURCE as OLD
 from pillion.devices.neutron.old_flow import multiples, old_flow_rows
+from pillion.devices.op_groups import CONVOLUTIONS, PAIRS, POOLS, RESIZES, SHARED, WEIGHTED
 from pillion.ir.op import Op
 
 CONVERTER, QUANTIZER, IR = "converter, ExecuTorch 1.5.1", "quantizer, ExecuTorch 1.5.1", "IR, TFLite"
 PUBLISHED = "eight published results of converter 1.x"
 
-CONVOLUTIONS = (ops.Conv2d, ops.DepthwiseConv2d)
-WEIGHTED = (*CONVOLUTIONS, ops.TransposeConv2d, ops.Linear)
-POOLS = (ops.AvgPool2d, ops.MaxPool2d)
-RESIZES = (ops.ResizeNearest, ops.ResizeBilinear)
-REDUCTIONS = (ops.Mean, ops.ReduceSum, ops.ReduceMax, ops.ReduceMin)
-SHARED = (
-    *POOLS,
-    *REDUCTIONS,
-    ops.Minimum,
-    ops.Maximum,
-    ops.Concat,
-    ops.Slice,
-    ops.Pad,
-    ops.Reshape,
-    ops.Transpose,
-)
-PAIRS = (ops.Add, ops.Sub, ops.Mul, ops.Minimum, ops.Maximum)
+SAME = (*SHARED, ops.Mean, ops.ReduceSum)
 SUPPORTED: tuple[type[Op], ...] = (
     *(*WEIGHTED, ops.BatchMatmul, ops.Add, ops.Sub, ops.Mul, ops.Lut, ops.Prelu, ops.Clamp, ops.Softmax),
-    *(*RESIZES, *SHARED),
+    *(*RESIZES, *SAME),
 )
 """Other ops stay on the core: the converter has no integer division, and segments begin and end in int8 of one
 scale."""
@@ -113,7 +98,7 @@ def _convolution_rules(geometry: NeutronGeometry) -> Iterator[RuleRow]:
 TENSORS: tuple[RuleRow, ...] = (
     (SUPPORTED, "dtype", predicates.int8_activations, CONVERTER),
     (SUPPORTED, "shape", limits.supported_shapes, IR),
-    (SHARED, "parameters", predicates.same_quantization, CONVERTER),
+    (SAME, "parameters", predicates.same_quantization, CONVERTER),
     (PAIRS, "broadcast", limits.one_broadcast_operand, CONVERTER),
     (WEIGHTED, "constants", predicates.constant_weights, CONVERTER),
 )

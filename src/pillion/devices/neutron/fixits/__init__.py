@@ -7,32 +7,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pillion.devices.neutron.fixits import kernel_sizes, number_formats, shapes, upscaling
+from pillion.devices.op_groups import CONVOLUTIONS, RESIZES
 from pillion.devices.retyped import Fixit, Fixits
 from pillion.ir.op import Op
 from pillion.ops import BatchMatmul, Clamp, Conv2d, DepthwiseConv2d, Linear, Lut, Slice, Softmax
 from pillion.ops.conv import Convolution
 from pillion.ops.layer import Layer
 from pillion.ops.pool import Pool
-from pillion.ops.resize import ResizeBilinear, ResizeNearest
 from pillion.ops.transpose_conv import TransposeConv2d
 
-WEIGHTED = Layer
-RESIZES = (ResizeNearest, ResizeBilinear)
 FIXITS: tuple[tuple[str, type[Op] | tuple[type[Op], ...], Fixits], ...] = (
     ("dtype", Op, number_formats.suggest_int8),
-    ("constants", WEIGHTED, number_formats.suggest_constant_weights),
+    ("constants", Layer, number_formats.suggest_constant_weights),
     ("kernel", Op, kernel_sizes.limit_window_field("kernel")),
     ("kernel", Convolution, kernel_sizes.suggest_smaller_kernel),
     ("stride", Op, kernel_sizes.limit_window_field("stride")),
     ("stride", TransposeConv2d, upscaling.suggest_shorter_stride),
     ("dilation", Op, kernel_sizes.limit_window_field("dilation")),
     ("dilation", TransposeConv2d, upscaling.suggest_no_dilation),
-    ("dot_product", (Conv2d, DepthwiseConv2d), kernel_sizes.suggest_fewer_channels),
+    ("dot_product", CONVOLUTIONS, kernel_sizes.suggest_fewer_channels),
     ("dot_product", TransposeConv2d, upscaling.suggest_fewer_channels),
     ("groups", Conv2d, kernel_sizes.suggest_single_group),
     ("multiplier", DepthwiseConv2d, kernel_sizes.suggest_no_depth_multiplier),
     ("weights", Linear, number_formats.suggest_per_tensor_weights),
-    ("zero_point", WEIGHTED, number_formats.suggest_symmetric_weights),
+    ("zero_point", Layer, number_formats.suggest_symmetric_weights),
     ("channels", Softmax, shapes.suggest_fewer_softmax_channels),
     ("rows", Softmax, shapes.suggest_fewer_softmax_rows),
     ("elements", Softmax, shapes.suggest_fewer_softmax_rows),
