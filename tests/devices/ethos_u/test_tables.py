@@ -13,6 +13,7 @@ from torch import nn
 
 import pillion
 from ethos_streams import EXECUTED, EXECUTED_U85, needs_vela
+from nightly import in_turn
 from pillion.devices.ethos_u import limits
 from pillion.devices.ethos_u.accelerators import ACCELERATORS
 from pillion.devices.ethos_u.vela import CompiledSegment, VelaSettings, compile_segment
@@ -65,9 +66,8 @@ def segments(program: Program) -> int:
     return sum(isinstance(op, Segment) for op in program.graph.ops)
 
 
-@pytest.mark.parametrize("npu", [*EXECUTED[2:5:2], EXECUTED_U85[1]])
-@pytest.mark.parametrize("kind", ACTIVATIONS)
-def test_an_activation_does_not_cut_a_net(npu: str, kind: type[nn.Module]) -> None:
+@pytest.mark.parametrize(("kind", "npu"), in_turn(ACTIVATIONS, [*EXECUTED[2:5:2], EXECUTED_U85[1]]))
+def test_an_activation_does_not_cut_a_net(kind: type[nn.Module], npu: str) -> None:
     program = compiled(npu, kind)
     assert segments(program) == 1
     apart = compiled(npu, kind, keep_on_cpu=("lut",))
