@@ -10,21 +10,14 @@ from typing import Any
 from pillion.emitters.c import single_rounding, subpixel
 from pillion.emitters.c.accumulators import channels_of
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import LAYER, short_circuit
+from pillion.emitters.c.kernel_conditions import LAYER, field_equals, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.mve import pack, pack_3x3
 from pillion.emitters.c.mve.dot_products import GATHERED, ONE_PIXEL, PIXELS, ROWS, VECTORS, DotProducts
 from pillion.emitters.c.mve.pack import OVERREAD_BYTES
-from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d, DepthwiseConv2d
 from pillion.ops.layer import Layer
 from pillion.ops.linear import Linear
-
-
-def one_input_channel(op: DepthwiseConv2d) -> Verdict:
-    """Checks whether all filters of a depthwise convolution read the same input channel."""
-    return Verdict("in_channels", op.in_channels == 1, "1", str(op.in_channels))
-
 
 LINEAR_TFLITE = replace(MVE.routine("linear_s8"), name="pillion_linear_tflite_s8_mve")
 
@@ -57,7 +50,9 @@ DOT = DotProducts(
     loop_files("dot_few"),
 )
 DOT_LEFT = replace(DOT, exact=pack.check_left_shifts, files=loop_files("dot_left"), variant="_left")
-SHARED_CHANNEL = replace(GATHERED, op=DepthwiseConv2d, name="depthwise_im2col", condition=one_input_channel)
+SHARED_CHANNEL = replace(
+    GATHERED, op=DepthwiseConv2d, name="depthwise_im2col", condition=field_equals("in_channels", 1)
+)
 """Windows of depthwise convolutions with several filters on one channel."""
 
 

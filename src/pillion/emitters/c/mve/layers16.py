@@ -12,7 +12,7 @@ import numpy as np
 
 from pillion.emitters.c.accumulators import Int32Array, OutputChannels
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
-from pillion.emitters.c.kernel_conditions import LAYER_16_4, is_within, short_circuit
+from pillion.emitters.c.kernel_conditions import LAYER_16_4, is_within, multiple_of, short_circuit
 from pillion.emitters.c.kernel_library import MVE
 from pillion.emitters.c.layers16 import (
     IN_32_BITS,
@@ -140,12 +140,7 @@ def many_rows(op: Linear) -> Verdict:
     return is_within("rows", op.rows, least=pack.FEW_PIXELS + 1)
 
 
-def pairs_of_channels(op: Conv2d) -> Verdict:
-    """Checks whether the number of output channels is even; two are computed together."""
-    return Verdict("out_channels", op.out_channels % 2 == 0, "a multiple of 2", str(op.out_channels))
-
-
-PLANES = pack_3x3.plane_verdicts, pairs_of_channels, pack_3x3.has_four_pixels
+PLANES = pack_3x3.plane_verdicts, multiple_of("out_channels", 2), pack_3x3.has_four_pixels
 
 
 def plane_work(op: Conv2d) -> float:
