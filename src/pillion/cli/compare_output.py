@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from pillion.cli.console import Facts
+from pillion.cli.console import Facts, known
 from pillion.evaluation.compare import ComparedSide, TwoPrograms
 from pillion.evaluation.layer_chart import text_bar
 from pillion.evaluation.layer_errors import Comparison
@@ -92,7 +92,7 @@ def program_comparison_facts(two: TwoPrograms) -> Facts:
     facts: Facts = {
         "first": _describe_side(two.first),
         "second": _describe_side(two.second),
-        **({"samples": two.samples} if two.samples else {}),
+        **known(samples=two.samples),
         "changes": rows,
     }
     if two.same_answer is not None:
@@ -104,7 +104,7 @@ def program_comparison_facts(two: TwoPrograms) -> Facts:
         for side in sides
         if side.not_measured
     ]
-    return {**facts, **({"notes": notes} if notes else {})}
+    return {**facts, **known(notes=notes)}
 
 
 def _describe_side(side: ComparedSide) -> str:

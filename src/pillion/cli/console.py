@@ -34,6 +34,11 @@ def progress_bar(quiet: bool, what: str = "") -> Iterator[Any]:
         yield advance
 
 
+def known(**facts: Any) -> Facts:
+    """Returns the facts that are neither empty nor zero."""
+    return {name: value for name, value in facts.items() if value}
+
+
 def print_facts(
     facts: Facts, as_json: bool, columns: Mapping[str, Sequence[str]] = {}
 ) -> None:  # never changed

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from pillion.cli.console import Facts
+from pillion.cli.console import Facts, known
 from pillion.evaluation.evaluation_result import Evaluation, EventEvaluation, RecordingEvents
 from pillion.evaluation.gates import Gate
 from pillion.evaluation.program_costs import ProgramCosts
@@ -31,13 +31,9 @@ def facts_of(evaluation: Evaluation, costs: ProgramCosts, gates: Sequence[Gate])
         "metrics": _metric_rows(evaluation),
         **_agreement_facts(evaluation),
         **{name: value for name, value in asdict(costs).items() if value is not None},
-        **(
-            {"agreement": [asdict(agreement) for agreement in evaluation.agreements]}
-            if evaluation.agreements
-            else {}
-        ),
+        **known(agreement=[asdict(one) for one in evaluation.agreements]),
         **_confusion_facts(evaluation),
-        **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
+        **known(gates=[asdict(gate) for gate in gates]),
     }
 
 
@@ -56,8 +52,8 @@ def event_facts(evaluation: EventEvaluation, costs: ProgramCosts, gates: Sequenc
         **{name: round(value, 4) for name, value in evaluation.metrics.items()},
         "each": [_recording_row(one) for one in evaluation.recordings],
         **{name: value for name, value in asdict(costs).items() if value is not None},
-        **({"agreement": [asdict(one) for one in evaluation.agreements]} if evaluation.agreements else {}),
-        **({"gates": [asdict(gate) for gate in gates]} if gates else {}),
+        **known(agreement=[asdict(one) for one in evaluation.agreements]),
+        **known(gates=[asdict(gate) for gate in gates]),
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pillion.cli.console import Facts, progress_bar, warn
+from pillion.cli.console import Facts, known, progress_bar, warn
 from pillion.host_io.atomic_files import output_suffix
 from pillion.option_values import NEWEST_RUNTIME
 
@@ -75,11 +75,8 @@ def _stream_facts(program: Program) -> Facts:
 
 def _state_facts(program: Program) -> Facts:
     """Returns the states, if any."""
-    states = program.graph.states
-    return (
-        {"states": [f"{s.name}: {s.before.dtype.value}{list(s.before.shape)}" for s in states]}
-        if states
-        else {}
+    return known(
+        states=[f"{s.name}: {s.before.dtype.value}{list(s.before.shape)}" for s in program.graph.states]
     )
 
 
@@ -105,13 +102,11 @@ def image_facts(image: ProgramImage) -> Facts:
     return {
         "file_bytes": len(image.content),
         "arena_bytes": image.arena_bytes,
-        **({"state_bytes": image.state_bytes} if image.state_bytes else {}),
+        **known(state_bytes=image.state_bytes),
         "constant_bytes": image.constant_bytes,
         "params_bytes": image.params_bytes,
         "schedule_bytes": image.schedule_bytes,
-        **({"rows_in": image.rows} if image.rows else {}),
-        **({"npu_segments": image.segments} if image.segments else {}),
-        **({"first_valid_run": image.warm_up} if image.warm_up else {}),
+        **known(rows_in=image.rows, npu_segments=image.segments, first_valid_run=image.warm_up),
         "kernels": [kernel_abi().kernels[number].name for number in image.kernels],
     }
 
@@ -124,17 +119,18 @@ def _pte_facts(file: bytes, runtime: str) -> Facts:
         "runtime": f"ExecuTorch {runtime}",
         "file_bytes": facts.file_bytes,
         "arena_bytes": facts.arena_bytes,
-        **({"state_bytes": facts.state_bytes} if facts.state_bytes else {}),
+        **known(state_bytes=facts.state_bytes),
         "kernel_calls": facts.kernel_calls,
         "delegate_calls": facts.delegate_calls,
-        **({"operators": list(facts.operators)} if facts.operators else {}),
+        **known(operators=list(facts.operators)),
     }
 
 
 def _speed_constant_facts(lowered: CProgram) -> Facts:
     """Returns the constant bytes that faster kernels add, if any."""
-    more = sum(step.choice.kernel.extra_flash(step.choice.op) for step in lowered.steps)
-    return {"constant_bytes_for_speed": more} if more else {}
+    return known(
+        constant_bytes_for_speed=sum(step.choice.kernel.extra_flash(step.choice.op) for step in lowered.steps)
+    )
 
 
 def _c_project(program: Program) -> Facts:
@@ -162,7 +158,7 @@ def precision_facts(program: Program) -> Facts:
     choice = program.precision
     gains = _choice_facts(choice) if choice else {}
     wide_facts = {"tensors_of_16_bits": f"{wide} of {len(made)}", **gains} if wide or choice else {}
-    fitted = {"layers_of_fitted_weights": program.fitted_layers} if program.fitted_layers else {}
+    fitted = known(layers_of_fitted_weights=program.fitted_layers)
     return {**wide_facts, **_four_bit_facts(program), **fitted}
 
 
@@ -199,7 +195,7 @@ def _choice_facts(choice: PrecisionChoice) -> Facts:
             if choice.metrics
             else {}
         ),
-        **({"bounds": [str(verdict) for verdict in choice.verdicts]} if choice.verdicts else {}),
+        **known(bounds=[str(verdict) for verdict in choice.verdicts]),
         "chosen": [
             {
                 "tensor": one.name,
@@ -355,8 +351,7 @@ def _branch_facts(program: Program) -> Facts:
 
     from pillion.report.branches import branches_of
 
-    rows = [asdict(branch) for branch in branches_of(program)]
-    return {"branches": rows} if rows else {}
+    return known(branches=[asdict(branch) for branch in branches_of(program)])
 
 
 def explanation_facts(program: Program) -> Facts:
@@ -391,12 +386,12 @@ def explanation_facts(program: Program) -> Facts:
         "ops_on_cpu": len(rows) - len(ledger.on_npu),
         "crossing_bytes": ledger.crossing_bytes,
         **_npu_copy_facts(program),
-        **({"loops": [_loop_row(loop) for loop in ledger.copied]} if ledger.copied else {}),
+        **known(loops=[_loop_row(loop) for loop in ledger.copied]),
         "segments": [_segment_row(number, entries) for number, entries in ledger.segments.items()],
         **_branch_facts(program),
         **_stripe_facts(program),
         **_memory_use_facts(program),
-        **({"buffers": buffers} if (buffers := _buffer_rows(program)) else {}),
+        **known(buffers=_buffer_rows(program)),
         **_overlap_facts(program, timeline=True),
         "ops": rows,
     }

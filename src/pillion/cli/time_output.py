@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pillion.cli import console
-from pillion.cli.console import Facts
+from pillion.cli.console import Facts, known
 from pillion.devices.cycle_range import CycleRange
 from pillion.emitters.c.manifest import read_manifest
 from pillion.errors import PillionError
@@ -131,7 +131,7 @@ def time_facts(time: TimeEstimate | None, as_json: bool, *, in_short: bool = Fal
         "cpu_cycles": cycles if as_json else "{:,}-{:,}".format(*cycles),
         "time_memories": f"{time.memories.name}: {time.memories.summary}",
         "time_basis": time.basis,
-        **({"time_left_out": time.left_out} if time.left_out else {}),
+        **known(time_left_out=time.left_out),
         **classes,
     }
 

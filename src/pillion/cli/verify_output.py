@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pillion.cli.console import Facts
+from pillion.cli.console import Facts, known
 from pillion.errors import PillionError
 from pillion.run.verify import Difference, Verification, VerifiedRun
 
@@ -22,11 +22,7 @@ def facts_of(verification: Verification) -> Facts:
             for p in verification.pairs
         ],
         "verdict": verdict_sentence(verification),
-        **(
-            {"differences": [_difference_facts(d) for d in differences]}
-            if (differences := verification.differences)
-            else {}
-        ),
+        **known(differences=[_difference_facts(d) for d in verification.differences]),
     }
 
 
