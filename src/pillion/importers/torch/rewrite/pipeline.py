@@ -53,6 +53,20 @@ def rewrite_for_quantization(
 ) -> GraphModule:
     """Rewrites a module in place and returns it. With `training`, dropouts and batch norms stay and parameters are
     not folded."""
+    _make_functional(module, training)
+    _recognize_spectra(module, constraints, training)
+    _canonicalize_operators(module, training)
+    _recognize_loops(module, constraints, training)
+    _lower_selections(module, training)
+    _canonicalize_layers(module, training)
+    _remove_unused(module)
+    _refuse_empty(module)
+    module.recompile()
+    return module
+
+
+def _make_functional(module: GraphModule, training: bool) -> None:
+    """Replaces writes into tensors and other types of reals, and decomposes operators."""
     for node in module.graph.find_nodes(op="placeholder"):
         input_dtype(node)
     widen_inputs(module)
@@ -71,6 +85,12 @@ def rewrite_for_quantization(
         decompose(module)
     if calls(module.graph, [aten.copy.default]):  # through views that were decomposed
         decompose(module)
+
+
+def _recognize_spectra(
+    module: GraphModule, constraints: QuantizationConstraints | None, training: bool
+) -> None:
+    """Makes spectra and log-mel features one operator each, and lowers other complex numbers."""
     find_transforms(module, constraints, training=training)
     fuse_log_mels(module, constraints, training=training)
     fuse_spectra(module, constraints, training=training)
@@ -79,13 +99,22 @@ def rewrite_for_quantization(
         replace_synonyms(module)
         lower_complex_numbers(module)
         decompose(module)
-    _canonicalize_operators(module, training)
+
+
+def _recognize_loops(
+    module: GraphModule, constraints: QuantizationConstraints | None, training: bool
+) -> None:
+    """Makes loops of steps that were unrolled, and folds constants."""
     forward_slices(module)
     concatenate_adjacent_stores(module)
     reroll_loops(module, constraints or QuantizationConstraints())
     number_loops(module.graph)
     fold_constants(module, training=training)
     widen_constants(module)
+
+
+def _lower_selections(module: GraphModule, training: bool) -> None:
+    """Lowers comparisons, masks and indices, and makes expressions of one number one operator."""
     lower_comparisons(module)
     lower_computed_masks(module)
     fuse_expressions(module, training=training)
@@ -94,6 +123,10 @@ def rewrite_for_quantization(
         normalize_embeddings(module)
     make_scalars_constants(module, training=training)
     lower_masks(module, training=training)
+
+
+def _canonicalize_layers(module: GraphModule, training: bool) -> None:
+    """Gives layers constants of one form, with norms and clamps folded into them."""
     use_linear(module, training=training)
     canonicalize_layer_constants(module, training=training)
     merge_pixel_scalings(module, training=training)
@@ -106,13 +139,13 @@ def rewrite_for_quantization(
         _canonicalize_operators(module, training)
         fold_constants(module, training=training)
     canonicalize_clamps(module, training=training)
+
+
+def _remove_unused(module: GraphModule) -> None:
     module.graph.eliminate_dead_code()
     for node in module.graph.find_nodes(op="get_attr"):
         if not node.users:
             module.graph.erase_node(node)
-    _refuse_empty(module)
-    module.recompile()
-    return module
 
 
 def _canonicalize_operators(module: GraphModule, training: bool) -> None:
