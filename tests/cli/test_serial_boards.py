@@ -47,6 +47,7 @@ def serving(folder: Path, target: str) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("target", BOARD)
 def test_commands_at_a_serial_port(pillion: Call, tmp_path: Path, target: str) -> None:
     """One port serves run, its profile, a self-test, verify and eval, one after another; another program is refused."""

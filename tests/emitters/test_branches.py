@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 import pillion
 from image_programs import kernel_numbers
+from nightly import in_turn
 from pillion import Program, zoo
 from pillion.boards.board import find_board
 from pillion.cli.program_facts import explanation_facts
@@ -140,10 +141,9 @@ def test_branches_equal_the_selected_branch(name: str, options: dict[str, object
 
 @needs_cross
 @pytest.mark.slow
-@pytest.mark.parametrize(("target", "board"), BOARDS)
-@pytest.mark.parametrize("name", MODELS)
-def test_boards_run_the_chosen_branch_alone(name: str, target: str, board: str) -> None:
-    make, _ = MODELS[name]
+@pytest.mark.parametrize(("name", "place"), in_turn(MODELS, BOARDS), ids=str)
+def test_boards_run_the_chosen_branch_alone(name: str, place: tuple[str, str]) -> None:
+    (make, _), (target, board) = MODELS[name], place
     torch.manual_seed(4)
     program = compiled(make(), target=target)
     counts: list[int] = []
@@ -169,6 +169,7 @@ def page_cascade() -> tuple[Cascade, list[tuple[Tensor]]]:
 
 @needs_cross
 @pytest.mark.slow
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("target", "board"), BOARDS)
 def test_the_page_has_the_instructions_of_both_paths(target: str, board: str) -> None:
     module, samples = page_cascade()
@@ -183,6 +184,7 @@ def test_the_page_has_the_instructions_of_both_paths(target: str, board: str) ->
 
 @needs_cross
 @pytest.mark.slow
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("target", "board"), BOARDS)
 def test_rows_come_in_before_the_first_network_decides(target: str, board: str) -> None:
     torch.manual_seed(4)
@@ -211,6 +213,7 @@ def test_an_npu_is_called_in_the_chosen_branch_alone() -> None:
 
 @needs_cross
 @pytest.mark.slow
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("target", "board"), BOARDS)
 def test_images_run_the_chosen_branch_alone(target: str, board: str, tmp_path: Path) -> None:
     program = compiled(cascade(), target=target)

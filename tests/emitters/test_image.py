@@ -230,6 +230,7 @@ def changeable_words(image: bytes) -> list[int]:
 
 
 @pytest.mark.torch
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", ["queue", "loop", "camera", "branches"])
 def test_damaged_images_are_refused_or_stay_in_their_memory(name: str, tmp_path: Path) -> None:
     """Also those whose checksum is right: a state, a loop, and stripes with rows. Scratch memory holds pointers, which no operand may overwrite."""

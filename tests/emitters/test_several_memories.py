@@ -128,6 +128,7 @@ def test_programs_in_several_memories_fit_and_give_the_same_bytes(name: str) -> 
 
 
 @pytest.mark.qemu
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ["image", "three", "rows in", "loop", "stream", "npu", "overlap"])
 def test_same_bytes_on_boards(name: str) -> None:
     """Each memory is a section of its own, in regions of the board that are apart."""

@@ -155,6 +155,7 @@ class Spotter(nn.Module):
 
 
 @pytest.mark.qemu
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("target", "board"), [("cortex-m33", "mps2-an505"), ("cortex-m55", "mps3-an547")])
 def test_streams_begin_at_the_samples(target: str, board: str) -> None:
     """Frames that overlap are made of new samples and of those that a run keeps for the next one."""

@@ -131,6 +131,7 @@ def test_a_training_clamps_as_its_program() -> None:
 
 
 @pytest.mark.qemu
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("target", "board"), [("cortex-m55", "mps3-an547"), ("cortex-m33", "mps2-an505")])
 def test_numbers_far_beyond_calibration_are_clamped_everywhere(target: str, board: str) -> None:
     compiled = program(Net(lambda a, b: F.max_pool2d(a + b, 2)), target, size=20)
