@@ -113,8 +113,10 @@ def _describe_side(side: ComparedSide) -> str:
 
 def _compared_quantities(first: ComparedSide, second: ComparedSide) -> list[str]:
     costs = [name for name in asdict(first.costs) if name != "board"]
-    known = [n for n in costs if getattr(first.costs, n) is not None or getattr(second.costs, n) is not None]
-    return [*known, "macs", "ops", *dict.fromkeys([*first.metrics, *second.metrics])]
+    measured = [
+        n for n in costs if getattr(first.costs, n) is not None or getattr(second.costs, n) is not None
+    ]
+    return [*measured, "macs", "ops", *dict.fromkeys([*first.metrics, *second.metrics])]
 
 
 def _quantity_value(side: ComparedSide, what: str) -> float | int | None:
