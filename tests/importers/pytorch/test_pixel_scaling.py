@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import pillion
+from nightly import in_turn
 from pillion.modules import Normalize
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -64,8 +65,7 @@ ELEMENTWISE = ("mul", "sub", "add", "lut", "depthwise_conv2d")
 
 
 @needs_cc
-@pytest.mark.parametrize("precision", ["int8", "int16"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "precision"), in_turn(CASES, ["int8", "int16"]))
 def test_pixels_are_scaled_in_the_layers_that_read_them(name: str, precision: str) -> None:
     torch.manual_seed(5)
     scaled, padding, heads, kinds, least = CASES[name]

@@ -74,6 +74,7 @@ def trained(net: str, choice: str) -> QatModule:
     return module.eval()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("net", NETS)
 def test_the_trained_module_is_the_program(net: str, choice: str) -> None:
