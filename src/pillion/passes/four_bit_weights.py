@@ -158,7 +158,7 @@ def as_large_as_with_4_bits(op: Layer | Table) -> Layer | Table:
 
 def _real_constants(op: Layer) -> tuple[Reals, Reals, Reals]:
     """Returns weights as [outputs, inputs] with their scales, and biases in steps of the operand, in real numbers."""
-    levels = op.weights.constant.reshape(op.weights.shape[0], -1).astype(np.float64)
+    levels = op.weights_per_output.astype(np.float64)
     fine = np.broadcast_to(op.weights.channel_scales, (len(levels),))
     return levels * fine[:, None], fine, op.bias.constant.astype(np.float64) * fine
 

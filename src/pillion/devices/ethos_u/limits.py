@@ -13,6 +13,7 @@ from pillion.ir.numerics import row_magnitudes
 from pillion.ir.op import Op
 from pillion.ir.types import Shape
 from pillion.ops import AvgPool2d, Conv2d, DepthwiseConv2d, Function, Mean, Slice, Transpose
+from pillion.ops.layer import Layer
 from pillion.ops.pool import Pool
 from pillion.ops.reduce import Reduction
 from pillion.ops.resize import Resize, ResizeBilinear
@@ -89,14 +90,11 @@ def supported_strides(op: Conv2d | DepthwiseConv2d) -> Found:
 
 
 @limit(f"magnitudes that sum to at most {MAX_WEIGHT_SUM} in each result channel")
-def small_weight_sums(op: Any) -> Found:
+def small_weight_sums(op: Layer) -> Found:
     """The NPU's accumulators cannot overflow."""
     if not op.weights.is_constant:
         return "computed", False
-    weights = op.weights.constant
-    is_last = isinstance(op, DepthwiseConv2d)
-    rows = weights.reshape(-1, weights.shape[-1]).T if is_last else weights.reshape(len(weights), -1)
-    largest = int(row_magnitudes(rows).max(initial=0))
+    largest = int(row_magnitudes(op.weights_per_output).max(initial=0))
     return largest, largest <= MAX_WEIGHT_SUM
 
 
