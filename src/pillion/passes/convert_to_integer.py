@@ -22,7 +22,7 @@ from pillion.ir.types import (
     constant_value,
     integer_name,
 )
-from pillion.ops.conv import Convolution
+from pillion.ops.layer import Layer
 from pillion.ops.softmax import OUTPUT, Softmax, is_share_quant
 from pillion.passes.overflow_checks import require_sums_fit_32_bits
 from pillion.passes.uint8_io import APART
@@ -167,7 +167,7 @@ class _IntegerConversion:
     ) -> Value:
         y = Value(self.names.fresh(integer_name((clamp or op).results[0].name, type.dtype)), type)
         fields: dict[str, Any] = {"y": y}
-        if isinstance(op, (Convolution, ops.Linear)):
+        if isinstance(op, Layer):
             fields["bias"] = quantized_bias(op, operands[op.x], self.names)
         if isinstance(op, ops.Pad):
             fields["value"] = int(numerics.quantize_array(op.value, y.scale, y.zero_point, *y.dtype.bounds))
@@ -237,7 +237,7 @@ def clamp_levels(clamp: ops.Lut, y: Value) -> tuple[int, int]:
     return low, high
 
 
-def quantized_bias(op: Convolution | ops.Linear, x: Value, names: UniqueNames) -> Value:
+def quantized_bias(op: Layer, x: Value, names: UniqueNames) -> Value:
     """Quantizes the bias at the accumulator's scale."""
     if op.bias.dtype is DType.INT32:
         return op.bias

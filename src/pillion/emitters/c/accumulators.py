@@ -16,7 +16,6 @@ from pillion.emitters.c.kernel_conditions import LAYER, Check, short_circuit
 from pillion.ir import numerics
 from pillion.ir.types import Value
 from pillion.ir.verdict import Verdict
-from pillion.ops.conv import Convolution
 from pillion.ops.layer import Layer
 
 Int8Array = NDArray[np.int8]
@@ -95,7 +94,7 @@ def channels_of(op: Layer) -> OutputChannels:
 
 
 def _output_channels(op: Layer) -> OutputChannels:
-    weights = op.weights_per_output if isinstance(op, Convolution) else op.weights.constant
+    weights = op.weights_per_output
     bias, levels = np.asarray(op.bias.constant, np.int32), (op.x.zero_point, op.y.zero_point, op.low, op.high)
     return OutputChannels(np.ascontiguousarray(weights, np.int8), bias, *op.multipliers, *levels)
 

@@ -29,6 +29,7 @@ from pillion.ir.op import Op
 from pillion.ir.types import DType, Shape
 from pillion.ops.conv import Convolution
 from pillion.ops.elementwise import Binary
+from pillion.ops.layer import Layer
 from pillion.ops.pool import Pool
 from pillion.ops.reduce import Reduction
 from pillion.ops.resize import Resize
@@ -58,7 +59,7 @@ def _sizes(op: Op) -> Features:
     bounds = getattr(op, "low", None), getattr(op, "high", None)
     if isinstance(bounds[0], int) and bounds != y.dtype.bounds:
         found["clamped"] = results
-    if isinstance(op, (Convolution, ops.Linear)) and y.dtype is DType.INT8 and op.low < op.y.zero_point:
+    if isinstance(op, Layer) and y.dtype is DType.INT8 and op.low < op.y.zero_point:
         found["signed"] = results  # Helium rounds negative sums otherwise, unless a ReLU drops them
     if op.macs and results:
         found["macs"] = op.macs
