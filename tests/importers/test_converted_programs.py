@@ -104,6 +104,7 @@ def test_scales_and_steps(net: str, quantizer: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("quantizer", OTHERS)
 @pytest.mark.parametrize("name", ["ds_cnn", "resnet8", "mobilenet_v2"])
 def test_zoo(name: str, quantizer: str) -> None:
