@@ -82,35 +82,45 @@ class Library:
     def kernel(
         self,
         op: type[OpClass],
-        routine: str | Routine | OfOp[OpClass, str | Routine] = "",
+        routine: str | Routine | OfOp[OpClass, str | Routine],
         params: OfOp[OpClass, Params] = lambda op: {},
         *,
-        requires: Sequence[Condition[OpClass]] = (),
         operands: str | Callable[[OpClass], tuple[Value, ...]] = "",
-        in_place: str | Callable[[OpClass], tuple[Value, ...]] = "",
         counts_rows: Callable[[OpClass], bool] = lambda op: False,
         also: tuple[str, ...] = (),
-        calls: Calls[OpClass] | None = None,
         name: str = "",
+        **conditions_and_cost: Any,
+    ) -> Kernel:
+        """Returns a kernel of one call.
+
+        It names its routine, without prefix and suffix, perhaps by a function of the op; `also` names files that it shares
+        with other kernels. `params` has the fields of its struct that do not follow from the op's own (op_fields.py). Its
+        arguments are the `operands`, by field; by default all that are not packed. Its name follows from its routine
+        (`kernel_name`), or is the op's kind."""
+        calls = self._one_call(routine, params, operands or " ".join(argument_fields(op)), also, counts_rows)
+        function = (
+            routine.name if isinstance(routine, Routine) else routine if isinstance(routine, str) else ""
+        )
+        name = name or kernel_name(op, function.removeprefix("pillion_").removesuffix(self.suffix))
+        return self.kernel_of_calls(op, calls, name=name, **conditions_and_cost)
+
+    def kernel_of_calls(
+        self,
+        op: type[OpClass],
+        calls: Calls[OpClass],
+        *,
+        name: str = "",
+        requires: Sequence[Condition[OpClass]] = (),
+        in_place: str | Callable[[OpClass], tuple[Value, ...]] = "",
         is_tiled: bool = False,
         **memory_and_cost: Any,
     ) -> Kernel:
-        """Returns a kernel of this library. Its functions are called only with ops of the kernel's class. Its name
-        follows from its routine (`kernel_name`), or is the op's kind.
-
-        A kernel of one call names its routine, without prefix and suffix, perhaps by a function of the op; `also`
-        names files that it shares with other kernels. `params` has the fields of its struct that do not follow
-        from the op's own (op_fields.py). Its arguments are the `operands`, by field; by default all that are not
-        packed. Other kernels have a function `calls`; a result without elements needs none.
-
-        All conditions of `requires` are evaluated. The result may overwrite those operands in the fields
-        `in_place` that have its shape."""
-        calls_of = calls or self._one_call(
-            routine, params, operands or " ".join(argument_fields(op)), also, counts_rows
-        )
+        """Returns a kernel of this library. Its functions are called only with ops of the kernel's class; a result without
+        elements needs no call. All conditions of `requires` are evaluated. The result may overwrite those operands in the
+        fields `in_place` that have its shape."""
 
         def calls_for_elements(op: OpClass, arithmetic: Arithmetic) -> tuple[Call, ...]:
-            return calls_of(op, arithmetic) if op.results[0].type.elements else ()
+            return calls(op, arithmetic) if op.results[0].type.elements else ()
 
         def of_shape(op: OpClass) -> tuple[Value, ...]:
             return (
@@ -119,17 +129,18 @@ class Library:
                 else in_place(op)
             )
 
-        function = (
-            routine.name if isinstance(routine, Routine) else routine if isinstance(routine, str) else ""
-        )
-        name = name or kernel_name(op, function.removeprefix("pillion_").removesuffix(self.suffix))
         functions: Any = {
             "calls": calls_for_elements,
             "check": all_of(*[is_tile] * is_tiled, *requires),
             "in_place": of_shape,
         }
         return Kernel(
-            f"{name}{self.suffix}", op, isa=self.isa, is_tiled=is_tiled, **functions, **memory_and_cost
+            f"{name or op.kind}{self.suffix}",
+            op,
+            isa=self.isa,
+            is_tiled=is_tiled,
+            **functions,
+            **memory_and_cost,
         )
 
     def _one_call(

@@ -111,7 +111,7 @@ def kernel(library: Library, convolution: Kernel, *also: str) -> Kernel:
         return max(convolution.scratch_bytes(phase.conv) for phase in row_phases(op))
 
     requires = (short_circuit(PHASES, phases_fit),)
-    return library.kernel(TransposeConv2d, calls=calls, requires=requires, scratch_bytes=scratch_bytes)
+    return library.kernel_of_calls(TransposeConv2d, calls, requires=requires, scratch_bytes=scratch_bytes)
 
 
 def phase_addresses(op: TransposeConv2d, phase: SubpixelPhase) -> Params:

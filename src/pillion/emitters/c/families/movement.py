@@ -157,7 +157,7 @@ def few_copy_axes(op: Copying) -> tuple[Verdict, ...]:
 
 def copy_kernel(library: Library, op: type[Copying], call_cost: CallCost = A_CALL) -> Kernel:
     """Builds the kernel of an op that copies."""
-    return library.kernel(op, calls=copies_by(library), requires=(few_copy_axes,), call_cost=call_cost)
+    return library.kernel_of_calls(op, copies_by(library), requires=(few_copy_axes,), call_cost=call_cost)
 
 
 MOST_ROWS = 4
@@ -193,8 +193,8 @@ def few_planes(op: Transpose) -> Verdict:
 
 KERNELS: tuple[Kernel, ...] = (
     *(copy_kernel(PORTABLE, op) for op in (Concat, Slice, Flip, Pad, Transpose)),
-    PORTABLE.kernel(  # the memory planner puts both values at one address
-        Reshape, calls=lambda op, arithmetic: (), in_place=lambda op: () if op.x.is_constant else (op.x,)
+    PORTABLE.kernel_of_calls(  # the memory planner puts both values at one address
+        Reshape, lambda op, arithmetic: (), in_place=lambda op: () if op.x.is_constant else (op.x,)
     ),
     DSP.kernel(Transpose, "transpose_s8", transpose_params, requires=(INT8_X, two_axes)),
     DSP.kernel(
