@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -48,7 +50,25 @@ def neutron() -> Any:
         del sys.modules["eiq_neutron_sdk"]
 
 
+@cache
+def remember_patterns() -> None:
+    """XNNPACK's quantizer exports its twelve patterns at each call, which takes seconds; here it does so once."""
+    from executorch.backends.xnnpack.quantizer import xnnpack_quantizer_utils as utils
+
+    export, known = utils._get_aten_graph_module_for_pattern, {}
+
+    def exported_once(pattern: Any, inputs: Inputs, *options: Any) -> GraphModule:
+        closure = tuple(cell.cell_contents for cell in pattern.fn.__closure__)
+        key = (pattern.fn.__code__, closure, tuple(x.shape for x in inputs), options)
+        if key not in known:
+            known[key] = export(pattern, inputs, *options)
+        return deepcopy(known[key])  # matching takes the pattern's results apart
+
+    utils._get_aten_graph_module_for_pattern = exported_once
+
+
 def xnnpack(**options: Any) -> Any:
+    remember_patterns()
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
         get_symmetric_quantization_config,

@@ -94,7 +94,6 @@ def check_steps(module: GraphModule, x: tuple[Tensor, ...], program: Program) ->
     assert max(found.largest.values()) <= 1, found
 
 
-@pytest.mark.turns(2)
 @pytest.mark.parametrize(("net", "quantizer"), PAIRS)
 def test_scales_and_steps(net: str, quantizer: str) -> None:
     module, x = flow(net, quantizer)
