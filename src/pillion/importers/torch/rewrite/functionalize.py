@@ -137,8 +137,10 @@ def _is_written_through(view: Node) -> bool:
     """Whether a write to a view is known to update its base."""
     if view.target in WRITTEN_THROUGH or view.target in ORDERS:
         return True
+    if view.target not in (*SHAPES, aten.reshape.default):
+        return False
     base: Any = view.args[0]
-    return view.target in (*SHAPES, aten.reshape.default) and bool(fx.fake_result(base).is_contiguous())
+    return bool(fx.fake_result(base).is_contiguous())
 
 
 def _base_update_call(view: Node, base: Node, updated: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
