@@ -21,6 +21,7 @@ from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import CostBound, FloatRuns, MetricChange, PlanCost, PrecisionChoice, Pricing
 from pillion.ir.quantized_model import ReadModel
 from pillion.ir.types import Array, Value
+from pillion.ir.verdict import all_ok
 from pillion.ops import Dequantize, Quantize, Requantize, Segment, flatten_ops
 from pillion.ops.movement import Movement
 from pillion.program import Program
@@ -62,23 +63,27 @@ def pricing(
                 raise
         return compile(graph, replace(options, memory=Memory())).cost
 
-    most_time, most_ram = options.quantize.most_time, options.memory.limit
-    bounds = []
-    if most_time is not None:
-        name = f"--max-time {options.quantize.max_time}"
-        bounds.append(CostBound(name, "time", most_time - reserve, is_relative=True))
-    if most_ram is not None:
-        bounds.append(CostBound(f"--max-ram {options.memory.max_ram}", "ram_bytes", most_ram))
-    quality = options.quantize.least_quality
+    bounds, quality = _cost_bounds(options, reserve), options.quantize.least_quality
     if metric is None:
-        return Pricing(cost, tuple(bounds), quality)
+        return Pricing(cost, bounds, quality)
     quality = quality if options.quantize.min_quality is not None else None
     in_windows = replace(options, memory=Memory(), stream=Stream())  # the same bytes, whatever is stored
 
     def change(graph: Graph, floats: FloatRuns) -> MetricChange:
         return metric.change(compile(graph, in_windows), floats)
 
-    return Pricing(cost, tuple(bounds), quality, change)
+    return Pricing(cost, bounds, quality, change)
+
+
+def _cost_bounds(options: CompileOptions, reserve: float = 0.0) -> tuple[CostBound, ...]:
+    """Returns the bounds of time, less a reserve in parts of the time in 8 bits, and of RAM."""
+    bounds = []
+    if (most_time := options.quantize.most_time) is not None:
+        name = f"--max-time {options.quantize.max_time}"
+        bounds.append(CostBound(name, "time", most_time - reserve, is_relative=True))
+    if (most_ram := options.memory.limit) is not None:
+        bounds.append(CostBound(f"--max-ram {options.memory.max_ram}", "ram_bytes", most_ram))
+    return tuple(bounds)
 
 
 def flash_search(graph: Graph, read: ReadModel, options: CompileOptions) -> FlashSearch | None:
@@ -184,7 +189,7 @@ def _real_numbers(graph: Graph, y: Value, tensors: Mapping[str, Array]) -> Array
 def within_time(attempt: Callable[[float], Program], options: CompileOptions) -> Program:
     """Returns a program that holds the bounds of flash and of time. What flash needs may take time: `attempt` compiles
     with a reserve for it, in parts of the time in 8 bits. Raises if no program holds both."""
-    most, reserve, programs = options.quantize.most_time, 0.0, list[Program]()
+    reserve, programs = 0.0, list[Program]()
     for _ in range(ATTEMPTS):
         try:
             programs.append(program := attempt(reserve))
@@ -195,10 +200,12 @@ def within_time(attempt: Callable[[float], Program], options: CompileOptions) ->
         plan, choice = program.precision, program.four_bits
         if plan is None or choice is None or not (choice.layers or choice.slower):
             return program
-        time = plan.time_ratio(program.cost)
-        if most is None or (time <= most and (len(programs) == 1 or plan.has_quality)):
-            return replace(program, precision=replace(plan, cost=program.cost))
-        reserve = time - plan.time_ratio(plan.cost)
+        verdicts = tuple(bound.verdict(program.cost, plan.cost_before) for bound in _cost_bounds(options))
+        if all_ok(verdicts) and (len(programs) == 1 or plan.has_quality):
+            return replace(program, precision=replace(plan, cost=program.cost, verdicts=verdicts))
+        if not plan.tensors:
+            break
+        reserve = plan.time_ratio(program.cost) - plan.time_ratio(plan.cost)
     raise _lost_time(programs[0], options)
 
 
