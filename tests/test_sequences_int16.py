@@ -144,6 +144,35 @@ def test_states_between_runs_have_16_bits(choice: dict[str, Any]) -> None:
     assert 10 * np.log10((wanted**2).sum() / ((found["host"] - wanted) ** 2).sum()) > 35
 
 
+class Kept(nn.Module):
+    """An LSTM whose states are buffers, which a run takes and leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.LSTM(4, 6, batch_first=True), nn.Linear(6, 2)
+        self.register_buffer("h", torch.zeros(1, 1, 6))
+        self.register_buffer("c", torch.zeros(1, 1, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, (h, c) = self.layer(x, (self.h, self.c))
+        self.h.copy_(h)
+        self.c.copy_(c)
+        return self.head(y)
+
+
+@pytest.mark.parametrize("name", ["x", "layer", "head"])
+def test_a_sequence_may_have_16_bits_and_the_states_8(name: str) -> None:
+    torch.manual_seed(0)
+    module, ((signal,),) = Kept().eval(), samples(((1, 40, 4),), 1)
+    steps = list(signal.split(1, dim=1))
+    program = pillion.compile(
+        module, steps[0], target=CORES[0], calibrate=steps, progress=False, int16=[name]
+    )
+    here, there = program.stream("reference"), program.stream("host")
+    for step in steps:
+        assert here.step(step)[0].tobytes() == there.step(step)[0].tobytes()
+
+
 def test_training_with_16_bits_goes_through_the_steps() -> None:
     torch.manual_seed(0)
     x = torch.rand(4, 6, 5)

@@ -170,8 +170,10 @@ def operator_name(node: Node) -> str:
 
 def module_of(node: Node) -> str:
     """Returns the path of the module whose forward recorded the node, such as `features.3.conv`."""
-    stack = node.meta.get("nn_module_stack") or {}
-    path = next((str(entry[0]) for entry in reversed(stack.values())), "")
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = str(stack[-1][0]) if stack else ""
+    if stack and str(stack[0][1]).endswith(".StatefulModule"):  # wraps the user's module
+        path = path.removeprefix("module").removeprefix(".")
     return path.replace("L['self'].", "").replace("L['self']", "")
 
 

@@ -188,7 +188,8 @@ def computations_of(prepared: GraphModule) -> list[Computation]:
                 operands[node] = None
             elif node.op == "call_function" and node not in calls and node not in constants:
                 calls[node] = None
-                ahead += node.all_input_nodes
+                read = node.all_input_nodes
+                ahead += read[:1] if node.target is CARRIED else read  # the second is read for its shape
         with_reals = tuple(node for node in calls if _has_reals(node))
         found.append(Computation(result, with_reals, tuple(operands)))
     return found
