@@ -192,3 +192,22 @@ def test_the_compiler_chooses_tensors_of_a_step() -> None:
     with torch.no_grad():
         signal = sum(float(module(*one).square().sum()) for one in data)
     assert 10 * np.log10(signal / noise(module, program, data)) > 38
+
+
+def test_states_are_judged_over_the_runs_that_they_go_through() -> None:
+    torch.manual_seed(0)
+    module, ((signal,),) = Kept().eval(), samples(((1, 96, 4),), 1)
+    with torch.no_grad():
+        module.layer.bias_ih_l0[6:12] += 4
+        wanted = module.head(module.layer(signal)[0]).numpy()
+    steps = list(signal.split(1, dim=1))
+    options: dict[str, Any] = {"target": CORES[0], "calibrate": steps, "progress": False}
+    chosen = pillion.compile(module, steps[0], **options, min_quality="45dB").precision
+    assert chosen is not None
+    narrow = pillion.compile(module, steps[0], **options).stream("host")
+    wide = pillion.compile(module, steps[0], **options, precision="int16").stream("host")
+    for stream, said in ((narrow, chosen.before), (wide, chosen.everywhere)):
+        found = np.concatenate([y for (y,) in stream.run([[step.numpy()] for step in steps[:32]])], 1)[0]
+        real = wanted[0, :32]
+        assert abs(said - 10 * np.log10((real**2).sum() / ((found - real) ** 2).sum())) < 2
+    assert chosen.judges == "the 32 that calibrated"

@@ -36,7 +36,7 @@ from pillion.importers.torch.quantize.self_check import warn_of_loss
 from pillion.importers.torch.quantize.specs import Specs
 from pillion.importers.torch.quantize.weight_rounding import fitted_layers, round_weights
 from pillion.importers.torch.quantize.wide_log_softmax import lower_wide_log_softmaxes
-from pillion.importers.torch.quantize.width_trials import WidthTrials
+from pillion.importers.torch.quantize.width_trials import WidthTrials, outputs_of_runs
 from pillion.importers.torch.quantize.written_states import StateMemory
 from pillion.importers.torch.rewrite.accuracy_rewrites import accuracy_rewrites
 from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
@@ -117,7 +117,7 @@ class PostTraining:
             prepared = insert_observers(module, quantizer)
         if self.refuse is not None:
             self.refuse(quantizer.float_ops)
-        held_back: list[tuple[Tensor, ...]] | None = [] if self.goal else None
+        held_back: list[tuple[Tensor, ...]] | None = [] if self.goal and memory is None else None
         follow = memory.observed if memory else None
         seen = run_through_observers(prepared, batches, self.task.progress, inputs, follow, held_back)
         fits_weights = options.fits_weights and self.goal is None
@@ -139,7 +139,7 @@ class PostTraining:
                 apply_policies((*RANGES, *FORMATS), replace(calibrated, prepared=observing))
                 return observing
 
-            trials = WidthTrials(prepared, in_float, seen, seen, options, constraints.image_bits)
+            trials = WidthTrials(prepared, in_float, seen, seen, options, constraints.image_bits, states)
             judges, judged_by = judges_of(trials, held_back or (), recalibrated if memory is None else None)
             choice, wide = PrecisionSearch(trials, judges, self.goal, judged_by).choose()
             prepared = trials.widened(wide)
@@ -149,6 +149,9 @@ class PostTraining:
             converted = convert(prepared)
             if has_data and in_float is not None:
                 answers = correct_biases(converted, in_float, seen, change=options.correct_biases)
+                if states:
+                    real, rounded = (outputs_of_runs(one, seen, states) for one in (in_float, converted))
+                    answers = (real, rounded)
                 has_16_bits = bool(options.int16_patterns) or self.goal is not None
                 judged = len(answers[0][0]) - states
                 warn_of_loss(converted, in_float, seen, answers, judged, has_16_bits=has_16_bits)

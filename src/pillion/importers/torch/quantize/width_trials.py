@@ -96,16 +96,16 @@ class WidthTrials:
         judging: Sequence[Sequence[Tensor]],
         tuning: Quantization,
         image_bits: int = 16,
+        states: int = 0,
     ) -> None:
         self.prepared, self.in_float, self.tuning = prepared, in_float, tuning
-        self.image_bits = image_bits
+        self.image_bits, self.states = image_bits, states
         self.computations = computations_of(prepared)
         names = {observer: str(calls[0].target) for observer, calls in calls_of_observers(prepared).items()}
         self.tensors = {names[o]: o for o in widenable_observers(prepared, self.computations)}
         self.weight_ranges = _weight_ranges(prepared)
         self.calibrating, self.judging = ([tuple(s) for s in samples] for samples in (seen, judging))
-        with torch.no_grad():
-            self.wanted = [_leaves(run_with_loops(in_float, *sample)) for sample in self.judging]
+        self.wanted = outputs_of_runs(in_float, self.judging, states)
 
     def of(
         self,
@@ -114,7 +114,8 @@ class WidthTrials:
         judging: Sequence[Sequence[Tensor]],
     ) -> WidthTrials:
         """Returns trials of the same model with other samples."""
-        return WidthTrials(prepared, self.in_float, calibrating, judging, self.tuning, self.image_bits)
+        more = (self.tuning, self.image_bits, self.states)
+        return WidthTrials(prepared, self.in_float, calibrating, judging, *more)
 
     def widened(self, wide: Collection[str]) -> GraphModule:
         """Returns a copy of the graph with some tensors in 16 bits, and with fitted weights. All copies share their
@@ -188,8 +189,7 @@ class WidthTrials:
         return self._energies(module)
 
     def _energies(self, module: GraphModule) -> Energies:
-        with torch.no_grad():
-            got = [_leaves(run_with_loops(module, *sample)) for sample in self.judging]
+        got = outputs_of_runs(module, self.judging, self.states)
         pairs = [list(zip(*outputs, strict=True)) for outputs in zip(self.wanted, got, strict=False)]
         return np.array(
             [
@@ -257,6 +257,18 @@ def _lower_bound(signal: NDArray[np.float64], noise: NDArray[np.float64], errors
     others = (noise.sum() - noise) / np.maximum(signal.sum() - signal, LEAST * signal.sum())
     error = np.std(others) * (len(signal) - 1) ** 0.5
     return float(-10 * log10(noise.sum() / signal.sum() + errors * error))
+
+
+def outputs_of_runs(module: GraphModule, samples: Sequence[Sample], states: int = 0) -> list[list[Tensor]]:
+    """Returns the outputs of each sample. The last inputs and outputs may be states: the module then continues with its
+    own, and only the first sample's are read."""
+    outputs = list[list[Tensor]]()
+    with torch.no_grad():
+        for sample in samples:
+            continues = states and outputs
+            inputs = (*sample[:-states], *outputs[-1][-states:]) if continues else sample
+            outputs.append(_leaves(run_with_loops(module, *inputs)))
+    return outputs
 
 
 def _leaves(outputs: Any) -> list[Tensor]:

@@ -81,7 +81,7 @@ def _layer(node: Node) -> WaveLayer | None:
     weights = node.args[1]
     if not fx.is_tensor(x) or not fx.is_constant(weights) or fx.argument_of(node, 2) is not None:
         return None
-    held = fx.evaluate_constant(weights)
+    held = fx.evaluate_constant(weights).detach()
     if node.target is not aten.conv1d.default:
         if held.dim() != 2:
             return None
