@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Stopped(Exception):
     """Ends a compilation before it chooses."""
 
 
-def search_of(net: nn.Module, data: list[Tensor]) -> PrecisionSearch:
+def search_of(net: nn.Module, data: Any, example: Tensor | None = None) -> PrecisionSearch:
     """The search for a network's tensors, before it has tried any."""
     found: list[PrecisionSearch] = []
 
@@ -54,8 +55,18 @@ def search_of(net: nn.Module, data: list[Tensor]) -> PrecisionSearch:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PrecisionSearch, "choose", stop)
         with pytest.raises(Stopped):
-            pillion.compile(net, data[0], **options)
+            pillion.compile(net, data[0] if example is None else example, **options)
     return found[0]
+
+
+def test_every_fourth_of_64_samples_is_held_back_wherever_they_come_from(tmp_path: Path) -> None:
+    net, samples = Residual().eval(), torch.randn(64, 3, 16, 16)
+    np.savez(tmp_path / "data.npz", x=samples.numpy())
+    forms = samples, samples.split(32), (x[None] for x in samples), str(tmp_path / "data.npz")
+    judged = {search_of(net, form, samples[:1]).judged_by for form in forms}
+    assert judged == {"16 samples that did not calibrate"}
+    few = search_of(net, samples[:63], samples[:1]).judged_by
+    assert few == "32 samples in 4 parts, each after calibration by the others"
 
 
 @cache

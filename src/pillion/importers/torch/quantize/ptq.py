@@ -259,25 +259,32 @@ def run_through_observers(
     list and the samples are many, every fourth goes there instead."""
     seen: list[tuple[Tensor, ...]] = []
     names = names_of_inputs(prepared)
-    samples = as_calibration_batches(batches, examples, names)
-    total = length_of(samples)
-    if (total or 0) < FEWEST_TO_HOLD_BACK:
-        held_back = None
-    done = number = 0
+    batches = as_calibration_batches(batches, examples, names)
+    total = length_of(batches)
+    item = 0
     with stage("calibrating", total) as advance, torch.no_grad():
-        for done, item in enumerate(items_of(samples, "calibrate"), start=1):
-            for sample in split_into_samples(item, done, examples, names):
-                full_sample = follow(sample) if follow else sample
-                number += 1
-                if held_back is not None and number % HELD_BACK == 0:
-                    held_back += [full_sample] * (len(held_back) < MOST)
-                    continue
-                _observe_one(prepared, full_sample, done, examples)
-                seen += [full_sample] * (len(seen) < MOST)
-            advance(done, total)
-            if progress is not None:
-                progress(done, total)
-    if not done:
+
+        def read_samples() -> Iterator[tuple[int, tuple[Tensor, ...]]]:
+            for number, batch in enumerate(items_of(batches, "calibrate"), start=1):
+                for sample in split_into_samples(batch, number, examples, names):
+                    yield number, sample
+                advance(number, total)
+                if progress is not None:
+                    progress(number, total)
+
+        samples = read_samples()
+        if held_back is not None:
+            first = list(islice(samples, FEWEST_TO_HOLD_BACK))
+            held_back = held_back if len(first) == FEWEST_TO_HOLD_BACK else None
+            samples = chain(first, samples)
+        for count, (item, sample) in enumerate(samples, start=1):
+            full_sample = follow(sample) if follow else sample
+            if held_back is not None and count % HELD_BACK == 0:
+                held_back += [full_sample] * (len(held_back) < MOST)
+                continue
+            _observe_one(prepared, full_sample, item, examples)
+            seen += [full_sample] * (len(seen) < MOST)
+    if not item:
         raise no_calibration_data()
     return seen
 
