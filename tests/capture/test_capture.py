@@ -195,3 +195,19 @@ def test_random_weights_and_inputs_are_the_same_each_time(tmp_path: Path) -> Non
     torch.testing.assert_close(first.example_inputs, second.example_inputs, rtol=0, atol=0)
     torch.manual_seed(5)
     assert after == torch.rand(1), "the caller's random numbers go on as if nothing had been drawn"
+
+
+@pytest.mark.parametrize("kind", ["module", "parameter", "buffer"])
+def test_names_that_are_keywords_are_refused(kind: str) -> None:
+    """torch.fx writes `self.in.weight`."""
+    net = nn.Sequential(nn.ModuleDict({"in_": nn.Linear(4, 2)})["in_"])
+    part: Any = net[0]
+    add = {
+        "module": lambda: part.add_module("in", nn.ReLU()),
+        "parameter": lambda: part.register_parameter("in", nn.Parameter(torch.ones(1))),
+        "buffer": lambda: part.register_buffer("in", torch.ones(1)),
+    }
+    add[kind]()
+    with pytest.raises(PillionError, match="keyword of Python") as refused:
+        export(net, (torch.rand(1, 4),))
+    assert "`0.in`" in str(refused.value)

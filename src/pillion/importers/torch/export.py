@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
+from keyword import iskeyword
 from pathlib import Path
 from traceback import walk_tb
 
@@ -41,6 +42,7 @@ NOISY_LOGGERS = (
 def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: bool = False) -> ExportedProgram:
     """Exports a module in eval mode (or train mode) and restores the modes of its submodules."""
     inputs = as_inputs(example_inputs, "example_inputs")
+    _refuse_keywords(module)
     stderr = io.StringIO()
     try:
         with (
@@ -59,6 +61,20 @@ def export(module: nn.Module, example_inputs: Sequence[Tensor], *, training: boo
     check_outputs(exported)
     check_tensors(exported)
     return exported
+
+
+def _refuse_keywords(module: nn.Module) -> None:
+    """Raises if a part of a module has a name that the code of its graph cannot hold."""
+    names = (
+        name for name, _ in (*module.named_modules(), *module.named_parameters(), *module.named_buffers())
+    )
+    if name := next((name for name in names if any(map(iskeyword, name.split(".")))), None):
+        raise PillionError(
+            f"PyTorch cannot write the graph of {type(module).__name__} as code",
+            rule="no module, parameter or buffer is named by a keyword of Python",
+            here=f"`{name}`",
+            help="another name: `in_` for `in`, also as a key of a ModuleDict",
+        )
 
 
 @contextmanager
