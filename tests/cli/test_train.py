@@ -215,6 +215,7 @@ NEVER = "def train(model):\n    raise AssertionError('the loop must not begin')\
         (("--io-dtype", "int4"), "--io-dtype int4"),
         (("--target", "imxrt7000"), "no target"),
         (("-o", "fw.elf"), "cannot be written"),
+        (("-o", "fw.txt"), "cannot be written"),
         (("-o", "."), "not empty"),
     ],
 )

@@ -36,7 +36,8 @@ FORMS = (".pte", ".plm", ".tflite")
 """Suffixes of program files; other outputs are C project folders."""
 NO_FOLDERS = (
     *(".a", ".bin", ".c", ".cc", ".cpp", ".elf", ".h", ".hex", ".o", ".py", ".so"),
-    *(".json", ".npy", ".npz", ".onnx", ".pt", ".pt2", ".pth", ".safetensors", ".zip"),
+    *(".csv", ".html", ".json", ".log", ".md", ".npy", ".npz", ".onnx", ".pt", ".pt2", ".pth"),
+    *(".safetensors", ".svg", ".txt", ".yaml", ".zip"),
 )
 """Suffixes that are not folder names."""
 
