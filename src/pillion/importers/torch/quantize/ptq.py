@@ -150,8 +150,8 @@ class PostTraining:
             if has_data and in_float is not None:
                 answers = correct_biases(converted, in_float, seen, change=options.correct_biases)
                 if states:
-                    real, rounded = (outputs_of_runs(one, seen, states) for one in (in_float, converted))
-                    answers = (real, rounded)
+                    real = outputs_of_runs(in_float, seen, states)
+                    answers = real, outputs_of_runs(converted, seen, states)
                 has_16_bits = bool(options.int16_patterns) or self.goal is not None
                 judged = len(answers[0][0]) - states
                 warn_of_loss(converted, in_float, seen, answers, judged, has_16_bits=has_16_bits)

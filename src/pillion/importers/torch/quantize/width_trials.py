@@ -259,15 +259,15 @@ def _lower_bound(signal: NDArray[np.float64], noise: NDArray[np.float64], errors
     return float(-10 * log10(noise.sum() / signal.sum() + errors * error))
 
 
-def outputs_of_runs(module: GraphModule, samples: Sequence[Sample], states: int = 0) -> list[list[Tensor]]:
+def outputs_of_runs(module: GraphModule, samples: Sequence[Sample], states: int = 0) -> list[Sample]:
     """Returns the outputs of each sample. The last inputs and outputs may be states: the module then continues with its
     own, and only the first sample's are read."""
-    outputs = list[list[Tensor]]()
+    outputs = list[Sample]()
     with torch.no_grad():
         for sample in samples:
             continues = states and outputs
             inputs = (*sample[:-states], *outputs[-1][-states:]) if continues else sample
-            outputs.append(_leaves(run_with_loops(module, *inputs)))
+            outputs.append(tuple(_leaves(run_with_loops(module, *inputs))))
     return outputs
 
 
