@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,27 @@ def test_constants_for_speed_are_left_out_before_layers_get_4_bits(target: str, 
     assert fastest.cost.time == times[0] < times[1] <= times[2]
 
 
+def test_layers_whose_weights_do_not_fit_the_ram_keep_8_bits() -> None:
+    """Weights of 4 bits are unpacked to RAM, which is short."""
+    given: dict[str, Any] = {"target": "cortex-m55", "calibrate": SAMPLES, "progress": False}
+    compile = partial(pillion.compile, images(), (SAMPLES[0],), **given)
+    with pytest.raises(PillionError, match="does not fit into 1,000 bytes of RAM") as refused:
+        compile(max_ram=1000)
+    ram = int(str(refused.value.help).split()[1].rstrip(","))
+    in_8_bits = compile(max_ram=ram)
+    program = compile(max_ram=ram, max_flash=in_8_bits.flash.bytes - 1)
+    choice = program.four_bits
+    assert choice is not None
+    assert program.memory.arena_bytes <= ram
+    assert program.flash.bytes < in_8_bits.flash.bytes
+    assert 0 < len(choice.layers) <= choice.candidates == 3
+    with pytest.raises(PillionError, match="does not fit 8000 bytes of flash") as both:
+        compile(max_ram=ram, max_flash=8000)
+    assert "a larger --max-ram" in str(both.value.help)
+    least = int(str(both.value.help).split()[1].rstrip(","))
+    assert compile(max_ram=ram, max_flash=least).flash.bytes <= least
+
+
 def mixed_within(max_time: str, max_flash: int | None = None) -> Program:
     return pillion.compile(
         images(),
@@ -164,6 +185,7 @@ def test_time_holds_although_kernels_with_smaller_constants_take_more(added: int
     assert choice is not None
     assert program.flash.bytes <= limit
     assert choice.cost.time == program.cost.time <= (1 + added / 100) * choice.cost_before.time
+    assert [verdict.got for verdict in choice.verdicts] == [f"{program.cost.time:,.0f}"]
 
 
 @pytest.mark.slow

@@ -129,6 +129,7 @@ ALLOWED["executorch"] = {
     "program_files",
     "targets",
 }
+ALLOWED["fit_flash"] = FLOOR | {"compile_options", "emitters.c", "flash_budget", "program"}
 ALLOWED["budgets"] = set(ALLOWED)
 ALLOWED["read_model"] = FLOOR | {
     "host_io",

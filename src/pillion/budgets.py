@@ -4,25 +4,23 @@ plans."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import ceil, inf, nextafter
+from math import ceil
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from pillion.compile_options import CompileOptions, Memory, Stream
-from pillion.emitters.c.kernel_choice import BYTE_PRICE, largest_worth
 from pillion.errors import PillionError, warn
 from pillion.flash_budget import FlashSample, FlashSearch
-from pillion.ir.flash_choice import FlashChoice, FlashSize
+from pillion.ir.flash_choice import FlashChoice
 from pillion.ir.graph import Graph
 from pillion.ir.precision_choice import CostBound, FloatRuns, MetricChange, PlanCost, PrecisionChoice, Pricing
 from pillion.ir.quantized_model import ReadModel
 from pillion.ir.types import Array, Value
 from pillion.ir.verdict import all_ok
-from pillion.ops import Dequantize, Quantize, Requantize, Segment, flatten_ops
+from pillion.ops import Dequantize, Quantize, Requantize
 from pillion.ops.movement import Movement
 from pillion.program import Program
 from pillion.run.float_interface import as_type, graph_inputs, imported_name
@@ -113,52 +111,9 @@ def flash_search(graph: Graph, read: ReadModel, options: CompileOptions) -> Flas
         )
         after = [_real_numbers(graph, state.after, tensors) for state in graph.states]
     bound = "--min-quality" if options.quantize.max_time is None else "--max-time"
-    fewer = f"a lower {bound} or none (16 bits take code, too), " if options.quantize.is_mixed else ""
-    return FlashSearch(graph, judged, fewer)
-
-
-def within_flash(
-    search: FlashSearch, options: CompileOptions, place: Callable[[Graph], Program]
-) -> tuple[Graph, FlashChoice, float]:
-    """Returns the graph with weights of 4 bits in as many layers of the core as the limit of flash needs, the choice, and
-    the price of a byte. Kernels whose constants take further flash are left out before a layer gets 4 bits: that keeps
-    the outputs."""
-    limit = options.memory.flash_limit
-    assert limit is not None
-
-    def flash_at(program: Program, price: float) -> FlashSize:
-        return replace(program, byte_price=price).within(options.memory_budget).flash
-
-    in_8_bits = place(search.graph)
-    ops_on_core = [op for op in flatten_ops(in_8_bits.graph.ops) if not isinstance(op, Segment)]
-    on_core = {v.name for op in ops_on_core for v in op.results}
-    graph, choice = search.within(
-        limit, lambda tried: flash_at(place(tried), inf), lambda op: op.y.name in on_core
-    )
-    program = place(graph)
-    worths = _worths(program)
-    prices = [BYTE_PRICE, *sorted(nextafter(worth, inf) for worth in set(worths.values()))]
-    at = bisect_left(prices, True, key=lambda price: flash_at(program, price).bytes <= limit)
-    price = prices[at] if at < len(prices) else inf
-    choice = replace(
-        choice,
-        before_bytes=flash_at(in_8_bits, BYTE_PRICE).bytes,
-        after_bytes=flash_at(program, price).bytes,
-        slower=tuple(name for name in worths if name not in _worths(replace(program, byte_price=price))),
-    )
-    return graph, choice, price
-
-
-def _worths(program: Program) -> dict[str, float]:
-    """Returns the highest price of a byte at which each kernel with further flash is worth it, by the name of the
-    result."""
-    choices = [step.choice for step in program.unstriped.steps]
-    arithmetic, isa = program.graph.arithmetic, program.target.isa
-    return {
-        choice.op.results[0].name: largest_worth(choice, arithmetic, isa)
-        for choice in choices
-        if choice.kernel.extra_flash(choice.op)
-    }
+    ways = f"a lower {bound} or none (16 bits take code, too), " if options.quantize.is_mixed else ""
+    ways += "a larger --max-ram (where weights of 4 bits are unpacked), " if options.memory.limit else ""
+    return FlashSearch(graph, judged, ways)
 
 
 def _are_close(a: Array, b: Array) -> bool:

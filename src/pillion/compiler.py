@@ -30,7 +30,6 @@ from pillion.budgets import (
     pricing,
     refuse_lost_metric,
     refuse_lost_quality,
-    within_flash,
     within_time,
 )
 from pillion.compile_options import (
@@ -51,6 +50,7 @@ from pillion.emitters.c.kernel_costs import core_cycles
 from pillion.emitters.c.operand_bounds import mark_bounds
 from pillion.emitters.segments import cost_of
 from pillion.errors import PillionError
+from pillion.fit_flash import FlashFit
 from pillion.flash_budget import FlashSearch
 from pillion.host_io.progress import show_progress, showing_progress, stage
 from pillion.importers import pte
@@ -266,7 +266,7 @@ def compile_integers(
     byte_price = BYTE_PRICE
     if search is not None:
         place = partial(placed_program, chip=chip, options=options)
-        graph, four_bits, byte_price = within_flash(search, options, place)
+        graph, four_bits, byte_price = FlashFit(search, options, place).fitting()
     window = graph
     graph = run_steps(STATE_STEPS, graph, options, watch)
     is_stream = bool(options.stream.inputs)

@@ -137,12 +137,12 @@ class FlashSearch:
         size, count = before, 0
         while size.bytes > limit and count < len(ranked):
             count += self._count_to_save(ranked[count:], size.bytes - limit)
-            size = flash_of(self._as_large(ranked[:count]))
+            size = flash_of(self.as_large(ranked[:count]))
         chosen = tuple(ranked[:count])
         for op in sorted(chosen, key=lambda one: -self.damages[one]):
             if bytes_saved(op) <= limit - size.bytes:
                 less = tuple(one for one in chosen if one is not op)
-                larger = flash_of(self._as_large(less))
+                larger = flash_of(self.as_large(less))
                 chosen, size = (less, larger) if larger.bytes <= limit else (chosen, size)
         return chosen
 
@@ -200,7 +200,7 @@ class FlashSearch:
             inputs.add(x, None if made is wanted else _operand(op, exact, wanted, self.graph))
         return _with_layer(holder, op, with_4_bits(op, inputs, fits))
 
-    def _as_large(self, chosen: Collection[Candidate]) -> Graph:
+    def as_large(self, chosen: Collection[Candidate]) -> Graph:
         """Returns the graph with 4 bits in these layers, rounded to the nearest level."""
         ops = list[Op]()
         for op in self.graph.ops:
