@@ -5,7 +5,7 @@ The command line, the axes of sweeps, the keywords of `compile` and a page of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -174,11 +174,17 @@ class Quantization(Checked):
 
 
 AFTER_TRAINING = "ranges", "equalize", "correct_biases", "weight_rounding"
-AFTER_TRAINING_OPTIONS = ", ".join(
-    f"--{'no-' if getattr(Quantization, name) is True else ''}{name.replace('_', '-')}"
-    for name in AFTER_TRAINING
-)
-"""The fields and options of models that are quantized after training."""
+"""The fields of models that are quantized after training."""
+
+
+def quantization_options(names: Iterable[str]) -> str:
+    """Returns the options of the command line that set fields of `Quantization`."""
+    return ", ".join(
+        f"--{'no-' if getattr(Quantization, name) is True else ''}{name.replace('_', '-')}" for name in names
+    )
+
+
+AFTER_TRAINING_OPTIONS = quantization_options(AFTER_TRAINING)
 Tuning = Quantization
 """The name for options besides the data, as in `compile(…, calibrate=samples, tuning=Tuning(equalize=True))`."""
 

@@ -92,6 +92,10 @@ WRONG = {
         ("compile", "-m", "ds_cnn", "-t", "cortex-m33", "--calibrate", "x.npz", "-o", "out"),
         "--quantize",
     ),
+    "precision_without_quantize": (
+        ("compile", "-m", "ds_cnn", "-t", "cortex-m33", "--precision", "int16", "-o", "out"),
+        "ds_cnn with --precision, no --quantize",
+    ),
     "calibration_missing": (("compile", "-m", "ds_cnn", *BOTH, "--calibrate", "gone"), "gone"),
     "calibration_empty": (("compile", "-m", "ds_cnn", *BOTH, "--calibrate", "samples"), "samples"),
     "calibration_of_other_shape": (

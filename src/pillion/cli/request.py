@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pillion.cli.console import warn
 from pillion.cli.dataclass_options import changed_options
-from pillion.compile_options import AFTER_TRAINING_OPTIONS, DEFAULT_OPTIONS, CompileOptions
+from pillion.compile_options import DEFAULT_OPTIONS, CompileOptions, quantization_options
 from pillion.errors import PillionError, PillionWarning
 from pillion.host_io.atomic_files import NO_FOLDERS, regular_file, suffix_of, write_whole
 from pillion.host_io.progress import stage
@@ -67,9 +67,9 @@ class Request:
             )
         if quantizing.tuning and not self.quantize:
             raise PillionError(
-                "there is nothing to tune",
-                rule=f"{AFTER_TRAINING_OPTIONS} go with --quantize",
-                here=f"{self.model}, no --quantize",
+                "there is nothing to quantize",
+                rule="options of quantization go with --quantize",
+                here=f"{self.model} with {quantization_options(quantizing.tuning)}, no --quantize",
                 help="add --quantize, or leave them out: .tflite and .pte files are quantized already",
             )
 
