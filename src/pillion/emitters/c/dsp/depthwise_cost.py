@@ -24,11 +24,6 @@ CHANNEL_WORK = {
     "depthwise_5x5_stride2": (164.0, 16.3, 112.4, 62.3),
 }
 """Instructions by kernel: for a channel, its rows of outputs, and their fours and remaining pairs."""
-PARTS_OF_ROUND = 5
-"""The parts of a window that are multiplied in a round of the loop, as in kernels/dsp/depthwise_any.h."""
-PART_WORDS = (2, 3)
-"""The words of the parts of a window's rows, and the instructions with each of four outputs, and of two."""
-FOUR_PARTS, TWO_PARTS = {2: 11, 3: 16}, {2: 7, 3: 10}
 TAPS_CHANNEL, TAPS_COPIED_ROW, TAPS_COPIED, TAPS_ROW, TAPS_RESULT = 58.0, 13.0, 2.0, 21.7, 14.1
 TAPS_WINDOW, TAPS_KERNEL_ROW, TAPS_TAP = 46.0, 16.0, 12.0
 """Instructions of the kernel of any window, one tap after the other: four outputs or one share the loop over the kernel."""
