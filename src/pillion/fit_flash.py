@@ -71,25 +71,25 @@ class FlashFit:
         """Returns the flash without any kernel that takes further flash, unless these alone fit the RAM."""
         in_8_bits, program = self._in_8_bits, self.place(graph)
         try:
-            return self._at_price(program, inf if self._fits_ram(program, inf) else BYTE_PRICE).flash
+            return (self._if_it_fits_ram(program, inf) or self._at_price(program, BYTE_PRICE)).flash
         except PillionError as error:
             raise _lost_ram(error, in_8_bits.flash, self.options) from None
 
-    def _fits_ram(self, program: Program, price: float) -> bool:
-        if self.options.memory.limit is None:
-            return True
+    def _if_it_fits_ram(self, program: Program, price: float) -> Program | None:
+        """Returns the program with the kernels for a price, without a limit of RAM in any case."""
         try:
-            self._at_price(program, price)
+            return self._at_price(program, price)
         except PillionError:
-            return False
-        return True
+            if self.options.memory.limit is None:
+                raise
+            return None
 
     def _may_have_4_bits(self, layer: Candidate) -> bool:
         """Whether the core runs a layer, and has the RAM to unpack its weights."""
         if layer.y.name not in self._results_on_core or not self._needs_4_bits:
             return layer.y.name in self._results_on_core
         program = self.place(self.search.as_large([layer]))
-        return any(self._fits_ram(program, price) for price in (inf, BYTE_PRICE))
+        return any(self._if_it_fits_ram(program, price) for price in (inf, BYTE_PRICE))
 
     def _least_price(self, program: Program) -> float:
         """Returns the least price of a byte at which a program fits: from the usual one to one that no kernel is worth."""
@@ -99,12 +99,11 @@ class FlashFit:
         prices = [BYTE_PRICE, *(nextafter(worth, inf) for worth in sorted(worths)), inf]
 
         def fits(price: float) -> bool:
-            return (
-                self._fits_ram(program, price) and self._at_price(program, price).flash.bytes <= self._limit
-            )
+            fitting = self._if_it_fits_ram(program, price)
+            return fitting is not None and fitting.flash.bytes <= self._limit
 
         price = prices[bisect_left(prices, True, hi=len(prices) - 1, key=fits)]
-        return price if price < inf or self._fits_ram(program, inf) else BYTE_PRICE
+        return price if price < inf or self._if_it_fits_ram(program, inf) else BYTE_PRICE
 
 
 def _layers_of_fast_kernels(program: Program) -> Iterable[str]:
