@@ -69,11 +69,8 @@ class FlashFit:
 
     def _smallest_flash(self, graph: Graph) -> FlashSize:
         """Returns the flash without any kernel that takes further flash, unless these alone fit the RAM."""
-        in_8_bits, program = self._in_8_bits, self.place(graph)
-        try:
-            return (self._if_it_fits_ram(program, inf) or self._at_price(program, BYTE_PRICE)).flash
-        except PillionError as error:
-            raise _lost_ram(error, in_8_bits.flash, self.options) from None
+        program = self.place(graph)
+        return (self._if_it_fits_ram(program, inf) or self._at_price(program, BYTE_PRICE)).flash
 
     def _if_it_fits_ram(self, program: Program, price: float) -> Program | None:
         """Returns the program with the kernels for a price, without a limit of RAM in any case."""
@@ -110,15 +107,3 @@ def _layers_of_fast_kernels(program: Program) -> Iterable[str]:
     """Returns the layers whose kernels take further flash, by the names of their results."""
     choices = [step.choice for step in program.lowered.steps]
     return dict.fromkeys(one.op.results[0].name for one in choices if one.kernel.extra_flash(one.op))
-
-
-def _lost_ram(error: PillionError, before: FlashSize, options: CompileOptions) -> PillionError:
-    """Returns the error for a program that fits its limit of RAM, unless it gets smaller for that of flash."""
-    if options.memory.limit is None:
-        return error
-    return PillionError(
-        f"--max-flash {options.memory.max_flash} and --max-ram {options.memory.max_ram} contradict each other",
-        rule="RAM holds with what flash needs: kernels with smaller constants, and weights of 4 bits, which take RAM when they are unpacked",
-        here=f"{error.here}; it fits with {before}",
-        help=f"--max-flash {before.bytes}, or {error.help}",
-    )
