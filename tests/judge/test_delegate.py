@@ -170,7 +170,8 @@ def ops_of_4_bits() -> Iterator[Op]:
     small += [four_bits.linear(6, features, 12) for features in (16, 30, 45, 60, 90)]
     small += large_ratios.layers(1.7, DType.INT4)
     makers = layers16.pixels, layers16.windows, layers16.windows_3x3, layers16.vectors
-    wide = list(with_4_bits(chain(*(made() for made in makers), [layers16.linear(10, 500, 19)]), DType.INT16))
+    more = layers16.linear(10, 500, 19), layers16.conv2d((1, 3, 4, 72), 9)
+    wide = list(with_4_bits(chain(*(made() for made in makers), more), DType.INT16))
     for ops in (small, wide):
         yield from ops
         yield from four_bits.with_lowest(ops)

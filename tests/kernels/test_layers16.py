@@ -352,6 +352,13 @@ def test_weights_of_4_bits(target: rig.Target, made: Any) -> None:
     check(target, taken)
 
 
+def test_few_inputs_with_weights_of_4_bits_take_hardly_more_instructions_than_bytes() -> None:
+    ops = [
+        conv2d((1, 1, pixels, inputs), 16, seed=1) for pixels in (32, 49, 144) for inputs in (8, 16, 24, 64)
+    ]
+    compare_counts(M55, list(zip(with_4_bits(ops, DType.INT16), ops, strict=True)), 1.1)
+
+
 def test_vectors_of_the_most_inputs() -> None:
     """The sum of all inputs has 32 bits, too: longer vectors have another kernel."""
     longest, longer = (linear(1, size, 5, seed=1) for size in (2**16 - 1, 2**16))

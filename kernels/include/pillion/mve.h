@@ -316,13 +316,14 @@ typedef pillion_linear_s16_mve_params pillion_linear_full_s16_s4_mve_params;
 void pillion_linear_full_s16_s4_mve(const pillion_linear_full_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_conv2d_1x1_s8_mve_params pillion_conv2d_1x1_unpacked_s4_mve_params, pillion_conv2d_1x1_unpacked_s16_s4_mve_params,
     pillion_conv2d_1x1_k32_unpacked_s4_mve_params, pillion_conv2d_1x1_k48_unpacked_s4_mve_params, pillion_conv2d_1x1_k64_unpacked_s4_mve_params,
-    pillion_conv2d_1x1_left_s4_mve_params; /* the last for sums that are shifted left */
+    pillion_conv2d_1x1_few_unpacked_s16_s4_mve_params, pillion_conv2d_1x1_left_s4_mve_params; /* the last for sums that are shifted left */
 void pillion_conv2d_1x1_left_s4_mve(const pillion_conv2d_1x1_left_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_k32_unpacked_s4_mve(const pillion_conv2d_1x1_k32_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_k48_unpacked_s4_mve(const pillion_conv2d_1x1_k48_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_k64_unpacked_s4_mve(const pillion_conv2d_1x1_k64_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_unpacked_s4_mve(const pillion_conv2d_1x1_unpacked_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);
 void pillion_conv2d_1x1_unpacked_s16_s4_mve(const pillion_conv2d_1x1_unpacked_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
+void pillion_conv2d_1x1_few_unpacked_s16_s4_mve(const pillion_conv2d_1x1_few_unpacked_s16_s4_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 typedef pillion_conv2d_im2col_s8_mve_params pillion_conv2d_im2col_unpacked_s4_mve_params, pillion_conv2d_im2col_unpacked_s16_s4_mve_params,
     pillion_conv2d_im2col_left_s4_mve_params;
 void pillion_conv2d_im2col_left_s4_mve(const pillion_conv2d_im2col_left_s4_mve_params *p, const int8_t *x, int8_t *y, void *scratch);

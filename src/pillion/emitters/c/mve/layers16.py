@@ -45,7 +45,7 @@ from pillion.ops.softmax import Softmax
 INPUTS = 8
 """The 16-bit inputs of a vector."""
 MANY_PIXELS = 32
-"""The pixels from which weights of one vector of inputs are unpacked, because sums of pairs cost more."""
+"""The pixels from which weights of few inputs are unpacked, because sums of pairs cost more."""
 
 
 def pack_channels(op: Layer, channels: OutputChannels) -> Int32Array:
@@ -124,15 +124,10 @@ def conv_3x3_params(op: Conv2d) -> Params:
 
 
 def unpacking_pays(op: Conv2d) -> Verdict:
-    """Checks whether unpacking weights pays: some are -8 and cannot share a byte, or sums are short."""
-    pixels, inputs = math.prod(op.y.shape[:3]), op.in_channels
-    pays = pack.has_lowest(op).ok or (inputs <= INPUTS and pixels >= MANY_PIXELS)
-    return Verdict(
-        "weights",
-        pays,
-        f"some -8, or {MANY_PIXELS} pixels of at most {INPUTS} inputs",
-        f"{pixels} of {inputs}",
-    )
+    """Checks whether unpacking weights of few inputs pays: some are -8 and cannot share a byte, or pixels are many."""
+    pixels = math.prod(op.y.shape[:3])
+    pays = pack.has_lowest(op).ok or pixels >= MANY_PIXELS
+    return Verdict("weights", pays, f"some -8, or {MANY_PIXELS} pixels", f"{pixels} pixels")
 
 
 def many_rows(op: Linear) -> Verdict:
@@ -190,6 +185,13 @@ DOT_4 = DotProducts("s16_s4", IN_NIBBLES, shared_dot_params, files=("dot16_4",))
 UNPACKED_4 = DotProducts(
     "s16_s4", OF_NIBBLES, dot_params, files=("dot16_unpacked", "dot16"), variant="_unpacked", unpacks=True
 )
+FEW_UNPACKED_4 = replace(
+    UNPACKED_4,
+    layer=short_circuit(OF_NIBBLES, few_inputs),
+    files=("dot16_unpacked", "dot16_few", "dot16"),
+    variant="_few_unpacked",
+    file="conv2d_1x1_unpacked_s16_s4",
+)
 SPLIT = DotProducts("s16", IN_32_BITS, split_params, variant="_split")
 SPLITS: dict[str, Any] = {"scratch_bytes": lambda op: 32 * split_pieces(op), "costs": {"overread_bytes": 30}}
 PLANES_COST = CallCost(650.0, channel=24.0, reread=0.06)
@@ -213,7 +215,8 @@ KERNELS: tuple[Kernel, ...] = (
     DOT.kernel(GATHERED, work=pack.im2col_work),
     VECTOR_4.kernel(ONE_PIXEL),
     FULL_VECTOR_4.kernel(FEW_PIXELS, pack.has_lowest),
-    UNPACKED_4.kernel(PIXELS, unpacking_pays),
+    FEW_UNPACKED_4.kernel(PIXELS, unpacking_pays),
+    UNPACKED_4.kernel(PIXELS, pack.has_lowest),
     DOT_4.kernel(PIXELS),
     MVE.kernel(
         Conv2d,
