@@ -15,43 +15,28 @@ from typing import TypeGuard
 
 import numpy as np
 
+from pillion.devices.ethos_u.stream import operations as npu
 from pillion.devices.ethos_u.stream.memory import part_addresses, tensor_byte_range
-from pillion.devices.ethos_u.stream.operations import (
-    CHAIN,
-    BlockSize,
-    ConvolutionKind,
-    Convolve,
-    Elementwise,
-    FeatureMap,
-    MatrixProduct,
-    Operation,
-    PoolKind,
-    PoolOperation,
-    Resize,
-    TensorOperation,
-    Upscale,
-    Wait,
-)
 from pillion.devices.ethos_u.stream.stream_errors import require_valid
 
 Box = tuple[range, range, range]
 """Rows, columns, channels."""
 
 
-def require_blocks_wait(found: Sequence[Operation]) -> None:
+def require_blocks_wait(found: Sequence[npu.Operation]) -> None:
     """Raises if an operation may read results that the previous one has not written yet."""
-    before: TensorOperation | None = None
+    before: npu.TensorOperation | None = None
     for op in found:
-        if isinstance(op, Wait) and not op.copies and op.most == 0:
+        if isinstance(op, npu.Wait) and not op.copies and op.most == 0:
             before = None
-        if isinstance(op, TensorOperation):
+        if isinstance(op, npu.TensorOperation):
             if before is not None:
                 _require_written(before, op)
-            if op.y.region > CHAIN:  # the NPU itself orders a chain, block by block
+            if op.y.region > npu.CHAIN:  # the NPU itself orders a chain, block by block
                 before = op
 
 
-def _require_written(before: TensorOperation, op: TensorOperation) -> None:
+def _require_written(before: npu.TensorOperation, op: npu.TensorOperation) -> None:
     """Raises if a job reads from blocks in progress. Both operands are checked."""
     for operand, jobs in _operand_boxes(op):
         if not op.overlap or not tensor_byte_range(before.y).overlaps(tensor_byte_range(operand)):
@@ -70,15 +55,15 @@ def _require_written(before: TensorOperation, op: TensorOperation) -> None:
             )
 
 
-def _operand_boxes(op: TensorOperation) -> Iterator[tuple[FeatureMap, Iterator[Box]]]:
+def _operand_boxes(op: npu.TensorOperation) -> Iterator[tuple[npu.FeatureMap, Iterator[Box]]]:
     yield op.x, _job_boxes(op)
-    if isinstance(op, MatrixProduct):
+    if isinstance(op, npu.MatrixProduct):
         yield op.second, repeat(tuple(map(range, op.second.shape)))  # type: ignore[arg-type]  # three axes
-    if isinstance(op, Elementwise) and isinstance(op.second, FeatureMap):
+    if isinstance(op, npu.Elementwise) and isinstance(op.second, npu.FeatureMap):
         yield op.second, (_broadcast_box(box, op.second) for box in _result_block_boxes(op.y, op.block))
 
 
-def _broadcast_box(box: Box, operand: FeatureMap) -> Box:
+def _broadcast_box(box: Box, operand: npu.FeatureMap) -> Box:
     """Returns the part of an operand that a block of the result reads."""
     rows, columns, channels = (
         _clip_broadcast_axis(p, size) for p, size in zip(box, operand.shape, strict=True)
@@ -91,7 +76,7 @@ def _clip_broadcast_axis(part: range, size: int) -> range:
     return range(1) if size == 1 else part
 
 
-def _job_boxes(op: TensorOperation) -> Iterator[Box]:
+def _job_boxes(op: npu.TensorOperation) -> Iterator[Box]:
     """Yields the part of the first operand that each job reads."""
     for rows, columns, channels in _result_block_boxes(op.y, op.block):
         seen = _window_extent(op, 0, rows), _window_extent(op, 1, columns)
@@ -102,33 +87,35 @@ def _job_boxes(op: TensorOperation) -> Iterator[Box]:
             yield *seen, _clip_broadcast_axis(channels, op.x.shape[2])
 
 
-def _sums_channels(op: TensorOperation) -> TypeGuard[Convolve | PoolOperation | MatrixProduct]:
+def _sums_channels(
+    op: npu.TensorOperation,
+) -> TypeGuard[npu.Convolve | npu.PoolOperation | npu.MatrixProduct]:
     """Whether each result channel depends on all input channels, one slice per job."""
-    if isinstance(op, PoolOperation):
-        return op.kind is PoolKind.CHANNEL_SUM
-    if isinstance(op, MatrixProduct):
+    if isinstance(op, npu.PoolOperation):
+        return op.kind is npu.PoolKind.CHANNEL_SUM
+    if isinstance(op, npu.MatrixProduct):
         return True
-    return isinstance(op, Convolve) and op.product is ConvolutionKind.CONVOLUTION
+    return isinstance(op, npu.Convolve) and op.product is npu.ConvolutionKind.CONVOLUTION
 
 
-def _window_extent(op: TensorOperation, axis: int, part: range) -> range:
+def _window_extent(op: npu.TensorOperation, axis: int, part: range) -> range:
     """Returns the rows or columns that windows reach."""
     size = op.x.shape[axis]
-    if isinstance(op, Resize):
+    if isinstance(op, npu.Resize):
         first, last = (op.position(axis, at) // op.parts[axis] for at in (part.start, part.stop - 1))
         return range(max(first, 0), min(last + 2, size))
-    if not isinstance(op, (Convolve, PoolOperation)):
+    if not isinstance(op, (npu.Convolve, npu.PoolOperation)):
         return _clip_broadcast_axis(part, size)
     kernel = op.kernel
     taps = (kernel.height, kernel.width)[axis]
     start = part.start * kernel.stride[axis] - kernel.pads[axis]
     end = (part.stop - 1) * kernel.stride[axis] - kernel.pads[axis] + (taps - 1) * kernel.dilation[axis] + 1
-    if op.upscale is not Upscale.NONE:
+    if op.upscale is not npu.Upscale.NONE:
         start, end = start // 2, -(-end // 2)
     return range(max(start, 0), max(min(end, size), 0))
 
 
-def _result_block_boxes(y: FeatureMap, block: BlockSize, *, backwards: bool = False) -> Iterator[Box]:
+def _result_block_boxes(y: npu.FeatureMap, block: npu.BlockSize, *, backwards: bool = False) -> Iterator[Box]:
     """Yields the blocks of a result in execution order (channels, then columns, then rows), or in reverse
     order."""
     sides = (block.height, block.width, block.depth)
@@ -141,7 +128,7 @@ def _result_block_boxes(y: FeatureMap, block: BlockSize, *, backwards: bool = Fa
         yield rows, columns, channels
 
 
-def _boxes_overlap(a: FeatureMap, box: Box, b: FeatureMap, seen: Box) -> bool:
+def _boxes_overlap(a: npu.FeatureMap, box: Box, b: npu.FeatureMap, seen: Box) -> bool:
     """Whether parts of two tensors overlap in memory."""
     if not all(map(len, box)) or not all(map(len, seen)):
         return False

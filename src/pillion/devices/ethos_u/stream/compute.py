@@ -9,26 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pillion.devices.ethos_u.stream import operations as npu
 from pillion.devices.ethos_u.stream.arithmetic import leading_zeros, saturate32, scale_and_round
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
 from pillion.devices.ethos_u.stream.memory import StreamMemory
-from pillion.devices.ethos_u.stream.operations import (
-    ConvolutionKind,
-    Convolve,
-    Elementwise,
-    ElementwiseFunction,
-    FeatureMap,
-    KernelWindow,
-    MatrixProduct,
-    PoolKind,
-    PoolOperation,
-    Resize,
-    ResizeKind,
-    Rounding,
-    Scale,
-    TensorOperation,
-    Upscale,
-)
 from pillion.devices.ethos_u.stream.stream_errors import not_modelled_error, require_modelled, require_valid
 from pillion.devices.ethos_u.stream.weight_stream import scales_of, weights_of
 from pillion.ir.numerics import Int64Array, divide_half_away, shift_right, wrap_to_32_bits
@@ -36,7 +20,7 @@ from pillion.ir.types import DType
 
 _BEYOND = 1 << 40
 """More than any element."""
-_EXTREMES = {PoolKind.MAX: (-_BEYOND, np.max), PoolKind.MIN: (_BEYOND, np.min)}
+_EXTREMES = {npu.PoolKind.MAX: (-_BEYOND, np.max), npu.PoolKind.MIN: (_BEYOND, np.min)}
 """The padding value and the function of an extreme."""
 _UNIT_BITS = 16
 """The bits by which a resize shifts its results in addition to the parts of a pixel."""
@@ -45,18 +29,18 @@ _HALF = 1 << 30
 """The factor that Vela encodes with the shift of a 32-bit product; the NPU ignores it."""
 
 
-def execute_operation(op: TensorOperation, memory: StreamMemory, tables: Tables) -> None:
+def execute_operation(op: npu.TensorOperation, memory: StreamMemory, tables: Tables) -> None:
     """Executes one operation on the memory."""
     match op:
-        case Convolve():
+        case npu.Convolve():
             accumulators: Int64Array | None = _convolve(op, memory)
-        case PoolOperation():
+        case npu.PoolOperation():
             accumulators = _compute_pool(op, memory)
-        case Elementwise():
+        case npu.Elementwise():
             accumulators = _compute_elementwise(op, memory)
-        case MatrixProduct():
+        case npu.MatrixProduct():
             accumulators = _compute_matrix_product(op, memory)
-        case Resize():
+        case npu.Resize():
             accumulators = _compute_resize(op, memory)
         case _:
             raise not_modelled_error("an operation", op)
@@ -69,7 +53,7 @@ def execute_operation(op: TensorOperation, memory: StreamMemory, tables: Tables)
         memory.store(op.y, np.broadcast_to(results, op.y.shape))
 
 
-def _apply_output_stage(op: TensorOperation, accumulators: Int64Array, tables: Tables) -> Int64Array:
+def _apply_output_stage(op: npu.TensorOperation, accumulators: Int64Array, tables: Tables) -> Int64Array:
     """Returns the results after the last step of every operation: the zero point, then bounds or a lookup
     table."""
     accumulators = accumulators + op.y.zero_point
@@ -79,18 +63,20 @@ def _apply_output_stage(op: TensorOperation, accumulators: Int64Array, tables: T
     return np.clip(accumulators, op.activation.low, op.activation.high)
 
 
-def _load_operand(x: FeatureMap, memory: StreamMemory) -> Int64Array:
+def _load_operand(x: npu.FeatureMap, memory: StreamMemory) -> Int64Array:
     """Returns the elements minus their zero point; 32-bit operands have none."""
     elements = memory.load(x)
     return elements if x.dtype is DType.INT32 else elements - x.zero_point
 
 
-def _upscale_operand(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: KernelWindow) -> Int64Array:
+def _upscale_operand(
+    x: Int64Array, upscale: npu.Upscale, y: npu.FeatureMap, kernel: npu.KernelWindow
+) -> Int64Array:
     """Returns the operand upscaled by 2, cut to the rows and columns that the windows reach."""
-    if upscale is Upscale.NONE:
+    if upscale is npu.Upscale.NONE:
         return x
     large = np.zeros((2 * x.shape[0], 2 * x.shape[1], x.shape[2]), np.int64)
-    if upscale is Upscale.ZEROS:
+    if upscale is npu.Upscale.ZEROS:
         large[::2, ::2] = x
     else:
         large = x.repeat(2, axis=0).repeat(2, axis=1)
@@ -100,13 +86,13 @@ def _upscale_operand(x: Int64Array, upscale: Upscale, y: FeatureMap, kernel: Ker
     return large[:height, :width]
 
 
-def _pad_operand(x: Int64Array, kernel: KernelWindow, value: int) -> Int64Array:
+def _pad_operand(x: Int64Array, kernel: npu.KernelWindow, value: int) -> Int64Array:
     top, left, bottom, right = kernel.pads
     return np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=value)
 
 
 def _kernel_tap_inputs(
-    x: Int64Array, kernel: KernelWindow, row: int, column: int, y: FeatureMap
+    x: Int64Array, kernel: npu.KernelWindow, row: int, column: int, y: npu.FeatureMap
 ) -> Int64Array:
     """Returns the elements that one tap of the kernel reads for all results."""
     down, across = kernel.stride
@@ -116,13 +102,13 @@ def _kernel_tap_inputs(
     ]
 
 
-def _convolve(op: Convolve, memory: StreamMemory) -> Int64Array | None:
+def _convolve(op: npu.Convolve, memory: StreamMemory) -> Int64Array | None:
     weights = weights_of(op, [memory.read(stream) for stream in op.weights])
     bias, numbers, shifts = scales_of(op, memory.read(op.scales))
     x = _upscale_operand(_load_operand(op.x, memory), op.upscale, op.y, op.kernel)
     x = _pad_operand(x, op.kernel, 0).astype(np.float64)  # sums stay far below 2^53
     require_valid(
-        op.product is ConvolutionKind.CONVOLUTION or op.x.shape[2] == op.y.shape[2],
+        op.product is npu.ConvolutionKind.CONVOLUTION or op.x.shape[2] == op.y.shape[2],
         "a depthwise convolution has as many inputs as results",
         str(op.y.shape[2]),
         op.x.shape[2],
@@ -134,7 +120,7 @@ def _convolve(op: Convolve, memory: StreamMemory) -> Int64Array | None:
                 _kernel_tap_inputs(x, op.kernel, row, column, op.y),
                 weights[:, row, column].astype(np.float64),
             )
-            total += seen * factors[:, 0] if op.product is ConvolutionKind.DEPTHWISE else seen @ factors.T
+            total += seen * factors[:, 0] if op.product is npu.ConvolutionKind.DEPTHWISE else seen @ factors.T
     if (sums := _continued_sums(op, total, memory)) is None:
         return None
     sums = sums + bias
@@ -145,7 +131,7 @@ def _convolve(op: Convolve, memory: StreamMemory) -> Int64Array | None:
 
 
 def _continued_sums(
-    op: TensorOperation, total: NDArray[Any], memory: StreamMemory, combine: Callable[..., Any] = np.sum
+    op: npu.TensorOperation, total: NDArray[Any], memory: StreamMemory, combine: Callable[..., Any] = np.sum
 ) -> Int64Array | None:
     """Returns the sums, or extremes, of an operation and of the operations that it continues; None if the next one
     continues them."""
@@ -169,10 +155,10 @@ def _require_bits(sums: Int64Array, bits: int) -> None:
     )
 
 
-def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array | None:
+def _compute_pool(op: npu.PoolOperation, memory: StreamMemory) -> Int64Array | None:
     x = _upscale_operand(_load_operand(op.x, memory), op.upscale, op.y, op.kernel)
     assert op.scale is not None
-    if op.kind is PoolKind.CHANNEL_SUM:
+    if op.kind is npu.PoolKind.CHANNEL_SUM:
         return _channel_sum(op, x)
     require_valid(
         op.x.shape[2] == op.y.shape[2],
@@ -199,7 +185,7 @@ def _compute_pool(op: PoolOperation, memory: StreamMemory) -> Int64Array | None:
     return divide_half_away(pooled, counts)
 
 
-def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
+def _channel_sum(op: npu.PoolOperation, x: Int64Array) -> Int64Array:
     assert op.scale is not None
     require_modelled(
         (op.y.shape[2], op.kernel.height, op.kernel.width) == (1, 1, 1),
@@ -210,7 +196,7 @@ def _channel_sum(op: PoolOperation, x: Int64Array) -> Int64Array:
     return scale_and_round(saturate32(sums), op.scale.number, op.scale.shift, op.rounding)
 
 
-def _compute_matrix_product(op: MatrixProduct, memory: StreamMemory) -> Int64Array | None:
+def _compute_matrix_product(op: npu.MatrixProduct, memory: StreamMemory) -> Int64Array | None:
     assert op.scale is not None
     x, second = (_load_operand(operand, memory).astype(np.float64) for operand in (op.x, op.second))
     if (sums := _continued_sums(op, x @ second[0].T, memory)) is None:
@@ -219,7 +205,7 @@ def _compute_matrix_product(op: MatrixProduct, memory: StreamMemory) -> Int64Arr
     return scale_and_round(sums, op.scale.number, op.scale.shift, op.rounding)
 
 
-def _compute_resize(op: Resize, memory: StreamMemory) -> Int64Array:
+def _compute_resize(op: npu.Resize, memory: StreamMemory) -> Int64Array:
     assert op.scale is not None
     x = _load_operand(op.x, memory)
     for axis in (0, 1):
@@ -227,45 +213,45 @@ def _compute_resize(op: Resize, memory: StreamMemory) -> Int64Array:
     return scale_and_round(x << _UNIT_BITS, op.scale.number, op.scale.shift, op.rounding)
 
 
-def _resize_axis(x: Int64Array, op: Resize, axis: int) -> Int64Array:
+def _resize_axis(x: Int64Array, op: npu.Resize, axis: int) -> Int64Array:
     """Returns the pixels along an axis: the nearest ones, or sums of two, each times its share in parts."""
     parts, last = op.parts[axis], x.shape[axis] - 1
     position = op.position(axis, np.arange(op.y.shape[axis], dtype=np.int64))
     index, part = position // parts, position % parts
-    if op.kind is ResizeKind.NEAREST:
+    if op.kind is npu.ResizeKind.NEAREST:
         return x.take(np.clip(index + (2 * part >= parts), 0, last), axis)
     part = np.expand_dims(part, tuple({0, 1, 2} - {axis}))
     before, behind = (x.take(np.clip(index + step, 0, last), axis) for step in (0, 1))
     return before * (parts - part) + behind * part
 
 
-def _compute_elementwise(op: Elementwise, memory: StreamMemory) -> Int64Array:
+def _compute_elementwise(op: npu.Elementwise, memory: StreamMemory) -> Int64Array:
     x = _load_operand(op.x, memory)
     assert op.scale is not None
     if op.second is None:
-        result = np.abs(x) if op.kind is ElementwiseFunction.ABS else leading_zeros(x)
+        result = np.abs(x) if op.kind is npu.ElementwiseFunction.ABS else leading_zeros(x)
         return _scaled_result(op, result)
     if isinstance(op.second, int):
         second = np.full((1, 1, 1), op.second - op.second_zero_point, np.int64)
     else:
         second = _load_operand(op.second, memory)
-    if op.kind in (ElementwiseFunction.ADD, ElementwiseFunction.SUB):
+    if op.kind in (npu.ElementwiseFunction.ADD, npu.ElementwiseFunction.SUB):
         return _add_or_subtract(op, x, second)
     x, second = np.broadcast_arrays(*((second, x) if op.reversed else (x, second)))
     return _scaled_result(op, _combine_operands(op, x, second))
 
 
-def _combine_operands(op: Elementwise, left: Int64Array, right: Int64Array) -> Int64Array:
+def _combine_operands(op: npu.Elementwise, left: Int64Array, right: Int64Array) -> Int64Array:
     match op.kind:
-        case ElementwiseFunction.MUL:
+        case npu.ElementwiseFunction.MUL:
             return left * right
-        case ElementwiseFunction.MIN:
+        case npu.ElementwiseFunction.MIN:
             return np.minimum(left, right)
-        case ElementwiseFunction.MAX:
+        case npu.ElementwiseFunction.MAX:
             return np.maximum(left, right)
-        case ElementwiseFunction.SHL:
+        case npu.ElementwiseFunction.SHL:
             return wrap_to_32_bits(left << np.minimum(_shift_amounts(right), 32))
-        case ElementwiseFunction.SHR:
+        case npu.ElementwiseFunction.SHR:
             return _shifted_right(left, _shift_amounts(right), op)
     raise not_modelled_error("an elementwise operation", op.kind.name)
 
@@ -280,18 +266,18 @@ def _shift_amounts(by: Int64Array) -> Int64Array:
     return by
 
 
-def _shifted_right(x: Int64Array, by: Int64Array, op: Elementwise) -> Int64Array:
-    require_modelled(op.rounding is Rounding.NATURAL, "the rounding of a shift", op.rounding.name)
+def _shifted_right(x: Int64Array, by: Int64Array, op: npu.Elementwise) -> Int64Array:
+    require_modelled(op.rounding is npu.Rounding.NATURAL, "the rounding of a shift", op.rounding.name)
     by = np.minimum(by, _MOST_PLACES - 1)  # a 32-bit number is shifted out completely
     return (x + np.where(by > 0, np.int64(1) << np.maximum(by - 1, 0), 0)) >> by
 
 
-def _scaled_result(op: Elementwise, values: Int64Array) -> Int64Array:
+def _scaled_result(op: npu.Elementwise, values: Int64Array) -> Int64Array:
     """Returns the scaled result. Of 32-bit operations, only products are scaled, by their shift alone."""
     assert op.scale is not None
     if op.x.dtype is not DType.INT32:
         return scale_and_round(values, op.scale.number, op.scale.shift, op.rounding)
-    if op.kind is ElementwiseFunction.MUL:
+    if op.kind is npu.ElementwiseFunction.MUL:
         require_modelled(
             op.scale.number in ((1, _HALF) if op.scale.shift else (1,)),
             "the scale of a product of 32-bit numbers",
@@ -305,24 +291,24 @@ def _scaled_result(op: Elementwise, values: Int64Array) -> Int64Array:
     return saturate32(scale_and_round(values, op.scale.number, op.scale.shift, op.rounding))
 
 
-def _high_product(op: Elementwise, exact: Int64Array) -> Int64Array:
+def _high_product(op: npu.Elementwise, exact: Int64Array) -> Int64Array:
     """Returns the upper half of 32-bit products."""
     assert op.scale is not None
     require_modelled(
-        op.rounding is Rounding.DOUBLE, "the rounding of a product of 32-bit numbers", op.rounding.name
+        op.rounding is npu.Rounding.DOUBLE, "the rounding of a product of 32-bit numbers", op.rounding.name
     )
     return saturate32(shift_right((exact + (1 << 30)) >> 31, op.scale.shift - 31))
 
 
-def _add_or_subtract(op: Elementwise, x: Int64Array, y: Int64Array) -> Int64Array:
+def _add_or_subtract(op: npu.Elementwise, x: Int64Array, y: Int64Array) -> Int64Array:
     assert op.scale is not None
     if op.x.dtype is DType.INT32:
-        is_plain = all(one == Scale(1, 0, one.early) for one in (op.first_scale, op.second_scale))
+        is_plain = all(one == npu.Scale(1, 0, one.early) for one in (op.first_scale, op.second_scale))
         require_modelled(is_plain, "a sum of scaled 32-bit operands")
         first, second = x, y
     else:
         first, second = _scaled_operand(x, op.first_scale), _scaled_operand(y, op.second_scale)
-    if op.kind is ElementwiseFunction.SUB:
+    if op.kind is npu.ElementwiseFunction.SUB:
         first, second = (second, -first) if op.reversed else (first, -second)
     total = first + second
     if op.x.dtype is DType.INT32:
@@ -330,5 +316,5 @@ def _add_or_subtract(op: Elementwise, x: Int64Array, y: Int64Array) -> Int64Arra
     return scale_and_round(total, op.scale.number, op.scale.shift, op.rounding)
 
 
-def _scaled_operand(x: Int64Array, scale: Scale) -> Int64Array:
-    return scale_and_round(x << scale.early, scale.number, scale.shift + scale.early, Rounding.DOUBLE)
+def _scaled_operand(x: Int64Array, scale: npu.Scale) -> Int64Array:
+    return scale_and_round(x << scale.early, scale.number, scale.shift + scale.early, npu.Rounding.DOUBLE)

@@ -10,42 +10,21 @@ from functools import cached_property
 from typing import Any
 
 from pillion.devices.ethos_u.accelerators import Accelerator, Family
+from pillion.devices.ethos_u.stream import operations as npu
 from pillion.devices.ethos_u.stream.command_words import CommandWord
 from pillion.devices.ethos_u.stream.decode import IFM_TYPES, Decoder
-from pillion.devices.ethos_u.stream.operations import (
-    CHAIN,
-    NOWHERE,
-    SUMS,
-    UNARY,
-    UNSCALED,
-    BlockSize,
-    Convolve,
-    ElementwiseFunction,
-    FeatureMap,
-    KernelWindow,
-    MatrixProduct,
-    NpuActivation,
-    Operation,
-    PoolKind,
-    PoolOperation,
-    Range,
-    Resize,
-    ResizeKind,
-    Rounding,
-    Scale,
-    Sums,
-    TensorLayout,
-    TensorOperation,
-    Upscale,
-    WeightForm,
-)
 from pillion.devices.ethos_u.stream.stream_errors import require_modelled, require_valid
 from pillion.ir.types import DType
 
 _TILES, _CHAINED, _NOWHERE = 0, 2, 3
 """Where a tensor is: in memory, in a buffer between operations, or in neither: a number, or hidden sums."""
 _ORDERS = {0: (0, 1, 2), 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
-_ROUNDINGS = {0: Rounding.DOUBLE, 1: Rounding.NATURAL, 3: Rounding.SYMMETRIC, 4: Rounding.TRUNCATE}
+_ROUNDINGS = {
+    0: npu.Rounding.DOUBLE,
+    1: npu.Rounding.NATURAL,
+    3: npu.Rounding.SYMMETRIC,
+    4: npu.Rounding.TRUNCATE,
+}
 _MICROBLOCKS = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 4))
 _TABLES = {1: (DType.UINT8, DType.UINT8), 4: (DType.INT8, DType.INT8), 7: (DType.INT8, DType.INT32)}
 """The types of index and entry of each table."""
@@ -62,27 +41,35 @@ _PART_TAPS = 5
 class U85Decoder(Decoder):
     """The decoder of a U85."""
 
-    pools = (PoolKind.MAX, PoolKind.AVERAGE, PoolKind.CHANNEL_SUM, PoolKind.SUM, PoolKind.MIN)
+    pools = (
+        npu.PoolKind.MAX,
+        npu.PoolKind.AVERAGE,
+        npu.PoolKind.CHANNEL_SUM,
+        npu.PoolKind.SUM,
+        npu.PoolKind.MIN,
+    )
 
     @cached_property
-    def decoders(self) -> dict[str, Callable[[str, int], Operation]]:
+    def decoders(self) -> dict[str, Callable[[str, int], npu.Operation]]:
         """The methods that decode commands, by name."""
         return {**super().decoders, "RESIZE": self._decode_resize}
 
     # Tensors
 
-    def _feature_map(self, name: str, shape: tuple[int, int, int], dtype: DType, layout: int) -> FeatureMap:
+    def _feature_map(
+        self, name: str, shape: tuple[int, int, int], dtype: DType, layout: int
+    ) -> npu.FeatureMap:
         storage = self.fields(f"{name}_PRECISION")["storage"]
         hidden = name == "OFM" and storage == _NOWHERE
         if storage == _CHAINED or hidden:
             columns, size = shape[2] * dtype.size_bytes, dtype.size_bytes
             place = (
-                NOWHERE if hidden else CHAIN - self.value(f"{name}_REGION"),
+                npu.NOWHERE if hidden else npu.CHAIN - self.value(f"{name}_REGION"),
                 (0, 0, 0, 0),
                 (shape[0], shape[0], shape[1]),
             )
             strides, zero_point = (shape[1] * columns, columns, size), self._zero_point(name, dtype)
-            return FeatureMap(*place, strides, TensorLayout.NHWC, dtype, zero_point, shape)
+            return npu.FeatureMap(*place, strides, npu.TensorLayout.NHWC, dtype, zero_point, shape)
         require_modelled(storage == _TILES, "the place of a tensor", f"{name}, storage {storage}")
         return super()._feature_map(name, shape, dtype, layout)
 
@@ -97,17 +84,17 @@ class U85Decoder(Decoder):
 
     # Every operation
 
-    def _scale(self) -> Scale | None:
+    def _scale(self) -> npu.Scale | None:
         early = self.fields("OFM_SCALE")["early"]
         require_modelled(not early, "an early rounding of results", early)
         return super()._scale()
 
-    def _decode_rounding(self) -> Rounding:
+    def _decode_rounding(self) -> npu.Rounding:
         number = self.fields("OFM_SCALE")["rounding"]
         require_modelled(number in _ROUNDINGS, "a rounding", number)
         return _ROUNDINGS[number]
 
-    def _decode_activation(self, y: FeatureMap) -> NpuActivation:
+    def _decode_activation(self, y: npu.FeatureMap) -> npu.NpuActivation:
         fields = self.fields("ACTIVATION")
         function, dtype, table = fields["function"], y.dtype, None
         if function:
@@ -116,7 +103,7 @@ class U85Decoder(Decoder):
             require_valid(entry is y.dtype, "a table has entries of another type", entry.value, y.dtype.value)
             table = fields["table"] * entry.size_bytes
         if fields["unclipped"]:
-            return NpuActivation(*dtype.bounds, table)
+            return npu.NpuActivation(*dtype.bounds, table)
         require_modelled(dtype is not DType.INT32, "bounds of results of 32 bits")
         limits = self._number("ACTIVATION_MIN", dtype), self._number("ACTIVATION_MAX", dtype)
         low, high = dtype.bounds
@@ -124,9 +111,9 @@ class U85Decoder(Decoder):
         require_valid(
             low <= limits[0] <= limits[1] <= high, "the bounds of results are not a range", rule, limits
         )
-        return NpuActivation(*limits, table)
+        return npu.NpuActivation(*limits, table)
 
-    def _decode_block_size(self, x: FeatureMap, kernel: KernelWindow | None) -> BlockSize:
+    def _decode_block_size(self, x: npu.FeatureMap, kernel: npu.KernelWindow | None) -> npu.BlockSize:
         rows, columns = self._microblock()
         channels = self.accelerator.macs // (8 * rows * columns)
         is_wide = x.dtype is DType.INT16
@@ -135,7 +122,7 @@ class U85Decoder(Decoder):
         taps = _PART_TAPS * (1 + (is_wide or is_sparse))
         together = 8 if is_wide and part_first and not is_sparse else 0
         slice_ = self._slice(x, kernel, channels)
-        return BlockSize(*self._sides("OFM_BLK"), channels, slice_, spare, taps, together)
+        return npu.BlockSize(*self._sides("OFM_BLK"), channels, slice_, spare, taps, together)
 
     def _has_sparse_weights(self) -> bool:
         return self.has("WEIGHT_FORMAT") and bool(self.fields("WEIGHT_FORMAT")["sparse"])
@@ -146,7 +133,7 @@ class U85Decoder(Decoder):
         require_modelled(number < len(_MICROBLOCKS), "what the NPU computes at once", number)
         return _MICROBLOCKS[number]
 
-    def _slice(self, x: FeatureMap, kernel: KernelWindow | None, channels: int) -> int:
+    def _slice(self, x: npu.FeatureMap, kernel: npu.KernelWindow | None, channels: int) -> int:
         if kernel is not None and kernel.part_first:
             return 16
         if self._has_sparse_weights():
@@ -157,66 +144,68 @@ class U85Decoder(Decoder):
     def _check_internal_memory(self, second: bool) -> None:
         """The stream of a U85 does not divide its internal memory."""
 
-    def operation(self, instruction: CommandWord) -> Operation:
+    def operation(self, instruction: CommandWord) -> npu.Operation:
         """Returns the operation that a command starts with the current registers."""
         op = super().operation(instruction)
-        return self._with_sums(op) if isinstance(op, TensorOperation) else op
+        return self._with_sums(op) if isinstance(op, npu.TensorOperation) else op
 
-    def _with_sums(self, op: TensorOperation) -> TensorOperation:
+    def _with_sums(self, op: npu.TensorOperation) -> npu.TensorOperation:
         """Returns an operation with the sums that it shares with its neighbours."""
         fields = self.fields("ACC_FORMAT")
-        sums = Sums(fields["input"] == _KEEP, bool(fields["hidden"]))
-        are_products = isinstance(op, (Convolve, MatrixProduct))
+        sums = npu.Sums(fields["input"] == _KEEP, bool(fields["hidden"]))
+        are_products = isinstance(op, (npu.Convolve, npu.MatrixProduct))
         widths = (int(op.x.dtype is DType.INT16),) if are_products else (0, 1)
         is_known = fields["width"] in widths and fields["input"] in (0, _KEEP)
         require_modelled(is_known, "sums of another width or source", fields)
-        is_shared = sums != Sums()
-        is_extreme = isinstance(op, PoolOperation) and op.kind in (PoolKind.MAX, PoolKind.MIN)
+        is_shared = sums != npu.Sums()
+        is_extreme = isinstance(op, npu.PoolOperation) and op.kind in (npu.PoolKind.MAX, npu.PoolKind.MIN)
         may = are_products or is_extreme or not is_shared
         require_modelled(may, "an operation that shares its sums", type(op).__name__)
         sides = zip(op.y.shape, astuple(op.block)[:3], strict=True)
         fits = not is_shared or all(size <= side for size, side in sides)
         require_modelled(fits, "sums of several blocks that are shared", op.y.shape)
         require_valid(
-            (op.y.region == NOWHERE) == sums.hidden, "a result without a place", "only hidden sums have none"
+            (op.y.region == npu.NOWHERE) == sums.hidden,
+            "a result without a place",
+            "only hidden sums have none",
         )
         return replace(op, sums=sums)
 
     # Convolutions and pools
 
-    def _weight_form(self) -> WeightForm:
+    def _weight_form(self) -> npu.WeightForm:
         fields = self.fields("WEIGHT_FORMAT")
-        return WeightForm(True, bool(fields["sparse"]), bool(fields["fast"]))
+        return npu.WeightForm(True, bool(fields["sparse"]), bool(fields["fast"]))
 
-    def _weight_ranges(self) -> tuple[Range, ...]:
+    def _weight_ranges(self) -> tuple[npu.Range, ...]:
         names = ["WEIGHT", *(f"WEIGHT{n}" for n in range(1, self.accelerator.weight_streams))]
         return tuple(self._stream_range(name) for name in names)
 
-    def _stream_range(self, name: str) -> Range:
+    def _stream_range(self, name: str) -> npu.Range:
         """Returns the range of a stream; one of no bytes has no address."""
         region = self.value("WEIGHT_REGION")
         if not self.read(f"{name}_LENGTH").data:
-            return Range(region, 0, 0)
+            return npu.Range(region, 0, 0)
         return self._constant_range(name, "WEIGHT_REGION")
 
-    def _convolve(self, name: str, parameter: int) -> TensorOperation:
+    def _convolve(self, name: str, parameter: int) -> npu.TensorOperation:
         if name != "CONV" or not parameter:
             return super()._convolve(name, parameter)
         y, kernel, upscale = self._decode_window()
-        is_plain = (kernel.height, kernel.width, kernel.stride, upscale) == (1, 1, (1, 1), Upscale.NONE)
+        is_plain = (kernel.height, kernel.width, kernel.stride, upscale) == (1, 1, (1, 1), npu.Upscale.NONE)
         require_modelled(is_plain, "a convolution with computed weights of several taps", kernel)
         x, types = self._window_operand(kernel, y, upscale), self.fields("IFM2_PRECISION")
         shape = (1, y.shape[2], x.shape[2])
         second = self._feature_map("IFM2", shape, self._type(types["type"], IFM_TYPES), types["format"])
-        return MatrixProduct(self.at, x, y, self._scale(), *self._output_stage(y, x, kernel), second)
+        return npu.MatrixProduct(self.at, x, y, self._scale(), *self._output_stage(y, x, kernel), second)
 
-    def _decode_pool(self, name: str, parameter: int) -> TensorOperation:
+    def _decode_pool(self, name: str, parameter: int) -> npu.TensorOperation:
         pool = super()._decode_pool(name, parameter)
-        assert isinstance(pool, PoolOperation)
-        return replace(pool, divides=pool.kind is PoolKind.AVERAGE)
+        assert isinstance(pool, npu.PoolOperation)
+        return replace(pool, divides=pool.kind is npu.PoolKind.AVERAGE)
 
-    def _decode_resize(self, name: str, parameter: int) -> Resize:
-        y, kind = self._result(), self._known(ResizeKind, parameter, "a resize")
+    def _decode_resize(self, name: str, parameter: int) -> npu.Resize:
+        y, kind = self._result(), self._known(npu.ResizeKind, parameter, "a resize")
         require_modelled(not self.value("IFM_UPSCALE"), "a resize of a scaled operand")
         x = self._operand((self.value("KERNEL_HEIGHT_M1") + 1, self.value("IFM_WIDTH0_M1") + 1))
         parts, steps, offsets = [], [], []
@@ -227,22 +216,22 @@ class U85Decoder(Decoder):
             offset = self.value(f"RESIZE_{axis}_OFFSET")
             offsets.append(offset - (offset >> 11 << 12))
         pairs: Any = (tuple(parts), tuple(steps), tuple(offsets))
-        return Resize(self.at, x, y, self._scale(), *self._output_stage(y, x), kind, *pairs)
+        return npu.Resize(self.at, x, y, self._scale(), *self._output_stage(y, x), kind, *pairs)
 
     # Elementwise operations
 
-    def _elementwise_operands(self, kind: ElementwiseFunction, y: FeatureMap) -> tuple[Any, ...]:
+    def _elementwise_operands(self, kind: npu.ElementwiseFunction, y: npu.FeatureMap) -> tuple[Any, ...]:
         first, first_point = self._elementwise_operand("IFM", y)
         scale = self._operand_scale("IFM", kind)
-        if kind in UNARY:
-            return first, None, 0, False, scale, UNSCALED
+        if kind in npu.UNARY:
+            return first, None, 0, False, scale, npu.UNSCALED
         second, second_point = self._elementwise_operand("IFM2", y)
         scales = (scale, self._operand_scale("IFM2", kind))
         if isinstance(first, int):
             return second, first, first_point, True, *scales[::-1]
         return first, second, second_point, False, *scales
 
-    def _elementwise_operand(self, name: str, y: FeatureMap) -> tuple[FeatureMap | int, int]:
+    def _elementwise_operand(self, name: str, y: npu.FeatureMap) -> tuple[npu.FeatureMap | int, int]:
         """Returns an operand, or a number with its zero point."""
         precision, broadcast = self.fields(f"{name}_PRECISION"), self.fields(f"{name}_BROADCAST")
         dtype = self._type(precision["type"], IFM_TYPES)
@@ -256,13 +245,15 @@ class U85Decoder(Decoder):
         shape: Any = tuple(1 if o else size for o, size in zip(once, y.shape, strict=True))
         return self._feature_map(name, shape, dtype, precision["format"]), 0
 
-    def _operand_scale(self, name: str, kind: ElementwiseFunction) -> Scale:
+    def _operand_scale(self, name: str, kind: npu.ElementwiseFunction) -> npu.Scale:
         register = self.read(f"{name}_SCALE")
         fields = register.fields
         require_modelled(not fields["rounding"], "another rounding of scaled operands", fields["rounding"])
-        scale = Scale(register.data, fields["shift"], fields["early"])
-        is_sum = kind in SUMS
-        require_modelled(is_sum or scale == UNSCALED, "the scaling of an operand that has no scale", scale)
+        scale = npu.Scale(register.data, fields["shift"], fields["early"])
+        is_sum = kind in npu.SUMS
+        require_modelled(
+            is_sum or scale == npu.UNSCALED, "the scaling of an operand that has no scale", scale
+        )
         return scale
 
 

@@ -11,20 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pillion.devices.ethos_u.accelerators import Accelerator, Family
+from pillion.devices.ethos_u.stream import operations as npu
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
 from pillion.devices.ethos_u.stream.memory import tensor_byte_range
-from pillion.devices.ethos_u.stream.operations import (
-    INTERNAL,
-    Convolve,
-    DmaCopy,
-    Elementwise,
-    FeatureMap,
-    MatrixProduct,
-    Operation,
-    Range,
-    TensorOperation,
-    Wait,
-)
 from pillion.devices.ethos_u.stream.stream_errors import at_word, require_valid
 
 KERNELS_UNDER_WAY = 2
@@ -37,8 +26,8 @@ class _AccessedBytes:
     """The bytes that an operation reads and writes."""
 
     at: int
-    reads: tuple[Range, ...]
-    writes: tuple[Range, ...]
+    reads: tuple[npu.Range, ...]
+    writes: tuple[npu.Range, ...]
 
     def overlaps(self, other: _AccessedBytes) -> bool:
         return _ranges_overlap(self.writes, other.reads + other.writes) or _ranges_overlap(
@@ -46,12 +35,12 @@ class _AccessedBytes:
         )
 
 
-def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
+def require_waits(found: Sequence[npu.Operation], accelerator: Accelerator) -> None:
     """Raises if a copy and an operation on tensors access the same bytes without a wait between them."""
     copies: deque[_AccessedBytes] = deque(maxlen=COPIES_UNDER_WAY[accelerator.family])
     kernels: deque[_AccessedBytes] = deque(maxlen=KERNELS_UNDER_WAY)
     for op in found:
-        if isinstance(op, Wait):
+        if isinstance(op, npu.Wait):
             waiting = copies if op.copies else kernels
             with at_word(op.at):
                 most = waiting.maxlen or 0
@@ -60,7 +49,7 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
                 waiting.popleft()
             continue
         touched = _accessed_ranges(op, accelerator)
-        mine, others = (copies, kernels) if isinstance(op, DmaCopy) else (kernels, copies)
+        mine, others = (copies, kernels) if isinstance(op, npu.DmaCopy) else (kernels, copies)
         for other in others:
             require_valid(
                 not touched.overlaps(other),
@@ -71,23 +60,23 @@ def require_waits(found: Sequence[Operation], accelerator: Accelerator) -> None:
         mine.append(touched)
 
 
-def _accessed_ranges(op: Operation, accelerator: Accelerator) -> _AccessedBytes:
-    if isinstance(op, DmaCopy):
+def _accessed_ranges(op: npu.Operation, accelerator: Accelerator) -> _AccessedBytes:
+    if isinstance(op, npu.DmaCopy):
         return _AccessedBytes(op.at, (op.source,), (op.destination,))
-    assert isinstance(op, TensorOperation)
+    assert isinstance(op, npu.TensorOperation)
     return _AccessedBytes(op.at, tuple(_read_ranges(op, accelerator)), (tensor_byte_range(op.y),))
 
 
-def _read_ranges(op: TensorOperation, accelerator: Accelerator) -> Iterator[Range]:
+def _read_ranges(op: npu.TensorOperation, accelerator: Accelerator) -> Iterator[npu.Range]:
     yield tensor_byte_range(op.x)
-    if isinstance(op, (Elementwise, MatrixProduct)) and isinstance(op.second, FeatureMap):
+    if isinstance(op, (npu.Elementwise, npu.MatrixProduct)) and isinstance(op.second, npu.FeatureMap):
         yield tensor_byte_range(op.second)
-    if isinstance(op, Convolve):
+    if isinstance(op, npu.Convolve):
         yield from (*op.weights, op.scales)
     if op.activation.table is not None:
         start, end = Tables(accelerator).place(op.activation.table, op.y.dtype)
-        yield Range(INTERNAL, accelerator.table_address + start, end - start)
+        yield npu.Range(npu.INTERNAL, accelerator.table_address + start, end - start)
 
 
-def _ranges_overlap(some: Sequence[Range], others: Sequence[Range]) -> bool:
+def _ranges_overlap(some: Sequence[npu.Range], others: Sequence[npu.Range]) -> bool:
     return any(first.overlaps(second) for first in some for second in others)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pillion.devices.ethos_u.accelerators import Accelerator
+from pillion.devices.ethos_u.stream import operations as npu
 from pillion.devices.ethos_u.stream.block_dependency import require_blocks_wait
 from pillion.devices.ethos_u.stream.command_words import CommandStream, read_stream
 from pillion.devices.ethos_u.stream.compute import execute_operation
@@ -15,15 +16,6 @@ from pillion.devices.ethos_u.stream.decode_u85 import decoder_of
 from pillion.devices.ethos_u.stream.hazards import require_waits
 from pillion.devices.ethos_u.stream.lookup_tables import Tables
 from pillion.devices.ethos_u.stream.memory import StreamMemory
-from pillion.devices.ethos_u.stream.operations import (
-    INTERNAL,
-    DmaCopy,
-    Operation,
-    Range,
-    Stop,
-    TensorOperation,
-    Wait,
-)
 from pillion.devices.ethos_u.stream.stream_errors import at_word, not_modelled_error, require_valid
 
 
@@ -47,7 +39,7 @@ class StreamInterpreter:
         return self.stream.accelerator
 
     @cached_property
-    def operations(self) -> tuple[Operation, ...]:
+    def operations(self) -> tuple[npu.Operation, ...]:
         """The operations of the commands. Raises on copies that overlap operations in progress, and on
         operations that may read unfinished results of the previous one."""
         ops = decode_operations(self.stream)
@@ -55,7 +47,7 @@ class StreamInterpreter:
         require_blocks_wait(ops)
         return ops
 
-    def run(self, inputs: Mapping[Range, bytes], outputs: tuple[Range, ...]) -> tuple[bytes, ...]:
+    def run(self, inputs: Mapping[npu.Range, bytes], outputs: tuple[npu.Range, ...]) -> tuple[bytes, ...]:
         """Returns the bytes at the places of `outputs` after a run with these inputs."""
         memory, tables = StreamMemory(self.constants, self.sizes), Tables(self.accelerator)
         for where, data in inputs.items():
@@ -65,33 +57,33 @@ class StreamInterpreter:
                 self._execute_operation(op, memory, tables)
         return tuple(map(memory.read, outputs))
 
-    def _execute_operation(self, op: Operation, memory: StreamMemory, tables: Tables) -> None:
+    def _execute_operation(self, op: npu.Operation, memory: StreamMemory, tables: Tables) -> None:
         match op:
-            case DmaCopy(_, source, destination) if destination.region == INTERNAL:
+            case npu.DmaCopy(_, source, destination) if destination.region == npu.INTERNAL:
                 tables.write(destination.start, memory.read(source))
-            case DmaCopy(_, source, destination):
+            case npu.DmaCopy(_, source, destination):
                 memory.copy(source, destination)
-            case TensorOperation():
+            case npu.TensorOperation():
                 execute_operation(op, memory, tables)
-            case Wait():
+            case npu.Wait():
                 pass
             case _:
                 raise not_modelled_error("an operation", op)
 
 
-def decode_operations(stream: CommandStream) -> tuple[Operation, ...]:
+def decode_operations(stream: CommandStream) -> tuple[npu.Operation, ...]:
     """Returns the operations of a stream in order; raises unless its only STOP is its last command."""
     decoder = decoder_of(stream.accelerator)
-    decoded: list[Operation] = []
+    decoded: list[npu.Operation] = []
     for instruction in stream.instructions:
         with at_word(instruction.at):
-            is_over = bool(decoded) and isinstance(decoded[-1], Stop)
+            is_over = bool(decoded) and isinstance(decoded[-1], npu.Stop)
             require_valid(not is_over, "commands stand behind STOP", "STOP is the last command")
             if instruction.command.is_operation:
                 decoded.append(decoder.operation(instruction))
             else:
                 decoder.set(instruction)
-    ends = bool(decoded) and isinstance(decoded[-1], Stop)
+    ends = bool(decoded) and isinstance(decoded[-1], npu.Stop)
     count = f"{len(stream.instructions)} commands"
     require_valid(ends, "the stream does not end", "its last command is STOP", count)
     return tuple(decoded[:-1])
