@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.body import interchangeable_variants
-from pillion.emitters.c.loop_rolling import (
+from pillion.emitters.c.actions import (
     Action,
     CallSubroutine,
     MoveRows,
@@ -26,8 +25,9 @@ from pillion.emitters.c.loop_rolling import (
     RunVariant,
     TakeRows,
     VariantSelector,
-    roll_repetitions,
 )
+from pillion.emitters.c.body import interchangeable_variants
+from pillion.emitters.c.loop_rolling import roll_repetitions
 from pillion.emitters.c.lower import CProgram, lower
 from pillion.emitters.c.model_source import model_c
 from pillion.emitters.c.outlining import Subroutine, outline_repeated_calls

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fuzz.properties import host_is_the_reference
-from pillion.emitters.c.loop_rolling import MoveRows, RolledLoop
+from pillion.emitters.c.actions import MoveRows, RolledLoop
 from pillion.emitters.c.lower import lower
 from pillion.errors import PillionError
 from pillion.ir.graph import Graph

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.loop_rolling import MoveRows
+from pillion.emitters.c.actions import MoveRows
 from pillion.emitters.c.lower import lower
 from pillion.emitters.c.model_source import model_c
 from pillion.ir.graph import Graph

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import pillion
 from pillion import PillionError
-from pillion.emitters.c.loop_rolling import branches_in
+from pillion.emitters.c.actions import branches_in
 from pillion.modules import Cascade, KeywordDetector, Pcen, PosteriorSmoother
 
 FRAMES, BANDS, SMOOTHED, HOP, RUNS = 12, 5, 3, 2, 40

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pillion.emitters.c.actions import LoadConstant, MoveRows, ProgramItem, RolledLoop, RunStep
 from pillion.emitters.c.branch_items import without_branches
-from pillion.emitters.c.loop_rolling import LoadConstant, MoveRows, ProgramItem, RolledLoop, RunStep
 from pillion.emitters.c.lower import CProgram
 from pillion.emitters.image.writer import image_bytes
 from pillion.emitters.pte.lower import LoweredProgram

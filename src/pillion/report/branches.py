@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pillion.compiled_program import CompiledProgram
-from pillion.emitters.c.loop_rolling import branches_in, steps_in
+from pillion.emitters.c.actions import branches_in, steps_in
 from pillion.ops import Segment, flatten_ops
 from pillion.report.report_facts import BranchFacts
 

@@ -7,33 +7,10 @@ from collections.abc import Mapping, Sequence
 from textwrap import indent
 from typing import Literal
 
+from pillion.emitters.c import actions
 from pillion.emitters.c.arena_parameter import arena_pointers, base_of
 from pillion.emitters.c.constant_copies import copied_arrays
 from pillion.emitters.c.escaping import comment_text
-from pillion.emitters.c.loop_rolling import (
-    Action,
-    AwaitConstants,
-    AwaitSegment,
-    CallSubroutine,
-    FetchConstants,
-    LoadConstant,
-    LocationType,
-    MoveRows,
-    MovingLocation,
-    ParameterLocation,
-    ProgramItem,
-    RolledLoop,
-    RowIndex,
-    RunBranch,
-    RunStep,
-    RunVariant,
-    TakeRows,
-    VariantSelector,
-    branches_in,
-    steps_in,
-    type_of,
-    waits,
-)
 from pillion.emitters.c.lower import CProgram, CStep, Variant, sizes_of
 from pillion.emitters.c.outlining import outline_repeated_calls
 from pillion.ir.op import Op
@@ -89,7 +66,7 @@ class StatementWriter:
         self.resume_points = 0
         fed = program.feed.items if program.feed is not None else range(0)
         parts = [program.items[: fed.start], program.items[fed.start : fed.stop], program.items[fed.stop :]]
-        branches = list(dict.fromkeys(branches_in(program.items)))
+        branches = list(dict.fromkeys(actions.branches_in(program.items)))
         (self.before, self.fed, self.rest, *bodies), self.subroutines = outline_repeated_calls(
             [*parts, *(branch.body for branch in branches)], interchangeable_variants(program)
         )
@@ -115,7 +92,7 @@ class StatementWriter:
         """Returns the resumable statements that run while rows arrive."""
         return self._resumable_item_statements(self.fed)
 
-    def _resumable_item_statements(self, items: Sequence[ProgramItem]) -> str:
+    def _resumable_item_statements(self, items: Sequence[actions.ProgramItem]) -> str:
         """Returns statements that wait for rows. `at` holds the resume point, followed by the counters of the
         enclosing loops."""
         self.waits = 0
@@ -127,11 +104,11 @@ class StatementWriter:
         """Returns the subroutines in an order in which each is defined before its callers."""
         order: dict[int, None] = {}
 
-        def put(what: Action) -> None:
-            inner = what.body if isinstance(what, RolledLoop) else ()
-            for part in self.bodies[what] if isinstance(what, RunBranch) else inner:
+        def put(what: actions.Action) -> None:
+            inner = what.body if isinstance(what, actions.RolledLoop) else ()
+            for part in self.bodies[what] if isinstance(what, actions.RunBranch) else inner:
                 put(part.what)
-            if isinstance(what, CallSubroutine) and what.subroutine not in order:
+            if isinstance(what, actions.CallSubroutine) and what.subroutine not in order:
                 for item in self.subroutines[what.subroutine].items:
                     put(item.what)
                 order[what.subroutine] = None
@@ -143,7 +120,7 @@ class StatementWriter:
     def _subroutine_function(self, number: int) -> str:
         """Returns the function of a subroutine. If it waits for rows, it returns whether there were enough."""
         subroutine = self.subroutines[number]
-        is_left = any(waits(item.what) for item in subroutine.items)
+        is_left = any(actions.waits(item.what) for item in subroutine.items)
         self.answer = " 0"
         body = (
             self._resumable_item_statements(subroutine.items)
@@ -160,33 +137,33 @@ class StatementWriter:
         kind = "uint32_t" if is_left else "void"
         return f"\nstatic {kind} part_{number}({', '.join(parameters)}) {{\n{text}\n}}\n"
 
-    def _type(self, kind: LocationType) -> str:
+    def _type(self, kind: actions.LocationType) -> str:
         """Returns the C type of a parameter: an address, a row index, or the params of a variant."""
-        if not isinstance(kind, RunStep):
+        if not isinstance(kind, actions.RunStep):
             return "uint8_t *" if kind is None else "uint32_t "
         step = self.program.steps[kind.step]
         return f"const {step.calls[step.variants[kind.variant].calls[0]].routine.params_type} *"
 
-    def _location_expression(self, place: MovingLocation, counters: Sequence[str] = ()) -> str:
+    def _location_expression(self, place: actions.MovingLocation, counters: Sequence[str] = ()) -> str:
         """Returns a location as a C expression: an address, a row index, or the params of a variant. `counters` are
         the counters of the enclosing loops."""
         start = place.start
-        if isinstance(start, VariantSelector):
+        if isinstance(start, actions.VariantSelector):
             step = self.program.steps[start.kind.step]
             return f"&{params_name(step, step.variants[start.variant].calls[0])}"
-        if isinstance(type_of(start), RunStep):
-            assert isinstance(start, ParameterLocation)
+        if isinstance(actions.type_of(start), actions.RunStep):
+            assert isinstance(start, actions.ParameterLocation)
             return f"place{start.number}"
         moves = "".join(
             f" {'+' if stride > 0 else '-'} {abs(stride)} * {count}"
             for count, stride in zip(counters, place.strides, strict=False)
             if stride
         )
-        if isinstance(start, RowIndex):
+        if isinstance(start, actions.RowIndex):
             return f"(uint32_t)({start.offset}{moves})"
-        base = f"place{start.number}" if isinstance(start, ParameterLocation) else base_of(start.area)
+        base = f"place{start.number}" if isinstance(start, actions.ParameterLocation) else base_of(start.area)
         offset = f"{'+' if start.offset >= 0 else '-'} {abs(start.offset)}"
-        kind = "uint32_t" if type_of(start) == "row" else "void *"
+        kind = "uint32_t" if actions.type_of(start) == "row" else "void *"
         return f"({kind})({base} {offset}{moves})"
 
     def _common_parameters(self, is_left: bool) -> list[tuple[str, str]]:
@@ -197,42 +174,42 @@ class StatementWriter:
         fed = [("feed", "pillion_feed *feed"), ("given", "pillion_rows *given"), ("at", "uint32_t *at")]
         return known + fed * is_left
 
-    def _item_statements(self, item: ProgramItem, counters: tuple[str, ...] = ()) -> str:
+    def _item_statements(self, item: actions.ProgramItem, counters: tuple[str, ...] = ()) -> str:
         """Returns the statements of an item inside loops with these counters."""
         what, places = item.what, [self._location_expression(place, counters) for place in item.places]
         match what:
-            case RunStep():
+            case actions.RunStep():
                 return self._run_step_statements(what, places)
-            case RunVariant(first):
+            case actions.RunVariant(first):
                 return self._run_step_statements(first, places[1:], places[0])
-            case AwaitSegment() | AwaitConstants() | FetchConstants():
+            case actions.AwaitSegment() | actions.AwaitConstants() | actions.FetchConstants():
                 return self._asynchronous_statements(what, places)
-            case MoveRows(size):
+            case actions.MoveRows(size):
                 return f"pillion_move_rows({places[0]}, {places[1]}, {size});\n"
-            case TakeRows(rows):
+            case actions.TakeRows(rows):
                 return self._take_rows_call(rows, places)
-            case LoadConstant(size, value):
+            case actions.LoadConstant(size, value):
                 return f"pillion_move_rows({places[0]}, {self.program.operands[value]}, {size});\n"
-            case CallSubroutine():
+            case actions.CallSubroutine():
                 return self._run(what, places, len(counters))
-            case RolledLoop():
+            case actions.RolledLoop():
                 return self._loop(what, counters)
-            case RunBranch():
+            case actions.RunBranch():
                 return self._branch(what, places[0])
 
     def _asynchronous_statements(
-        self, what: AwaitSegment | AwaitConstants | FetchConstants, places: Texts
+        self, what: actions.AwaitSegment | actions.AwaitConstants | actions.FetchConstants, places: Texts
     ) -> str:
         """Returns the statements that start or await work in parallel with the core."""
         match what:
-            case AwaitSegment(step):
+            case actions.AwaitSegment(step):
                 return self._await_statements(step, places)
-            case FetchConstants(arrays):
+            case actions.FetchConstants(arrays):
                 return self._fetch_calls(arrays, places[0])
-            case AwaitConstants():
+            case actions.AwaitConstants():
                 return f"{self.program.graph.name}_wait();\n"
 
-    def _loop(self, loop: RolledLoop, counters: tuple[str, ...]) -> str:
+    def _loop(self, loop: actions.RolledLoop, counters: tuple[str, ...]) -> str:
         depth = len(counters)
         count = f"at[{1 + depth}]" if loop.waits else f"i{depth}"
         body = "".join(self._item_statements(part, (*counters, count)) for part in loop.body)
@@ -240,10 +217,10 @@ class StatementWriter:
         head = f"for ({declared} = 0; {count} < {loop.count}; {count}++) {{"
         return f"{head}\n{indent(body, '    ')}}}\n"
 
-    def _branch(self, branch: RunBranch, flag: str) -> str:
+    def _branch(self, branch: actions.RunBranch, flag: str) -> str:
         """Returns the statements of a branch. Measurements see the ops that it skips as ops without instructions."""
         body = "".join(map(self._item_statements, self.bodies[branch]))
-        skipped = [f"    done({step});\n" for step in steps_in(branch.body)] if self.after_op else ()
+        skipped = [f"    done({step});\n" for step in actions.steps_in(branch.body)] if self.after_op else ()
         instead = f" else {{\n{''.join(skipped)}}}" if skipped else ""
         relation = "!=" if branch.value else "=="
         return f"if (*(const uint8_t *){flag} {relation} 0) {{\n{indent(body, '    ')}}}{instead}\n"
@@ -256,7 +233,7 @@ class StatementWriter:
             f"pillion_take_rows(feed, given, {to}, {rows}, {self.program.feed.row_bytes})"
         )
 
-    def _run(self, run: CallSubroutine, locations: Texts, depth: int) -> str:
+    def _run(self, run: actions.CallSubroutine, locations: Texts, depth: int) -> str:
         """Returns the call of a subroutine. One that waits for rows has its own resume point behind the counters
         of the enclosing loops."""
         inner = f"at + {1 + depth}"
@@ -271,7 +248,7 @@ class StatementWriter:
         left = f"    return{self.answer};\n"
         return f"at[0] = {self.waits};\nrows_{self.waits}:\nif (!{call}) {{\n{left}}}\n"
 
-    def _run_step_statements(self, run: RunStep, locations: Texts, params: str = "") -> str:
+    def _run_step_statements(self, run: actions.RunStep, locations: Texts, params: str = "") -> str:
         step = self.program.steps[run.step]
         variant = step.variants[run.variant]
         is_known = step.index in self.named
@@ -312,7 +289,7 @@ class StatementWriter:
     def _workspace_argument(self, op: Op) -> str:
         """Returns the last argument of a segment that works in the arena."""
         location = self.program.memory.scratch_location(op)
-        return "" if location is None else f", {self._location_expression(MovingLocation(location))}"
+        return "" if location is None else f", {self._location_expression(actions.MovingLocation(location))}"
 
     def _call(self, step: CStep, variant: Variant, number: int, locations: Texts, params: str) -> str:
         call = step.calls[number]
@@ -323,7 +300,9 @@ class StatementWriter:
         arguments += [self._kernel_argument(value, location_of) for value in call.inputs]
         arguments += rows if call.counts_rows else ()
         arguments.append(self._kernel_argument(call.output, location_of))
-        arguments.append("NULL" if scratch is None else self._location_expression(MovingLocation(scratch)))
+        arguments.append(
+            "NULL" if scratch is None else self._location_expression(actions.MovingLocation(scratch))
+        )
         text = f"{call.routine.name}({', '.join(arguments)});"
         several = self.program.memory.several
         place = several.streamed.get(step.choice.op) if several else None
@@ -340,7 +319,7 @@ class StatementWriter:
     def _with_copied_constants(self, step: CStep, number: int, place: MemoryLocation, call: str) -> str:
         """Returns a call whose params point to constants that were copied."""
         sizes = sizes_of(self.program.constants)
-        params, address = params_name(step, number), self._location_expression(MovingLocation(place))
+        params, address = params_name(step, number), self._location_expression(actions.MovingLocation(place))
         lines = [
             f"    copied.{array.key} = (const void *)((const uint8_t *){address} + {array.offset});\n"
             for array in copied_arrays(step.pointers[0], sizes)
@@ -352,12 +331,12 @@ class StatementWriter:
         return self.program.operands[value] if value.is_constant else locations[value]
 
 
-def interchangeable_variants(program: CProgram) -> dict[RunStep, RunStep]:
+def interchangeable_variants(program: CProgram) -> dict[actions.RunStep, actions.RunStep]:
     """Returns, for each single-call variant of an op with several, a run of the first variant whose call differs
     only in its params."""
-    first_runs: dict[RunStep, RunStep] = {}
+    first_runs: dict[actions.RunStep, actions.RunStep] = {}
     for step in program.steps:
-        firsts: dict[object, list[RunStep]] = {}
+        firsts: dict[object, list[actions.RunStep]] = {}
         for number, variant in enumerate(step.variants):
             if len(variant.calls) == 1:
                 call = step.calls[variant.calls[0]]
@@ -365,7 +344,7 @@ def interchangeable_variants(program: CProgram) -> dict[RunStep, RunStep]:
                     program.operands[v] if v.is_constant else variant.values.index(v)
                     for v in (*call.inputs, call.output)
                 )
-                firsts.setdefault((call.routine, order), []).append(RunStep(step.index, number))
+                firsts.setdefault((call.routine, order), []).append(actions.RunStep(step.index, number))
         for runs in firsts.values():
             first_runs |= {run: runs[0] for run in runs if len(runs) > 1}
     return first_runs

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from pillion.emitters.c.loop_rolling import ProgramItem, RunBranch
+from pillion.emitters.c.actions import ProgramItem, RunBranch
 from pillion.emitters.c.select_and_plan import KernelPlan
 from pillion.ir.op import Op
 from pillion.ops import Region

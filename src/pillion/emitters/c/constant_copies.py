@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pillion.emitters.c.loop_rolling import AwaitConstants, FetchConstants, ProgramItem
+from pillion.emitters.c.actions import AwaitConstants, FetchConstants, ProgramItem
 from pillion.ir.graph import Graph
 from pillion.ir.op import Op
 from pillion.memory import MemoryLocation, is_alias

@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pillion.devices.cortex_m import Isa
-from pillion.emitters.c.branch_items import guards_of_plan, with_branches
-from pillion.emitters.c.constant_copies import with_fetches
-from pillion.emitters.c.kernel import Call, Routine
-from pillion.emitters.c.kernel_choice import BYTE_PRICE, KernelChoice
-from pillion.emitters.c.loop_rolling import (
+from pillion.emitters.c.actions import (
     Action,
     AwaitSegment,
     ProgramItem,
     RolledLoop,
     RunBranch,
     RunStep,
-    roll_repetitions,
 )
+from pillion.emitters.c.branch_items import guards_of_plan, with_branches
+from pillion.emitters.c.constant_copies import with_fetches
+from pillion.emitters.c.kernel import Call, Routine
+from pillion.emitters.c.kernel_choice import BYTE_PRICE, KernelChoice
+from pillion.emitters.c.loop_rolling import roll_repetitions
 from pillion.emitters.c.scan_calls import loaded_constants, repeat_items
 from pillion.emitters.c.select_and_plan import KernelPlan, select_and_plan
 from pillion.emitters.c.sliding_moves import sliding_buffer_moves

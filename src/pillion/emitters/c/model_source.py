@@ -10,6 +10,7 @@ from textwrap import indent
 import numpy as np
 
 from pillion.emitters.c import row_input, stream_source
+from pillion.emitters.c.actions import Action, LoadConstant, MoveRows, RolledLoop, RunBranch
 from pillion.emitters.c.arena_parameter import (
     arena_argument,
     arena_parameter,
@@ -22,7 +23,6 @@ from pillion.emitters.c.escaping import C_TYPES, comment_text, string_literal
 from pillion.emitters.c.families.sliding_sums import RunningSums
 from pillion.emitters.c.kernel import Call, Param
 from pillion.emitters.c.literals import c_literal, lines
-from pillion.emitters.c.loop_rolling import Action, LoadConstant, MoveRows, RolledLoop, RunBranch
 from pillion.emitters.c.lower import Constant, CProgram, CStep
 from pillion.emitters.c.text_templates import fill_template
 from pillion.host_io.atomic_files import LazyContent

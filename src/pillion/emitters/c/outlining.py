@@ -11,29 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pillion.emitters.c.loop_rolling import (
-    Action,
-    AwaitConstants,
-    AwaitSegment,
-    CallSubroutine,
-    FetchConstants,
-    LoadConstant,
-    Location,
-    LocationType,
-    MoveRows,
-    MovingLocation,
-    ParameterLocation,
-    ProgramItem,
-    RolledLoop,
-    RunBranch,
-    RunStep,
-    RunVariant,
-    TakeRows,
-    VariantSelector,
-    base_of,
-    type_of,
-    waits,
-)
+from pillion.emitters.c import actions
 from pillion.memory.op_memory import DEEPEST_PASSAGES
 
 RUN_STEP_BYTES, MOVE_BYTES, TAKE_BYTES, LOOP_BYTES, CALL_BYTES = 22, 16, 36, 14, 10
@@ -48,8 +26,8 @@ FUNCTION_BYTES = 16
 class Subroutine:
     """A subroutine: a sequence that the program runs in several places."""
 
-    items: tuple[ProgramItem, ...]
-    parameter_types: tuple[LocationType, ...]
+    items: tuple[actions.ProgramItem, ...]
+    parameter_types: tuple[actions.LocationType, ...]
     """The types of its parameters."""
 
 
@@ -57,13 +35,13 @@ class Subroutine:
 class _Node:
     """An item, or a loop of items."""
 
-    what: Action
-    tracks: tuple[MovingLocation, ...] = ()
+    what: actions.Action
+    tracks: tuple[actions.MovingLocation, ...] = ()
     children: list[_Node] = field(default_factory=list)
 
     def leaves(self) -> Iterator[_Node]:
         """Yields the items, including those inside loops."""
-        if not isinstance(self.what, RolledLoop):
+        if not isinstance(self.what, actions.RolledLoop):
             yield self
         for child in self.children:
             yield from child.leaves()
@@ -71,7 +49,7 @@ class _Node:
     def key(self, depth: int) -> object:
         """Returns a key that is equal for nodes with the same effect inside `depth` loops, apart from their
         locations."""
-        if isinstance(self.what, RolledLoop):
+        if isinstance(self.what, actions.RolledLoop):
             return (self.what.count, *(child.key(depth) for child in self.children))
         return (self.what, *(track.strides[depth:] for track in self.tracks))
 
@@ -81,20 +59,20 @@ class _Node:
 
 
 def _loop_nesting(node: _Node) -> int:
-    return isinstance(node.what, RolledLoop) + sum(map(_loop_nesting, node.children))
+    return isinstance(node.what, actions.RolledLoop) + sum(map(_loop_nesting, node.children))
 
 
 _BYTES: Mapping[type, int] = {
-    RunStep: RUN_STEP_BYTES,
-    RunVariant: RUN_STEP_BYTES,
-    AwaitSegment: RUN_STEP_BYTES,
-    MoveRows: MOVE_BYTES,
-    LoadConstant: MOVE_BYTES,
-    FetchConstants: MOVE_BYTES,
-    AwaitConstants: MOVE_BYTES,
-    TakeRows: TAKE_BYTES,
-    RunBranch: LOOP_BYTES,
-    CallSubroutine: CALL_BYTES,
+    actions.RunStep: RUN_STEP_BYTES,
+    actions.RunVariant: RUN_STEP_BYTES,
+    actions.AwaitSegment: RUN_STEP_BYTES,
+    actions.MoveRows: MOVE_BYTES,
+    actions.LoadConstant: MOVE_BYTES,
+    actions.FetchConstants: MOVE_BYTES,
+    actions.AwaitConstants: MOVE_BYTES,
+    actions.TakeRows: TAKE_BYTES,
+    actions.RunBranch: LOOP_BYTES,
+    actions.CallSubroutine: CALL_BYTES,
 }
 
 
@@ -117,32 +95,32 @@ class _RepeatedSequence:
 
     where: tuple[_SequenceStart, ...]
     length: int
-    spots: tuple[Location, ...]
+    spots: tuple[actions.Location, ...]
     """The location of each leaf's operand inside the subroutine."""
-    arguments: tuple[tuple[MovingLocation, ...], ...]
+    arguments: tuple[tuple[actions.MovingLocation, ...], ...]
     """The arguments, for each occurrence."""
     saved: int
 
 
-Alike = Mapping[RunStep, RunStep]
+Alike = Mapping[actions.RunStep, actions.RunStep]
 """A run of a variant → a run of the first variant with the same signature."""
 
 
 def outline_repeated_calls(
-    programs: Sequence[Sequence[ProgramItem]], alike: Alike
-) -> tuple[list[list[ProgramItem]], list[Subroutine]]:
+    programs: Sequence[Sequence[actions.ProgramItem]], alike: Alike
+) -> tuple[list[list[actions.ProgramItem]], list[Subroutine]]:
     """Returns the programs with repeated sequences replaced by calls, and the subroutines."""
     nodes = [[_build_outline_node(item, alike, 0) for item in items] for items in programs]
     return _OutlineSearch(nodes).done()
 
 
-def _build_outline_node(item: ProgramItem, alike: Alike, depth: int) -> _Node:
+def _build_outline_node(item: actions.ProgramItem, alike: Alike, depth: int) -> _Node:
     what = item.what
-    if isinstance(what, RolledLoop):
+    if isinstance(what, actions.RolledLoop):
         return _Node(what, children=[_build_outline_node(part, alike, depth + 1) for part in what.body])
-    if isinstance(what, RunStep) and what in alike:
-        selector = MovingLocation(VariantSelector(what.variant, alike[what]), (0,) * depth)
-        return _Node(RunVariant(alike[what]), (selector, *item.places))
+    if isinstance(what, actions.RunStep) and what in alike:
+        selector = actions.MovingLocation(actions.VariantSelector(what.variant, alike[what]), (0,) * depth)
+        return _Node(actions.RunVariant(alike[what]), (selector, *item.places))
     return _Node(what, item.places)
 
 
@@ -152,12 +130,12 @@ class _OutlineSearch:
     def __init__(self, programs: list[list[_Node]]) -> None:
         self.programs = programs
         self.found: list[list[_Node]] = []
-        self.parameter_types: list[tuple[LocationType, ...]] = []
+        self.parameter_types: list[tuple[actions.LocationType, ...]] = []
         self.depths: list[int] = []
         """For each subroutine, the nesting depth of subroutines in it that wait for rows; 0 if nothing in it
         waits."""
 
-    def done(self) -> tuple[list[list[ProgramItem]], list[Subroutine]]:
+    def done(self) -> tuple[list[list[actions.ProgramItem]], list[Subroutine]]:
         """Outlines sequences until none saves code."""
         while (best := self._find_best_sequence()) is not None:
             self._replace_by_calls(best)
@@ -194,13 +172,13 @@ class _OutlineSearch:
         return id(node) if max(depths, default=0) >= DEEPEST_PASSAGES else node.key(depth)
 
     def _subroutine_depth(self, leaf: _Node) -> int:
-        return self.depths[leaf.what.subroutine] if isinstance(leaf.what, CallSubroutine) else 0
+        return self.depths[leaf.what.subroutine] if isinstance(leaf.what, actions.CallSubroutine) else 0
 
     def _make_subroutine(self, length: int, where: Sequence[_SequenceStart], most: int) -> _RepeatedSequence:
         """Makes a subroutine of a sequence. Locations that are equal in all occurrences stay. Each group of other
         locations at fixed distances becomes one parameter."""
         times = [self._relative_locations(start, length) for start in where]
-        spots: list[Location] = []
+        spots: list[actions.Location] = []
         groups: dict[object, int] = {}
         firsts: list[int] = []
         for number, tracks in enumerate(zip(*times, strict=True)):
@@ -212,18 +190,22 @@ class _OutlineSearch:
             if group == len(firsts):
                 firsts.append(number)
             spots.append(
-                ParameterLocation(group, first.offset - times[0][firsts[group]].start.offset, type_of(first))
+                actions.ParameterLocation(
+                    group, first.offset - times[0][firsts[group]].start.offset, actions.type_of(first)
+                )
             )
         arguments = tuple(tuple(tracks[number] for number in firsts) for tracks in times)
-        argument_bytes = sum(_bytes_of(_Node(CallSubroutine(0), tracks)) - CALL_BYTES for tracks in arguments)
+        argument_bytes = sum(
+            _bytes_of(_Node(actions.CallSubroutine(0), tracks)) - CALL_BYTES for tracks in arguments
+        )
         saved = most - argument_bytes
         return _RepeatedSequence(tuple(where), length, tuple(spots), arguments, saved)
 
-    def _relative_locations(self, start: _SequenceStart, length: int) -> list[MovingLocation]:
+    def _relative_locations(self, start: _SequenceStart, length: int) -> list[actions.MovingLocation]:
         """Returns the locations of a sequence relative to the loops inside it."""
         nodes, depth = self.lists[start.nodes]
         leaves = [leaf for node in nodes[start.at : start.at + length] for leaf in node.leaves()]
-        return [MovingLocation(t.start, t.strides[:depth]) for leaf in leaves for t in leaf.tracks]
+        return [actions.MovingLocation(t.start, t.strides[:depth]) for leaf in leaves for t in leaf.tracks]
 
     def _replace_by_calls(self, shared: _RepeatedSequence) -> None:
         """Outlines a sequence and replaces every occurrence by a call."""
@@ -231,18 +213,18 @@ class _OutlineSearch:
         nodes, depth = self.lists[first.nodes]
         body, number = nodes[first.at : first.at + shared.length], len(self.found)
         leaves = [leaf for node in body for leaf in node.leaves()]
-        waiting = any(waits(leaf.what) for leaf in leaves)
+        waiting = any(actions.waits(leaf.what) for leaf in leaves)
         inside = max(map(self._subroutine_depth, leaves), default=0)
-        run = CallSubroutine(number, waiting)
+        run = actions.CallSubroutine(number, waiting)
         for start, tracks in sorted(
             zip(shared.where, shared.arguments, strict=True), key=lambda occurrence: -occurrence[0].at
         ):
             self.lists[start.nodes][0][start.at : start.at + shared.length] = [_Node(run, tracks)]
         spots = iter(shared.spots)
         for leaf in leaves:
-            leaf.tracks = tuple(MovingLocation(next(spots), t.strides[depth:]) for t in leaf.tracks)
+            leaf.tracks = tuple(actions.MovingLocation(next(spots), t.strides[depth:]) for t in leaf.tracks)
         self.found.append(body)
-        self.parameter_types.append(tuple(type_of(track.start) for track in shared.arguments[0]))
+        self.parameter_types.append(tuple(actions.type_of(track.start) for track in shared.arguments[0]))
         self.depths.append(inside + 1 if waiting else 0)
 
 
@@ -287,28 +269,30 @@ def _non_overlapping(where: Iterable[_SequenceStart], length: int) -> Iterator[_
             yield start
 
 
-def _is_constant_location(tracks: Sequence[MovingLocation]) -> bool:
+def _is_constant_location(tracks: Sequence[actions.MovingLocation]) -> bool:
     """Whether a location is equal in all occurrences and does not advance."""
     first = tracks[0]
     return (
-        not isinstance(first.start, ParameterLocation)
+        not isinstance(first.start, actions.ParameterLocation)
         and not any(first.strides)
         and all(track.start == first.start and not any(track.strides) for track in tracks)
     )
 
 
-def _distance_key(tracks: Sequence[MovingLocation]) -> object:
+def _distance_key(tracks: Sequence[actions.MovingLocation]) -> object:
     """Returns a key that is equal for locations at a fixed distance in all occurrences."""
     first = tracks[0].start.offset
     return tuple((_location_base_key(t.start), t.strides, t.start.offset - first) for t in tracks)
 
 
-def _location_base_key(spot: Location) -> object:
+def _location_base_key(spot: actions.Location) -> object:
     """Returns the base of a location; a variant is its own base."""
-    return spot if isinstance(spot, VariantSelector) else base_of(spot)
+    return spot if isinstance(spot, actions.VariantSelector) else actions.base_of(spot)
 
 
-def _build_program_item(node: _Node) -> ProgramItem:
-    if isinstance(node.what, RolledLoop):
-        return ProgramItem(RolledLoop(node.what.count, tuple(map(_build_program_item, node.children))))
-    return ProgramItem(node.what, node.tracks)
+def _build_program_item(node: _Node) -> actions.ProgramItem:
+    if isinstance(node.what, actions.RolledLoop):
+        return actions.ProgramItem(
+            actions.RolledLoop(node.what.count, tuple(map(_build_program_item, node.children)))
+        )
+    return actions.ProgramItem(node.what, node.tracks)

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pillion.emitters.c.kernel_choice import KernelChoice
-from pillion.emitters.c.loop_rolling import (
+from pillion.emitters.c.actions import (
     LoadConstant,
     MoveRows,
     MovingLocation,
@@ -15,6 +14,7 @@ from pillion.emitters.c.loop_rolling import (
     RolledLoop,
     RunStep,
 )
+from pillion.emitters.c.kernel_choice import KernelChoice
 from pillion.emitters.c.tile_variants import memory_of
 from pillion.ir.op import Op
 from pillion.ir.types import Value

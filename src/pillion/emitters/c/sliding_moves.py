@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pillion.emitters.c.actions import MoveRows, ProgramItem
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import KernelChoice
-from pillion.emitters.c.loop_rolling import MoveRows, ProgramItem
 from pillion.ir.op import Op
 from pillion.memory import MemoryPlan, SlidingBuffer
 from pillion.ops import Concat, Slice

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from pillion.emitters.c.actions import Location, MoveRows, ProgramItem, RowIndex, RunStep, TakeRows
 from pillion.emitters.c.kernel_choice import BYTE_PRICE, KernelChoice
-from pillion.emitters.c.loop_rolling import Location, MoveRows, ProgramItem, RowIndex, RunStep, TakeRows
 from pillion.ir.access import FIRST_ROW, Span
 from pillion.ir.op import Op
 from pillion.ir.tile import TiledOp, cut_tile, tile_attribute_changes

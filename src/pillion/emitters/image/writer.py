@@ -11,10 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from pillion.emitters.c.branch_items import without_branches
-from pillion.emitters.c.escaping import replace_surrogates
-from pillion.emitters.c.kernel import Call
-from pillion.emitters.c.loop_rolling import (
+from pillion.emitters.c.actions import (
     LoadConstant,
     MoveRows,
     MovingLocation,
@@ -25,6 +22,9 @@ from pillion.emitters.c.loop_rolling import (
     RunStep,
     TakeRows,
 )
+from pillion.emitters.c.branch_items import without_branches
+from pillion.emitters.c.escaping import replace_surrogates
+from pillion.emitters.c.kernel import Call
 from pillion.emitters.c.lower import CProgram, CStep, is_filled_on_reset
 from pillion.emitters.c.stream_entry import COUNTERS
 from pillion.emitters.image.kernel_abi import KernelAbi, isa_bits, kernel_abi
