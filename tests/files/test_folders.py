@@ -442,7 +442,6 @@ def test_a_folder_of_the_users_with_our_name_is_left_alone(
     assert (folder / project_folders.NEW / "thesis.tex").read_text() == "mine"
 
 
-@pytest.mark.turns(20)
 def test_two_writers_take_turns(
     tmp_path: Path, small: Files, other: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -285,19 +285,19 @@ def _remove_abandoned_staging(folder: Path) -> None:
         entries = [entry.name for entry in folder.iterdir()]
         is_ours = not folder.is_symlink() and set(entries) <= {MARK_FILE, "new"}
         if is_ours and (not entries or MARK.startswith(read_text(folder / MARK_FILE, "mark", len(MARK)))):
-            with folder_lock(folder, seconds=0):
+            with folder_lock(folder, waits=False):
                 remove_mark_last(folder)
 
 
 @contextmanager
-def folder_lock(folder: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+def folder_lock(folder: Path, *, waits: bool = True) -> Iterator[None]:
     """Holds an exclusive lock on a folder. The system releases it when the process ends."""
     if fcntl is None:
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        _acquire_lock(descriptor, folder, seconds)
+        _acquire_lock(descriptor, folder, LOCK_SECONDS if waits else 0.0)
         yield
     finally:
         os.close(descriptor)

@@ -73,7 +73,7 @@ def open_store(folder: Path) -> Iterator[Store]:
         (folder / JOBS).mkdir(parents=True, exist_ok=True)
         if not (folder / MARK).exists():
             write_whole(folder / MARK, MARK_TEXT.encode())
-    with folder_lock(folder, seconds=0):
+    with folder_lock(folder, waits=False):
         for left in (folder / JOBS).glob(f"{_NEW}*"):
             shutil.rmtree(left, ignore_errors=True)
         yield Store(folder)
