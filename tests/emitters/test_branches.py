@@ -6,7 +6,9 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,8 +49,12 @@ class Brightness(nn.Module):
         return x.mean((2, 3))
 
 
-def cascade(batch: int = 1) -> Cascade:
-    return Cascade(Brightness(), net(5, 7), 0.25, torch.full((batch, 7), -1.0))
+def cascade() -> Cascade:
+    return Cascade(Brightness(), net(5, 7), 0.25, torch.full((1, 7), -1.0))
+
+
+def cascade_of_rows() -> nn.Module:
+    return nn.Sequential(nn.MaxPool2d(2), cascade())
 
 
 class TwoBranches(nn.Module):
@@ -81,11 +87,11 @@ class WrittenByHand(nn.Module):
         return torch.where(x.amax() > 0.9, found, torch.zeros(1))
 
 
-def pictures(batch: int = 1) -> list[Tensor]:
+def pictures() -> list[Tensor]:
     """Dark and bright pictures, and those of extremes."""
     torch.manual_seed(1)
     levels = (0.0, 0.1, 0.2, 0.3, 0.4, 0.7, 0.9, 1.0)
-    return [torch.rand(batch, 1, 37, 31) * level for level in levels] + [torch.ones(batch, 1, 37, 31)]
+    return [torch.rand(1, 1, 37, 31) * level for level in levels] + [torch.ones(1, 1, 37, 31)]
 
 
 def few_pictures() -> list[Tensor]:
@@ -93,10 +99,11 @@ def few_pictures() -> list[Tensor]:
     return pictures()[::2]
 
 
-def compiled(module: nn.Module, batch: int = 1, target: str = "cortex-m33", **options: object) -> Program:
-    torch.manual_seed(2)
-    samples = [(x,) for x in pictures(batch)]
-    return pillion.compile(module.eval(), samples[0], target=target, calibrate=samples, **options)  # type: ignore[arg-type]
+@cache
+def compiled(make: Callable[[], nn.Module], target: str = "cortex-m33", **options: Any) -> Program:
+    torch.manual_seed(4)
+    module, samples = make().eval(), [(x,) for x in pictures()]
+    return pillion.compile(module, samples[0], target=target, calibrate=samples, **options)
 
 
 def c_code(program: Program) -> str:
@@ -128,10 +135,9 @@ def given(program: Program, x: Tensor) -> np.ndarray:
 @needs_cc
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), [*CASES, ("by hand", {"optimize": "size"})], ids=str)
-def test_branches_equal_the_selected_branch(name: str, options: dict[str, object]) -> None:
+def test_branches_equal_the_selected_branch(name: str, options: dict[str, Any]) -> None:
     make, branches = MODELS[name]
-    torch.manual_seed(4)
-    program = compiled(make(), **options)
+    program = compiled(make, **options)
     assert ifs(program) == branches
     assert bool(program.stripes) == (options is STRIPES)
     for x in (given(program, x) for x in pictures()):
@@ -144,8 +150,7 @@ def test_branches_equal_the_selected_branch(name: str, options: dict[str, object
 @pytest.mark.parametrize(("name", "place"), in_turn(MODELS, BOARDS), ids=str)
 def test_boards_run_the_chosen_branch_alone(name: str, place: tuple[str, str]) -> None:
     (make, _), (target, board) = MODELS[name], place
-    torch.manual_seed(4)
-    program = compiled(make(), target=target)
+    program = compiled(make, target)
     counts: list[int] = []
     for x in few_pictures():
         exact, ours = program.run(x.numpy()), program.measure(x.numpy(), on=board)
@@ -187,9 +192,7 @@ def test_the_page_has_the_instructions_of_both_paths(target: str, board: str) ->
 @pytest.mark.turns(2)
 @pytest.mark.parametrize(("target", "board"), BOARDS)
 def test_rows_come_in_before_the_first_network_decides(target: str, board: str) -> None:
-    torch.manual_seed(4)
-    module = nn.Sequential(nn.MaxPool2d(2), cascade())
-    program = compiled(module, target=target, rows_in=True, extra="20%")
+    program = compiled(cascade_of_rows, target, rows_in=True, extra="20%")
     assert program.stripes[0].fed
     assert program.memory.arena_bytes < 37 * 31
     counts: set[int] = set()
@@ -206,7 +209,7 @@ def test_rows_come_in_before_the_first_network_decides(target: str, board: str) 
 
 @pytest.mark.slow
 def test_an_npu_is_called_in_the_chosen_branch_alone() -> None:
-    text = c_code(compiled(TwoBranches(), target="cortex-m55+ethos-u55-128"))
+    text = c_code(compiled(TwoBranches, "cortex-m55+ethos-u55-128"))
     assert len(re.findall(r"^ +\w+_npu_segment_\d\(", text, re.MULTILINE)) == 3
     assert len(re.findall(r"^if .*\n    /\* \d+: segment", text, re.MULTILINE)) == 1
 
@@ -216,7 +219,7 @@ def test_an_npu_is_called_in_the_chosen_branch_alone() -> None:
 @pytest.mark.turns(2)
 @pytest.mark.parametrize(("target", "board"), BOARDS)
 def test_images_run_the_chosen_branch_alone(target: str, board: str, tmp_path: Path) -> None:
-    program = compiled(cascade(), target=target)
+    program = compiled(cascade, target)
     firmware = image_firmware(tmp_path, kernel_numbers([program.lowered]), find_board(board))
     image = image_bytes(program.lowered, program.target.core.name)
     counts = set()
@@ -234,7 +237,7 @@ def test_a_cascade_wants_tensors() -> None:
 
 
 def test_explain_and_the_report_list_branches(tmp_path: Path) -> None:
-    program = compiled(cascade())
+    program = compiled(cascade)
     (row,) = explanation_facts(program)["branches"]
     assert row["ops"] == 6
     assert row["runs_if"].endswith("is true")

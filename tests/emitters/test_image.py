@@ -276,8 +276,7 @@ def test_the_writer_and_the_run_time_know_the_same_steps() -> None:
 
 
 def two_branches() -> Program:
-    torch.manual_seed(4)
-    return compiled(TwoBranches(), target="cortex-m3", io_dtype="int8")
+    return compiled(TwoBranches, "cortex-m3", io_dtype="int8")
 
 
 @pytest.mark.torch

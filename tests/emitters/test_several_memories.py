@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str, list[str],
 }
 
 
+@cache
 def compiled(name: str) -> Program:
     model, shape, target, memories, options = CASES[name]
     torch.manual_seed(0)
