@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from pillion.partition.inline import inline_segments
 from pillion.partition.ledger import Ledger, LedgerEntry, ProcessingUnit
 from pillion.partition.loop_copies import partition_loops
 from pillion.partition.partition import Placement, all_on_cpu, partition
-from pillion.partition.restore import restore_original_ops
+from pillion.partition.restore import inline_segments, restore_original_ops
 
 __all__ = [
     "Ledger",

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 import pillion
 from pillion.importers.torch.export import export
 from pillion.importers.torch.fx_nodes import aten, calls
-from pillion.importers.torch.rewrite.accuracy_rewrites import accuracy_rewrites
-from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
+from pillion.importers.torch.rewrite.pipeline import accuracy_rewrites, rewrite_for_quantization
 from pillion.ir.constraints import QuantizationConstraints
 from pillion.ops import BatchMatmul, Concat, Linear, Mul, Pad
 

@@ -3,7 +3,7 @@
 
 accelerators            the sizes
 limits, rules           the ops that Arm's compiler Vela supports and computes correctly
-depthwise_multipliers, separate_resizes, tabulate_functions   passes before partitioning
+rewrites                passes before partitioning
 estimate                costs of ops
 vela/, converter        from a segment's TFLite file to a command stream
 stream/                 interprets a command stream, bit for bit
@@ -17,13 +17,11 @@ from pillion.compile_options import NpuOptions
 from pillion.devices.device import Device
 from pillion.devices.ethos_u.accelerators import ACCELERATORS, Accelerator, Family
 from pillion.devices.ethos_u.converter import cost_for, payloads_for
-from pillion.devices.ethos_u.depthwise_multipliers import dense_multiplier_pass
 from pillion.devices.ethos_u.estimate import DISPATCH_CYCLES, FLASH_BYTES_PER_CYCLE, estimate
 from pillion.devices.ethos_u.host_driver import substitute_driver
 from pillion.devices.ethos_u.payload import executable_of, memory_of, payload_lines
+from pillion.devices.ethos_u.rewrites import dense_multiplier_pass, separate_resizes, tabulate_functions
 from pillion.devices.ethos_u.rules import SUPPORTED, rules
-from pillion.devices.ethos_u.separate_resizes import separate_resizes
-from pillion.devices.ethos_u.tabulate_functions import tabulate_functions
 from pillion.devices.ethos_u.vela.vela_settings import OPTIONS, VelaSettings, alternatives, settings_of
 from pillion.devices.op_groups import MOVES
 from pillion.ir.constraints import QuantizationConstraints

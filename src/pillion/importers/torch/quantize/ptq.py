@@ -38,8 +38,7 @@ from pillion.importers.torch.quantize.weight_rounding import fitted_layers, roun
 from pillion.importers.torch.quantize.wide_log_softmax import lower_wide_log_softmaxes
 from pillion.importers.torch.quantize.width_trials import WidthTrials, outputs_of_runs
 from pillion.importers.torch.quantize.written_states import StateMemory
-from pillion.importers.torch.rewrite.accuracy_rewrites import accuracy_rewrites
-from pillion.importers.torch.rewrite.pipeline import rewrite_for_quantization
+from pillion.importers.torch.rewrite.pipeline import accuracy_rewrites, rewrite_for_quantization
 from pillion.importers.torch.user_inputs import (
     Batches,
     LimitedSamples,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All rewrites before quantization, in order. Afterwards each operator is in canonical form."""
+"""All rewrites before quantization, in order: those after which each operator is in canonical form, and those for
+accuracy."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from pillion.importers.torch.rewrite.cast_float32 import cast_to_float32
 from pillion.importers.torch.rewrite.common_type import widen_constants, widen_inputs
 from pillion.importers.torch.rewrite.compare_select import lower_comparisons
 from pillion.importers.torch.rewrite.computed_masks import lower_computed_masks
+from pillion.importers.torch.rewrite.concat_constants import separate_constants
 from pillion.importers.torch.rewrite.concat_stores import concatenate_adjacent_stores
 from pillion.importers.torch.rewrite.constant_folding import (
     fold_constants,
@@ -30,8 +32,10 @@ from pillion.importers.torch.rewrite.forward_slices import forward_slices
 from pillion.importers.torch.rewrite.functionalize import functionalize, remove_identities
 from pillion.importers.torch.rewrite.fuse_byte_functions import fuse_byte_functions
 from pillion.importers.torch.rewrite.fuse_log_mels import fuse_log_mels
-from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_expressions
+from pillion.importers.torch.rewrite.fuse_magnitudes import fuse_magnitudes
+from pillion.importers.torch.rewrite.fuse_scalar_functions import fuse_expressions, fuse_functions
 from pillion.importers.torch.rewrite.fuse_spectra import fuse_spectra
+from pillion.importers.torch.rewrite.global_pools import global_pools_to_means, pools_to_depthwise
 from pillion.importers.torch.rewrite.inline_subgraphs import inline_subgraphs
 from pillion.importers.torch.rewrite.layer_biases import canonicalize_layer_constants
 from pillion.importers.torch.rewrite.lower_complex import has_complex_numbers, lower_complex_numbers
@@ -42,6 +46,7 @@ from pillion.importers.torch.rewrite.normalize_embeddings import normalize_embed
 from pillion.importers.torch.rewrite.pixel_scaling import merge_pixel_scalings
 from pillion.importers.torch.rewrite.recurrent import shrink_operands
 from pillion.importers.torch.rewrite.reroll import reroll_loops
+from pillion.importers.torch.rewrite.sums_to_linear import sums_to_linear
 from pillion.importers.torch.rewrite.synonyms import drop_expansions, merge_moves, replace_synonyms
 from pillion.importers.torch.train.folded_norms import make_trainable
 from pillion.ir.constraints import QuantizationConstraints
@@ -165,3 +170,21 @@ def _refuse_empty(module: GraphModule) -> None:
                 here=f"{node.target} gives {list(value.shape)}  ({source_line(node)})",
                 help="leave out what is made of it, or give inputs of another size",
             )
+
+
+def accuracy_rewrites(
+    module: GraphModule, constraints: QuantizationConstraints, *, calibrated: bool = True
+) -> None:
+    """Reduces the rounding errors of int8 in a module in canonical form; without calibration data, pools stay.
+    Training does not use it."""
+    global_pools_to_means(module, constraints)
+    if calibrated:
+        pools_to_depthwise(module, constraints)
+    separate_constants(module)
+    sums_to_linear(module)
+    merge_moves(module)
+    remove_identities(module)
+    module.graph.eliminate_dead_code()
+    fuse_functions(module, constraints)
+    fuse_magnitudes(module, constraints)
+    module.recompile()

@@ -13,7 +13,6 @@ from pillion.importers.torch.rows import (  # noqa: F401  # they enter themselve
     compare_select,
     convolutions,
     elementwise,
-    loops,
     magnitude,
     matmul,
     movement,

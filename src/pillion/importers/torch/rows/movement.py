@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of ops that only move data. Permutations move none: they only change the layout."""
+"""Rows of ops that only move data. Permutations move none: they only change the layout. The boundaries of loops have
+no rows: `import_loops.py` imports them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pillion.importers.torch.layout import Builder, LayoutValue
+from pillion.importers.torch.loop_nodes import CARRIED, ELEMENT, LAST, STACKED
 from pillion.importers.torch.rows.byte_functions import in_one_type
-from pillion.importers.torch.rows.quantization import rule_of_op
+from pillion.importers.torch.rows.quantization import RULES, QuantizationRule, rule_of_op
 from pillion.importers.torch.rows.table import aten, lowers, unsupported_call_error
 from pillion.importers.torch.views import reshape_logical
-from pillion.ops import Concat, Flip, Pad, Reshape, Slice, Transpose
+from pillion.ir.op import Quantization
+from pillion.ops import Concat, Flip, Pad, Reshape, Scan, Slice, Transpose
+
+_OF_LOOPS = QuantizationRule(Scan.kind, Quantization.SHARED)
+RULES.update(dict.fromkeys((ELEMENT, CARRIED, STACKED), _OF_LOOPS))
+RULES[LAST] = replace(_OF_LOOPS, operands=(0, 1))
 
 
 @lowers(aten.cat.default, quantized=rule_of_op(Concat, numbers=True))
