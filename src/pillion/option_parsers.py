@@ -33,15 +33,17 @@ def parse_bytes(given: int | str, option: str = "--max-ram ") -> int:
 
 def parse_share(given: float | str) -> float:
     """Parses `5%` as a share of the instructions."""
+    rule = "from 0% to 100%; in Python also a number from 0 to 1"
+    return _parse_percent(given, 1, "share of the instructions", rule, "--extra 5%")
+
+
+def _parse_percent(given: float | str, most: float, what: str, rule: str, example: str) -> float:
+    """Parses `5%` as 0.05; a number stays as it is."""
     match = _SHARE.fullmatch(given.strip()) if isinstance(given, str) else None
     share = float(match[1]) / 100 if match else given if isinstance(given, (int, float)) else math.nan
-    if not 0 <= share <= 1:
-        raise PillionError(
-            f"{given} is no share of the instructions",
-            rule="from 0% to 100%; in Python also a number from 0 to 1",
-            here=f"--extra {given}",
-            help="--extra 5%",
-        )
+    if not 0 <= share <= most:
+        option = example.split()[0]
+        raise PillionError(f"{given} is no {what}", rule=rule, here=f"{option} {given}", help=example)
     return float(share)
 
 
@@ -60,16 +62,8 @@ def parse_added_share(given: float | str) -> float:
 
 def parse_drop(given: float | str) -> float:
     """Parses `0.5%` as the part by which a metric may be worse."""
-    match = _SHARE.fullmatch(given.strip()) if isinstance(given, str) else None
-    share = float(match[1]) / 100 if match else given if isinstance(given, (int, float)) else math.nan
-    if not 0 <= share <= 1e4:
-        raise PillionError(
-            f"{given} is no drop of a metric",
-            rule="percent: points of shares such as top1, parts of other numbers; in Python also 0.005",
-            here=f"--max-drop {given}",
-            help="--max-drop 0.5%",
-        )
-    return float(share)
+    rule = "percent: points of shares such as top1, parts of other numbers; in Python also 0.005"
+    return _parse_percent(given, 1e4, "drop of a metric", rule, "--max-drop 0.5%")
 
 
 def parse_decibels(given: float | str) -> float:
