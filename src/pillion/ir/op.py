@@ -237,10 +237,10 @@ class Op:
         for _ in self.largest_sums():
             pass
 
-    def refuse(self, rule: str, here: object, help: str = "") -> PillionError:
-        """Returns the error that `check` raises: the rule and the value."""
+    def refuse(self, rule: str, here: object, help: str = "", problem: str = "is not valid") -> PillionError:
+        """Returns an error about the op, with its line of the model: its problem, the rule and the value."""
         location = f"{here}" + (f"  ({self.source})" if self.source else "")
-        return PillionError(f"{self.kind} `{self.name}` is not valid", rule=rule, here=location, help=help)
+        return PillionError(f"{self.kind} `{self.name}` {problem}", rule=rule, here=location, help=help)
 
     def substitute(self, values: Mapping[Value, Value], **attributes: Any) -> Op:
         """Returns the op with some of its tensors replaced and some attributes (no tensors) changed."""

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pillion.errors import PillionError
 from pillion.ir.graph import Graph
 from pillion.ir.numerics import Arithmetic
 from pillion.ops import flatten_ops
@@ -63,10 +62,10 @@ def refuse_16_bit_ops(graph: Graph, is_litert: bool = False) -> None:
     refused = own if wide and is_litert else wide
     in_litert = "" if graph.arithmetic.is_tflite else "--arithmetic tflite for a .tflite, "
     for op in refused:
-        raise PillionError(
-            f"{op.kind} `{op.name}` computes in 16 bits",
-            rule="layers of .pte files are int8; those of .tflite files have 16 bits as far as LiteRT has, with --arithmetic "
+        raise op.refuse(
+            "layers of .pte files are int8; those of .tflite files have 16 bits as far as LiteRT has, with --arithmetic "
             "tflite; C projects and program images have 16 bits",
-            here=f"`{op.name}` of `{graph.name}`" + (f"  ({op.source})" if op.source else ""),
-            help=f"-o FOLDER, -o NAME.plm, --kernels pillion for a .pte, {in_litert}or leave --precision, --int16 and --io-dtype int16 out",
+            f"`{op.name}` of `{graph.name}`",
+            f"-o FOLDER, -o NAME.plm, --kernels pillion for a .pte, {in_litert}or leave --precision, --int16 and --io-dtype int16 out",
+            "computes in 16 bits",
         )

@@ -20,11 +20,9 @@ def require_sums_fit_32_bits(op: Op) -> None:
 
 
 def _overflow_error(op: Op, here: str) -> PillionError:
-    refusal = op.refuse("sums times the ratio of scales fit 32 bits", here)
-    return PillionError(
-        refusal.what,
-        rule=refusal.rule,
-        here=refusal.here,
-        help="its result is calibrated to be far smaller than its operands make it: calibrate with data that the model will see, "
+    return op.refuse(
+        "sums times the ratio of scales fit 32 bits",
+        here,
+        "its result is calibrated to be far smaller than its operands make it: calibrate with data that the model will see, "
         "and scale or clamp before this op instead of after it",
     )

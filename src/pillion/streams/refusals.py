@@ -43,12 +43,7 @@ class Refusal:
 
     def error(self, op: Op, here: str) -> PillionError:
         """Returns the error for an op, with the value found."""
-        return PillionError(
-            f"{op.kind} `{op.name}` cannot be streamed",
-            rule=self.rule,
-            here=f"{here}  ({op.source})" if op.source else here,
-            help=self.help or INSTEAD.get(op.kind, LOOK_BACK),
-        )
+        return op.refuse(self.rule, here, self.help or INSTEAD.get(op.kind, LOOK_BACK), "cannot be streamed")
 
 
 WHOLE_WINDOW = Refusal(

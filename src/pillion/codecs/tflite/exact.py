@@ -34,10 +34,7 @@ FUSED = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_
 
 def inexact_op_error(op: Op, rule: str, here: object, help: str = "") -> PillionError:
     """Returns the error for an op without an exact TFLite form."""
-    location = f"{here}" + (f"  ({op.source})" if op.source else "")
-    return PillionError(
-        f"{op.kind} `{op.name}` has no exact TFLite form", rule=rule, here=location, help=help
-    )
+    return op.refuse(rule, here, help, "has no exact TFLite form")
 
 
 def int8_only(op: Op, *values: Value) -> None:

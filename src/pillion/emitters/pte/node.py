@@ -148,10 +148,7 @@ def int_vector(numbers: object) -> NodeView:
 
 def no_exact_kernel_error(op: Op, rule: str, here: object, help: str = "") -> PillionError:
     """Returns the error for an op that no kernel of the ExecuTorch runtime computes exactly."""
-    location = f"{here}" + (f"  ({op.source})" if op.source else "")
-    return PillionError(
-        f"{op.kind} `{op.name}` has no exact ExecuTorch form", rule=rule, here=location, help=help
-    )
+    return op.refuse(rule, here, help, "has no exact ExecuTorch form")
 
 
 def result_bounds(op: Op) -> tuple[int, int]:
