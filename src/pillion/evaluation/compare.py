@@ -40,14 +40,13 @@ def compare_layers(
     data: Any,
     *,
     limit: int = SAMPLES,
-    reading: Reading = AS_IT_IS,
     progress: Advance | None = None,
 ) -> Comparison:
     """Compares a program with its float model on data; `tensors` gives the float model's tensors."""
     io = program_io(program)
     reference = FloatReference(float_model, io)
     layers = LayerErrorMeasurement(io.model, io.target, program.graph, tensors)
-    samples = open_data(data, reading).samples(io.inputs, limit)
+    samples = open_data(data).samples(io.inputs, limit)
     for number, (inputs, _) in enumerate(batch_samples(samples, io.inputs), start=1):
         layers.add(io.quantized(inputs), reference.inputs(io.real_inputs(inputs)))
         if progress is not None:

@@ -29,16 +29,16 @@ DEFAULT_HELP = "write this line of the model so that the rule holds, or leave it
 """Help of errors whose rule names no way out."""
 
 
-def import_program(module: GraphModule, name: str, *, nhwc: bool = False) -> Graph:
-    """Imports a torch program as a graph. With `nhwc`, image inputs and outputs are channels last."""
-    return import_with_origins(module, name, nhwc=nhwc)[0]
+def import_program(module: GraphModule, name: str) -> Graph:
+    """Imports a torch program as a graph."""
+    return import_with_origins(module, name)[0]
 
 
 def import_with_origins(
     module: GraphModule, name: str, *, nhwc: bool = False
 ) -> tuple[Graph, dict[str, Origin]]:
     """Imports a torch program, and maps the names of its values to the nodes of the float model that they
-    correspond to."""
+    correspond to. With `nhwc`, image inputs and outputs are channels last."""
     importer = _Importer(module, nhwc)
     for item in in_execution_order(module.graph):
         if isinstance(item, LoopNodes):
