@@ -41,10 +41,17 @@ PAIRS = [
 
 
 @cache
-def flow(net: str, quantizer: str) -> tuple[GraphModule, tuple[Tensor, ...]]:
+def flow(net: str, quantizer: str, **options: Any) -> tuple[GraphModule, tuple[Tensor, ...]]:
     pytest.importorskip("executorch")
     module, x = net_of(net)
-    return converted(module, x, QUANTIZERS[quantizer]()), x
+    return converted(module, x, QUANTIZERS[quantizer](**options)), x
+
+
+def copied(
+    net: str = "perceptron", quantizer: str = "xnnpack", **options: Any
+) -> tuple[GraphModule, tuple[Tensor, ...]]:
+    """A converted program that may be edited."""
+    return copy.deepcopy(flow(net, quantizer, **options))
 
 
 def only(outputs: Any) -> Tensor:
@@ -191,11 +198,6 @@ class Last(nn.Module):
         return torch.softmax(self.a(x), -1)
 
 
-def plain(net: str = "perceptron", **options: Any) -> tuple[GraphModule, tuple[Tensor, ...]]:
-    module, x = net_of(net)
-    return converted(module, x, xnnpack(**options)), x
-
-
 class Gates(nn.Module):
     """Activations directly behind layers: one of an image, one of rows without bias."""
 
@@ -243,7 +245,7 @@ def edited(position: int, value: object, which: str = "quantize_per_tensor") -> 
     """A converted program in which one argument of all conversions of a kind is another."""
 
     def make() -> tuple[GraphModule, tuple[Tensor, ...]]:
-        module, x = plain()
+        module, x = copied()
         for node in module.graph.nodes:
             if conversion_name(node) == which:
                 node.args = (*node.args[:position], value, *node.args[position + 1 :])
@@ -254,7 +256,7 @@ def edited(position: int, value: object, which: str = "quantize_per_tensor") -> 
 
 
 def with_integer_output() -> tuple[GraphModule, tuple[Tensor, ...]]:
-    module, x = flow("pooled", "x86")
+    module, x = copied("pooled", "x86")
     output = module.graph.output_node()
     output.args = ((output.args[0][0].args[0],),)
     module.recompile()
@@ -263,8 +265,7 @@ def with_integer_output() -> tuple[GraphModule, tuple[Tensor, ...]]:
 
 def without_border_conversions(net: str) -> tuple[GraphModule, tuple[Tensor, ...], tuple[Tensor, ...]]:
     """A converted program whose input and output are int8, its float example and one of integers."""
-    module, x = flow(net, "xnnpack")
-    module = copy.deepcopy(module)
+    module, x = copied(net)
     (result,) = module.graph.output_node().all_input_nodes
     module.graph.output_node().replace_input_with(result, result.args[0])
     module.graph.erase_node(result)
@@ -310,7 +311,7 @@ def float_pool() -> tuple[GraphModule, tuple[Tensor, ...]]:
 
 
 def asymmetric_weights() -> tuple[GraphModule, tuple[Tensor, ...]]:
-    module, x = plain(is_per_channel=False)
+    module, x = copied(is_per_channel=False)
     for node in module.graph.nodes:
         if conversion_name(node) == "dequantize_per_tensor" and node.args[0].op == "get_attr":
             node.args = (*node.args[:2], 3, *node.args[3:])
@@ -341,10 +342,10 @@ def test_factory_of_a_converted_program(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
-    "calibration data": (plain, {"calibrate": [torch.zeros(2, 13)]}, ("quantized already", "calibrate")),
-    "tuning": (plain, {"equalize": True}, ("quantized already", "equalize")),
+    "calibration data": (copied, {"calibrate": [torch.zeros(2, 13)]}, ("quantized already", "calibrate")),
+    "tuning": (copied, {"equalize": True}, ("quantized already", "equalize")),
     "observers": (unconverted, {}, ("prepared, and not converted", "convert_pt2e")),
-    "dynamic": (lambda: plain(is_dynamic=True), {}, ("`choose_qparams", "choose_qparams")),
+    "dynamic": (lambda: copied(is_dynamic=True), {}, ("`choose_qparams", "choose_qparams")),
     "float output": (
         last,
         {},
