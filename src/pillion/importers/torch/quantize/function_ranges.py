@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from pillion.importers.torch.loop_nodes import BEGINS
+from pillion.importers.torch.loop_nodes import has_loops
 from pillion.importers.torch.observers import calls_of_observers, observers_of_outputs
 from pillion.importers.torch.quantize.headroom import FEWEST, values_by_sample
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
@@ -56,11 +56,11 @@ def calibrate_functions(prepared: GraphModule) -> None:
     """Gives functions the ranges that calibration saw. Outputs need samples enough to tell how much headroom they
     want."""
     outputs = observers_of_outputs(prepared)
-    has_loops = any(node.target in BEGINS for node in prepared.graph.nodes)
+    runs_loops = has_loops(prepared.graph)
     for observer, calls in calls_of_observers(prepared).items():
         if isinstance(observer, FunctionRange):
             is_output = observer in outputs
-            is_known = not has_loops and (
+            is_known = not runs_loops and (
                 observer.kept is None or len(values_by_sample(observer, len(calls))) >= FEWEST
             )
             observer.is_calibrated = observer.shows_both_answers(is_output=is_output) and (

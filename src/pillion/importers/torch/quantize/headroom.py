@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.host_io.torch_threads import one_thread
-from pillion.importers.torch.loop_nodes import BEGINS
+from pillion.importers.torch.loop_nodes import has_loops
 from pillion.importers.torch.observers import (
     calls_of_observers,
     has_finite_range,
@@ -35,7 +35,7 @@ MOST = 0.3
 def add_headroom(prepared: GraphModule) -> None:
     """Widens the ranges of computed tensors with few values, for the extremes expected of other samples. Skips models
     with loops, whose outputs are states."""
-    if any(node.target in BEGINS for node in prepared.graph.nodes):
+    if has_loops(prepared.graph):
         return
     outputs = observers_of_outputs(prepared)
     for observer, calls in calls_of_observers(prepared).items():

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from pillion.importers.torch.fx_nodes import CLAMPS, aten, single_user
-from pillion.importers.torch.loop_nodes import BEGINS
+from pillion.importers.torch.loop_nodes import has_loops
 from pillion.importers.torch.observers import observer_of, range_of
 from pillion.importers.torch.quantize.int16_tensors import widen_to_int16
 from pillion.importers.torch.quantize.outlier_clipping import HistogramRange
@@ -54,7 +54,7 @@ def relative_rounding_noise(observer: HistogramRange, least: float) -> float:
 def use_int16_sums(prepared: GraphModule, constraints: QuantizationConstraints) -> None:
     """Uses int16 for sums that are too coarse for the norms reading them, and for the sums upstream. Other ops
     read them in int8. Models with loops are skipped."""
-    if Add.kind in constraints.fixed or any(node.target in BEGINS for node in prepared.graph.nodes):
+    if Add.kind in constraints.fixed or has_loops(prepared.graph):
         return
     for total in _sums_too_coarse(prepared):
         widen_to_int16(prepared, total, accepts_int16)
