@@ -216,10 +216,14 @@ class Normalize(Op):
         yield from _wide_examples(cls)
 
 
+def bit_lengths(values: Array) -> Int64Array:
+    """Returns the number of bits of each number."""
+    return np.frompyfunc(int.bit_length, 1, 1)(values.astype(object)).astype(np.int64)
+
+
 def reciprocal_root(fixed: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Returns 1 / sqrt(u) in Q29 and h, where the integer, from 1 to 2^62, is u · 2^31 · 4^h with u in [1/4, 1]."""
-    bits = np.frompyfunc(int.bit_length, 1, 1)(fixed.astype(object)).astype(np.int64)
-    halves = (bits - 30) >> 1
+    halves = (bit_lengths(fixed) - 30) >> 1
     u = fixed << np.maximum(-2 * halves, 0) >> np.maximum(2 * halves, 0)
     root = FIRST - (u * SLOPE >> 31)
     for _ in range(STEPS):

@@ -15,6 +15,7 @@ from pillion.ir.access import ROWS, Access, AxisMap, ReductionRowGroup
 from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, Quantization, op, operand, require_same_quant, result
 from pillion.ir.types import Array, DType, Shape, TensorType, Value
+from pillion.ops.elementwise import level_steps
 from pillion.ops.example_values import (
     DEVIATION,
     RATIOS,
@@ -163,7 +164,7 @@ class ReduceSum(_SumReduction):
     @property
     def steps(self) -> int:
         """The largest difference of an element from its zero point."""
-        return self.x.reach if self.x.dtype is DType.INT16 else numerics.INT8_STEPS
+        return level_steps(self.x)
 
     def check(self) -> None:
         super().check()

@@ -16,7 +16,7 @@ from pillion.ir.numerics import Arithmetic, Int64Array, Multiplier
 from pillion.ir.op import Op, op, operand, result
 from pillion.ir.types import Array, DType, PerTensor, TensorType, Value
 from pillion.ops.example_values import make_op
-from pillion.ops.normalize import reciprocal_root
+from pillion.ops.normalize import bit_lengths, reciprocal_root
 from pillion.ops.reduce import reduced_shape, reduction_access
 
 MOST_SAMPLES = 2**15
@@ -112,7 +112,7 @@ class WindowStatistic(Op):
         self, x: Int64Array, sums: Int64Array, peaks: Int64Array, roots: Int64Array, halves: Int64Array
     ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
         """Returns sums of fourth powers and reciprocals of squared variances, as mantissas and exponents."""
-        places = DEVIATION_BITS - _bit_lengths(peaks // self.samples)
+        places = DEVIATION_BITS - bit_lengths(peaks // self.samples)
         means = (sums << MEAN_BITS) // self.samples
         starts = means << np.maximum(places, 0) >> np.maximum(-places, 0)
         fine = numerics.wrap_to_32_bits((x << (MEAN_BITS + places)[:, None]) - starts[:, None])
@@ -143,12 +143,7 @@ class WindowStatistic(Op):
                 yield make_op(cls, y, x=x, statistic=statistic)
 
 
-def _bit_lengths(values: Array) -> Int64Array:
-    """Returns the number of bits of each number."""
-    return np.frompyfunc(int.bit_length, 1, 1)(values.astype(object)).astype(np.int64)
-
-
 def _narrow(values: Array) -> tuple[Int64Array, Int64Array]:
     """Returns mantissas of at most 31 bits, rounded down, and their exponents."""
-    moved = np.maximum(_bit_lengths(values) - NARROW, 0)
+    moved = np.maximum(bit_lengths(values) - NARROW, 0)
     return (values >> moved.astype(values.dtype)).astype(np.int64), moved
