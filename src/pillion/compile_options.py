@@ -260,9 +260,16 @@ class PlacementOptions(Checked):
     ] = False
 
     def keeps(self, name: str, kind: str) -> str | None:
-        """Returns the pattern that keeps an op on the CPU, or None."""
-        kinds = (kind, FORMER_KINDS.get(kind, kind))
-        return next((p for p in self.keep_on_cpu if any(fnmatch(known, p) for known in (name, *kinds))), None)
+        """Returns the pattern that keeps an op on the CPU, or None. A whole name matches the op in 8 and in 16 bits,
+        because a search for tensors of 16 bits tries both."""
+        narrow = name.replace("_i16", "_i8")
+        words = (name, kind, FORMER_KINDS.get(kind, kind))
+        matching = (
+            pattern
+            for pattern in self.keep_on_cpu
+            if any(fnmatch(word, pattern) for word in words) or pattern.replace("_i16", "_i8") == narrow
+        )
+        return next(matching, None)
 
 
 @dataclass(frozen=True)

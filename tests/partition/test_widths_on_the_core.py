@@ -154,3 +154,11 @@ def test_precision_search_prices_ops_by_their_unit() -> None:
     assert choice.cost.time == program.cycles
     assert sum(choice.cost.by_op.values()) == pytest.approx(program.cycles)
     assert choice.cost.time < 0.85 * choice.cost_everywhere.time
+
+
+@pytest.mark.parametrize("name", ["relu_default_3_i8", "relu_default_3_i16"])
+def test_a_name_keeps_an_op_on_the_core_in_each_width_that_a_search_tries(name: str) -> None:
+    search = {"min_quality": "38dB", "keep_on_cpu": [name]}
+    program = pillion.compile(Net().eval(), SAMPLES[0], target=ETHOS, calibrate=SAMPLES, **search)
+    kept = [entry.unit for entry in program.ledger if entry.op.name.startswith("relu_default_3_i")]
+    assert kept == [ProcessingUnit.CPU]
