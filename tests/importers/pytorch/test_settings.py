@@ -43,6 +43,11 @@ class Perhaps(nn.Module):
         return y.expand(size)
 
 
+class Pair(nn.Module):
+    def forward(self, pair: tuple[Tensor, Tensor]) -> Tensor:
+        return pair[0] + pair[1]
+
+
 class Louder(nn.Module):
     def forward(self, x: Tensor, volume: float) -> Tensor:
         return x * volume
@@ -75,6 +80,13 @@ def test_settings_are_inside_the_program(name: str) -> None:
     (found,) = program.run(*tensors)
     np.testing.assert_allclose(found, wanted, atol=0.03)
     np.testing.assert_array_equal(program.run(*given)[0], found)
+
+
+def test_nothing_is_fixed_in_a_tuple_of_tensors() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = pillion.compile(Pair(), ((A, A),), target="cortex-m33", calibrate=[((A, A),)] * 2)
+    assert [v.name for v in program.graph.inputs] == ["pair_0", "pair_1"]
 
 
 def test_a_number_that_may_change_is_an_input() -> None:

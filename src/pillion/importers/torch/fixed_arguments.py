@@ -113,7 +113,8 @@ def fix_arguments(
     inputs = as_inputs(tuple(leaves[index] for index in arguments.tensors), "example_inputs")
     is_data = isinstance(calibrate, Iterable) and not isinstance(calibrate, str)
     data = Samples(calibrate, arguments) if is_data and not hasattr(calibrate, "samples") else calibrate
-    warn(f"arguments that are no tensors are fixed: {_describe_fixed(arguments)}")
+    if fixed := _describe_fixed(arguments):
+        warn(f"arguments that are no tensors are fixed: {fixed}")
     return _wrap_with_fixed_arguments(model, arguments), inputs, data
 
 
