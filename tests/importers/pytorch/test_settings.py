@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,24 @@ def test_nothing_is_fixed_in_a_tuple_of_tensors() -> None:
         warnings.simplefilter("error")
         program = pillion.compile(Pair(), ((A, A),), target="cortex-m33", calibrate=[((A, A),)] * 2)
     assert [v.name for v in program.graph.inputs] == ["pair_0", "pair_1"]
+
+
+class Named(nn.Module):
+    def forward(self, parts: dict[str, Tensor]) -> Tensor:
+        return parts["a"] * 2 + parts["b"]
+
+
+def test_exported_programs_take_nested_arguments(tmp_path: Path) -> None:
+    given = ({"a": A, "b": A},)
+    exported = torch.export.export(Named(), given)
+    torch.export.save(exported, tmp_path / "net.pt2")
+    of_file = pillion.compile(
+        tmp_path / "net.pt2", target="cortex-m33", calibrate=[[A.numpy(), A.numpy()]] * 2
+    )
+    in_memory = pillion.compile(exported, given, target="cortex-m33", calibrate=[given, given])
+    for program in (of_file, in_memory):
+        assert [v.name for v in program.graph.inputs] == ["parts_0", "parts_1"]
+        np.testing.assert_allclose(program.run(A, A)[0], A.numpy() * 3, atol=0.03)
 
 
 def test_a_number_that_may_change_is_an_input() -> None:

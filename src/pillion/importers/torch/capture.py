@@ -29,6 +29,7 @@ from pillion.host_io.user_code import (
 )
 from pillion.importers.torch.export import check_static, export, quiet_torch, user_input_nodes
 from pillion.importers.torch.file_operators import export_file_module
+from pillion.importers.torch.fixed_arguments import fix_arguments, has_nested_arguments
 from pillion.importers.torch.onnx import load_onnx
 from pillion.importers.torch.preprocessing import preprocessed
 from pillion.importers.torch.pt2 import load_pt2
@@ -139,6 +140,9 @@ def _load_pt2(
         exported = load_pt2(path, trust_pickle=trust_pickle)
     check_static(exported)
     check_tensors(exported)
+    if has_nested_arguments(exported) and exported.example_inputs is not None:
+        module, inputs, _ = fix_arguments(exported, exported.example_inputs[0])
+        return CapturedSource(None, export(module, inputs), inputs, path.stem)
     return CapturedSource(None, exported, _inputs_of(exported), path.stem)
 
 

@@ -97,6 +97,8 @@ def fix_arguments(
 ) -> tuple[Any, tuple[Tensor, ...], Any]:
     """Returns a model that takes only tensors, with its example inputs and calibration data. A model without fixed
     arguments is returned unchanged."""
+    if isinstance(model, ExportedProgram) and has_nested_arguments(model):
+        model = model.module(check_guards=False)
     arguments = _split_arguments(model, example_inputs)
     if arguments is None:
         inputs = as_inputs(example_inputs, "example_inputs")
@@ -116,6 +118,11 @@ def fix_arguments(
     if fixed := _describe_fixed(arguments):
         warn(f"arguments that are no tensors are fixed: {fixed}")
     return _wrap_with_fixed_arguments(model, arguments), inputs, data
+
+
+def has_nested_arguments(exported: ExportedProgram) -> bool:
+    """Whether an argument of an exported program is a tuple, list or dictionary."""
+    return any(not one.is_leaf() for part in exported.call_spec.in_spec.children() for one in part.children())
 
 
 def _split_arguments(model: Any, arguments: Any) -> Arguments | None:
@@ -175,7 +182,9 @@ def _wrap_with_fixed_arguments(model: nn.Module, arguments: Arguments) -> nn.Mod
     named: type[nn.Module] = type(
         of.__name__, (FixedArgumentsModule,), {"forward": forward, "__module__": of.__module__}
     )
-    return named(model, arguments).train(model.training)
+    module = named(model, arguments)
+    module.training = model.training
+    return module
 
 
 def _describe_fixed(arguments: Arguments) -> str:
