@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,6 +156,36 @@ def test_a_refused_limit_names_the_least_ram() -> None:
     assert compiled(target="cortex-m33", max_ram=least).memory.arena_bytes <= least
     with pytest.raises(PillionError):
         compiled(target="cortex-m33", max_ram=least - 16)
+
+
+class Dilated(nn.Module):
+    """Dilated convolutions with skips, then a norm: a reshape takes its operand's place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(8, 32, 3)
+        self.dilated = nn.ModuleList(nn.Conv1d(32, 32, 3, dilation=size) for size in (2, 4))
+        self.pointwise = nn.Conv1d(32, 32, 1)
+        self.norm = nn.LayerNorm(32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x).relu()
+        for layer in self.dilated:
+            step = layer(x).relu()
+            x = x[:, :, -step.shape[2] :] + step
+        x = x + self.pointwise(nn.functional.gelu(x))
+        return self.norm(x.transpose(1, 2))
+
+
+def test_a_refusal_names_no_op_that_takes_more_than_the_program() -> None:
+    options: dict[str, Any] = {"stream": "x:2", "hop": 2, "precision": "int16", "io_dtype": "int16"}
+    x = torch.randn(1, 8, 16)
+    with pytest.raises(PillionError) as refused:
+        pillion.compile(Dilated().eval(), x, target="cortex-m0", calibrate=[x] * 4, max_ram=256, **options)
+    needed, *taken = [
+        int(text.replace(",", "")) for text in re.findall(r"([\d,]+) (?:with|bytes:)", refused.value.here)
+    ]
+    assert max(taken, default=0) <= needed
 
 
 @pytest.mark.nightly

@@ -299,17 +299,10 @@ class TilingSearch:
     def _ram_limit_error(self, limit: int, outside_bytes: int, simplest: int, smallest: int) -> PillionError:
         """Returns the error if nothing fits, with the least that would."""
         candidates, least = self.candidates, smallest + outside_bytes
-        blocking = max(
-            (i for i, why in enumerate(candidates.why) if why),
-            key=lambda i: candidates.whole_ops[i].bytes,
-            default=None,
-        )
-        op = candidates.graph.ops[blocking] if blocking is not None else None
-        reason = (
-            f"; {op.kind} `{op.name}` takes {candidates.whole_ops[blocking].bytes:,} bytes: {candidates.why[blocking]}"
-            if op and blocking is not None and candidates.whole_ops[blocking].bytes > limit - outside_bytes
-            else ""
-        )
+        sizes = [(one.bytes, i) for i, one in enumerate(candidates.whole_ops) if candidates.why[i]]
+        size, i = max((one for one in sizes if limit - outside_bytes < one[0] <= smallest), default=(0, 0))
+        op = candidates.graph.ops[i]
+        reason = f"; {op.kind} `{op.name}` takes {size:,} bytes: {candidates.why[i]}" if size else ""
         return PillionError(
             f"`{candidates.graph.name}` does not fit into {limit:,} bytes of RAM",
             rule="--max-ram is at least what the smallest plan needs",
