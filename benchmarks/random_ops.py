@@ -57,6 +57,7 @@ from pillion.ops import (
     TopPlaces,
     TopValues,
     Transpose,
+    TransposeConv2d,
     WindowStatistic,
 )
 from pillion.ops.embedding_bag import table_of_4_bits
@@ -70,7 +71,7 @@ NARROW = 0, 2 ** min(IMAGE_BITS.values()) - 1
 FEWEST, MOST = 16, 100_000
 """The elements of operands and results."""
 MOST_MACS = 4_000_000
-LAYERS = (Conv2d, DepthwiseConv2d, Linear)
+LAYERS = (Conv2d, DepthwiseConv2d, Linear, TransposeConv2d)
 KINDS_16 = (*LAYERS, Clamp, MaxPool2d, AvgPool2d, Mean, Quantize)
 WIDENED = (
     *(ArgMax, ArgMin, TopValues, TopPlaces, ReduceMax, ReduceMin, ReduceSum, Div, ResizeBilinear, Lut),

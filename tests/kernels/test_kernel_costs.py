@@ -14,7 +14,7 @@ import pillion
 from pillion.devices.cortex_m import Isa
 from pillion.emitters.c.kernel import Kernel
 from pillion.emitters.c.kernel_choice import choose_kernels
-from pillion.emitters.c.kernel_costs import core_cycles, kernel_costs, kernel_instructions
+from pillion.emitters.c.kernel_costs import FREE, core_cycles, kernel_costs, kernel_instructions
 from pillion.emitters.c.kernel_lists import KERNELS_OF
 from pillion.emitters.c.window_features import pool_features
 from pillion.emitters.segments import cost_of
@@ -42,8 +42,8 @@ from pillion.targets import find_target
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from kernel_costs import TARGETS, chosen_pairs, counted
-from random_ops import random_ops_8_16
+from kernel_costs import TARGETS, chosen_kernel, chosen_pairs, counted
+from random_ops import random_ops_8_16, random_ops_16
 
 CLOSE = 0.25
 """How far an estimate may be off."""
@@ -183,6 +183,15 @@ def test_taps_are_those_inside_the_image(op: DepthwiseConv2d) -> None:
         )
     )
     assert pool_features(op)["taps"] == op.x.shape[0] * rows * columns
+
+
+@pytest.mark.parametrize("core", TARGETS)
+def test_kernels_that_are_chosen_have_costs_of_their_own(core: str) -> None:
+    """Those of other kernels may be off by 25 times."""
+    chosen = [kernel for _, kernel in chosen_pairs(core, 400, seed=3)]
+    chosen += filter(None, (chosen_kernel(op, core) for op in random_ops_16(400, seed=3)))
+    counted_on_core = kernel_costs()[core]
+    assert {k.name for k in chosen if not k.work and k.op.kind not in FREE} <= counted_on_core.keys()
 
 
 def test_every_kernel_of_whole_ops_has_costs() -> None:
