@@ -73,6 +73,16 @@ def test_a_tensor_inside_is_told_with_its_line() -> None:
         pillion.compile(Dead(), GOOD, target="cortex-m33", calibrate=[GOOD])
 
 
+def test_a_state_that_calibration_sees_at_zero_alone_has_a_way_out() -> None:
+    x = torch.randn(1, 1, 4)
+    with pytest.warns(
+        PillionWarning, match=r"nothing but zeros in .*: calibrate with .* windows of several steps"
+    ):
+        pillion.compile(
+            nn.GRU(4, 4, batch_first=True), x, target="cortex-m33", calibrate=[x] * 4, stateful=True
+        )
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("index", [0, 1])
 def test_nan_and_infinity_in_samples_are_refused(value: float, index: int) -> None:

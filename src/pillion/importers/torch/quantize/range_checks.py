@@ -46,7 +46,8 @@ def warn_of_ranges(prepared: GraphModule) -> None:
         advice = (
             "calibrate with data like those that the model will see"
             if inputs
-            else "calibrate with other data, unless the model is made so"
+            else "calibrate with other data (layers that begin with zeros: with windows of several steps, or with the state in "
+            "a buffer, docs/guide/state.md), unless the model is made so"
         )
         text = f"calibration saw {'; '.join(named[:SHOWN])}{more}: {advice}"
         warn(text)
