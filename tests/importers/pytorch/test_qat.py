@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import copy
 import io
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -364,3 +366,10 @@ def test_a_forward_that_fixes_the_batch_is_reported() -> None:
     with pytest.warns(UserWarning, match=r"inputs of \[2, 8, 5, 7\]"):
         module = prepare_qat(Call(lambda m, x: m.conv(x).view(2, 280)), random_inputs((2, 8, 5, 7)))
     train(module, batches(random_inputs((2, 8, 5, 7)), 2))
+
+
+def test_nothing_is_printed() -> None:
+    """As torchao does where it finds no GPU."""
+    code = "import pillion, torch; pillion.prepare_qat(torch.nn.Linear(4, 4), (torch.randn(2, 4),), 'cortex-m55')"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout + found.stderr == ""
