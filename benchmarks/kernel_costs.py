@@ -256,7 +256,9 @@ def main() -> None:
     if wanted.missing:
         known = json.loads(COSTS_FILE.read_text())
         for core, rows in known.items():
-            rows |= costs_of(core, with_every_kernel(core, FAMILIES, rows.keys()))
+            tiled = {kernel.name for kernel in kernels(CORES[core].isa) if kernel.is_tiled}
+            families = (*FAMILIES, (random_ops, FITTED_8))
+            rows |= costs_of(core, with_every_kernel(core, families, rows.keys() | tiled))
             COSTS_FILE.write_text(table_text({c: dict(sorted(r.items())) for c, r in known.items()}))
         return
     figures = {core: figures_of(core) for core in TARGETS}
