@@ -231,3 +231,12 @@ def test_a_buffer_that_is_joined_with_an_input_keeps_its_steps() -> None:
     (joined,) = (op for op in program.graph.ops if isinstance(op, Concat))
     kept = next(state for state in program.graph.states if state.name == "h")
     assert kept.before.type.quant.scale < joined.y.type.quant.scale / 2
+
+
+@pytest.mark.parametrize("int16", [["*"], ["cat*"]])
+def test_joined_tensors_are_converted_in_one_step(int16: list[str]) -> None:
+    program = compiled(Partial(3.0), int16=int16)
+    conversions = [op for op in program.graph.ops if isinstance(op, Requantize)]
+    made = {op.y for op in conversions}
+    assert conversions
+    assert not any(op.x in made for op in conversions)

@@ -277,8 +277,7 @@ class Widening:
         self.shares = {self.observers[c.result] for c in computations if c.makes_shares}
         is_chosen = {result: observer in self.chosen for result, observer in self.observers.items()}
         is_wide = {
-            c.result: bool(c.calls)
-            and c.has_form
+            c.result: c.has_form
             and (is_chosen[c.result] or any(is_chosen.get(operand, False) for operand in c.operands))
             for c in computations
         }
@@ -291,7 +290,8 @@ class Widening:
             if observer in self.chosen and node not in is_chosen:
                 node.target = self.fine_module(observer)
         for computation in computations:
-            self.connect(computation, is_chosen, is_wide[computation.result])
+            if computation.calls:  # others convert a tensor to the scale of a concatenation, from any width to any
+                self.connect(computation, is_chosen, is_wide[computation.result])
         for layer in [c for c in computations if is_wide[c.result] and c.has_windows_of_3x3]:
             if len(layer.operands) == 1:
                 self.narrow_image(layer)
