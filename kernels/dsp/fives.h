@@ -79,7 +79,7 @@ CHANNELS_OF_FOUR(rectified_channels_of_four, RECTIFIED)
 
 /* Whether windows are the pixels of an image, one after another. */
 static inline int32_t is_of_pixels(const params *p) {
-    return p->kernel_h * p->kernel_w == 1 && p->stride_h * p->stride_w == 1 && p->in_h == p->out_h && p->in_w == p->out_w;
+    return p->kernel_h * p->kernel_w == 1 && p->stride_h * p->stride_w == 1 && p->in_h == p->out_h && p->in_w == p->out_w && p->pad_top == 0;
 }
 
 /* Lays out pixels, five at most, that are windows as they are. */

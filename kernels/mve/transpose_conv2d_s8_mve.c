@@ -1,29 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- * Transposed convolution, row by row of the outputs, by conv2d_im2col_s8_mve.c. Outputs at distances of whole strides have
- * the same weights: the stride_w outputs of one column of inputs form a pixel with stride_w times as many channels, and y has
- * its usual layout. The compiler makes the weights (transpose_conv.py). */
-#include "pillion/mve.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transpose_conv2d.h"
 
 #if defined(__ARM_FEATURE_MVE)
-#include <string.h>
-
-#include "pillion/assembly.h"
-
-PILLION_BEGINS_WITH(pillion_transpose_conv2d_s8_mve_params, pillion_conv2d_im2col_s8_mve_params, rows);
-
-void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
-                                     void *scratch) {
-    pillion_conv2d_im2col_s8_mve_params row; /* the fields at the beginning of both structs */
-    memcpy(&row, p, sizeof row);
-    row.images = 1;
-    y += p->y_offset;
-    for (int32_t n = 0; n < p->images; n++, x += p->in_h * p->in_row_bytes, y += p->y_image_bytes) {
-        for (int32_t i = 0; i < p->rows; i++) {
-            row.pad_top = p->pad_top - i;
-            row.end_top = 1 - row.pad_top;
-            pillion_conv2d_im2col_s8_mve(&row, x, y + i * p->y_row_bytes, scratch);
-        }
-    }
-}
-
+PILLION_MVE_TRANSPOSE_CONV2D(s8, int8_t)
 #endif

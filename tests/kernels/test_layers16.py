@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dsp_ops import transpose_conv2d, transpose_conv2d_of_every_kind
 
 from kernels import rig
 from kernels.layers16_ops import (
@@ -54,7 +55,7 @@ from pillion.ops import (
     Softmax,
     Transpose,
 )
-from pillion.ops.example_values import make_op, with_4_bits
+from pillion.ops.example_values import in_16_bits, make_op, with_4_bits
 
 pytestmark = pytest.mark.qemu
 
@@ -101,6 +102,23 @@ def windows_3x3() -> Iterator[Op]:
         yield conv2d((1, 4, width, channels), 2 + 2 * (i % 7), (3, 3), i, padding=BORDER)
     yield conv2d((2, 33, 41, 24), 10, (3, 3), seed=1, padding=BORDER)
     yield conv2d((2, 33, 41, 24), 10, (3, 3), seed=2, stride=(2, 2), padding=(0, 1, 0, 1))
+
+
+def transposed() -> Iterator[Op]:
+    """Windows around the strides, with paddings; and rows of results beyond an image of one row."""
+    beyond = {"dilation": (2, 1), "output_padding": (1, 0)}
+    ops = [
+        *transpose_conv2d_of_every_kind((*range(1, 18), 40), (1, 2, 3, 5, 8, 16)),
+        *(transpose_conv2d((1, 1, 4, 3), 2, (1, 1), seed=seed, **beyond) for seed in (1, 2)),
+        transpose_conv2d((1, 37, 41, 24), 6, (3, 3), seed=1, stride=(2, 2), padding=(1, 1, 0, 0)),
+    ]
+    for i, op in enumerate(ops):
+        yield replace(with_16_bits(op), low=(-(2**15), 0, -20000)[i % 3])
+
+
+def with_16_bits(op: Any) -> Any:
+    """The same layer with an operand and a result of 16 bits, without bounds."""
+    return replace(op, x=in_16_bits(op.x), y=in_16_bits(op.y), low=-(2**15), high=2**15 - 1)
 
 
 def vectors() -> Iterator[Op]:
@@ -228,6 +246,29 @@ def test_products_of_every_size(target: rig.Target) -> None:
 )
 def test_layers_of_every_size(target: rig.Target, made: Any) -> None:
     check(target, list(made()))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_transposed_convolutions(target: rig.Target) -> None:
+    """The width of a result is a multiple of the stride, or the kernel is the portable one."""
+    ops = list(transposed())
+    taken = [op for op in ops if kernels_of(target, op)]
+    assert len(taken) >= 25
+    assert {rule for op in ops if op not in taken for rule in refusals(target, op)} == {"width"}
+    check(target, taken)
+
+
+@pytest.mark.parametrize(
+    ("target", "most"), [pytest.param(M33, 1.1, id="m33"), pytest.param(M55, 1.75, id="m55")]
+)
+def test_instructions_of_transposed_convolutions(target: rig.Target, most: float) -> None:
+    """Those of 16 bits, over those of 8."""
+    ops = [
+        transpose_conv2d((1, 12, 12, 16), out, (size, size), seed=1, stride=(2, 2), padding=around)
+        for size, around in ((2, (0, 0, 0, 0)), (3, (1, 1, 0, 0)), (4, BORDER))
+        for out in (8, 16)
+    ]
+    compare_counts(target, [(with_16_bits(op), op) for op in ops], most)
 
 
 def long_layers() -> Iterator[Op]:

@@ -78,12 +78,14 @@ void pillion_conv2d_ring_s4_dsp(const pillion_conv2d_ring_s4_dsp_params *p, cons
 
 /* Convolution of 16-bit inputs without zero points, with any kernel, stride, dilation and padding. May read 2 bytes beyond x. Scratch: inputs
  * of five windows, twice where one leaves the image or has gaps. */
-typedef struct {
-    PILLION_WINDOW_FIELDS
-    int32_t dilation_h, dilation_w, out_c, low, high;
-    int32_t steps;         /* inputs of a window, in fours; a kernel row is filled up to an even number */
-    int32_t whole_rows;    /* not 0: columns are not dilated */
+#define PILLION_CONV2D_16_FIELDS                                                                    \
+    PILLION_WINDOW_FIELDS                                                                           \
+    int32_t dilation_h, dilation_w, out_c, low, high;                                               \
+    int32_t steps;         /* inputs of a window, in fours; a kernel row is filled up to an even number */ \
+    int32_t whole_rows;    /* not 0: columns are not dilated */                                     \
     const int32_t *stream; /* [out_c] of bias, int8 weights[steps][4] in the order 0 2 1 3, factor: the ratio of scales * 2^32 */
+typedef struct {
+    PILLION_CONV2D_16_FIELDS
 } pillion_conv2d_s16_dsp_params;
 void pillion_conv2d_s16_dsp(const pillion_conv2d_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
@@ -255,10 +257,15 @@ void pillion_div_s8_dsp(const pillion_div_s8_dsp_params *p, const int8_t *a, con
  * convolution, the outputs between two columns of inputs being channels of one pixel. */
 typedef struct {
     PILLION_CONV2D_FIELDS
-    int32_t rows, y_offset, y_row_bytes, y_image_bytes; /* the first row in y, and from row to row of the call */
+    int32_t rows, y_offset, y_row, y_image; /* in numbers: the first row in y, and from row to row of the call */
 } pillion_transpose_conv2d_s8_dsp_params;
 void pillion_transpose_conv2d_s8_dsp(const pillion_transpose_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
+typedef struct {
+    PILLION_CONV2D_16_FIELDS
+    int32_t rows, y_offset, y_row, y_image;
+} pillion_transpose_conv2d_s16_dsp_params;
+void pillion_transpose_conv2d_s16_dsp(const pillion_transpose_conv2d_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Extremes: y[outer][inner] are the largest, or the smallest, of x[outer][reduced][inner]. Between the tiles of
  * one op, the scratch memory holds the results so far. */

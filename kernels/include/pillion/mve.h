@@ -413,10 +413,12 @@ void pillion_div_s8_mve(const pillion_div_s8_mve_params *p, const int8_t *a, con
  * convolution, the outputs between two columns of inputs being channels of one pixel. Scratch as for that. */
 typedef struct {
     PILLION_IM2COL_FIELDS
-    int32_t rows, y_offset, y_row_bytes, y_image_bytes; /* the first row in y, and from row to row of the call */
+    int32_t rows, y_offset, y_row, y_image; /* in numbers: the first row in y, and from row to row of the call */
 } pillion_transpose_conv2d_s8_mve_params;
 void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
+typedef pillion_transpose_conv2d_s8_mve_params pillion_transpose_conv2d_s16_mve_params;
+void pillion_transpose_conv2d_s16_mve(const pillion_transpose_conv2d_s16_mve_params *p, const int16_t *x, int16_t *y, void *scratch);
 
 /* Extremes: y[outer][inner] are the largest, or the smallest, of x[outer][reduced][inner]. Between the tiles of
  * one op, the scratch memory holds the results so far. Reads up to 15 bytes beyond x; the scratch memory holds a multiple of 16

@@ -7,13 +7,14 @@ of all phases are adjacent: they form one pixel of a convolution with `stride` t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from pillion.emitters.c.kernel import Call, Kernel, Params
-from pillion.emitters.c.kernel_conditions import LAYER, all_of, short_circuit
+from pillion.emitters.c.kernel_conditions import Condition, short_circuit
 from pillion.emitters.c.kernel_library import Library
 from pillion.ir.numerics import Arithmetic, Multipliers
 from pillion.ir.types import TensorType, Value, constant_value
@@ -29,6 +30,13 @@ class SubpixelPhase:
     conv: Conv2d
     first: int
     rows: int
+
+    @property
+    def first_and_last_row(self) -> Iterator[Conv2d]:
+        """The convolutions of the first and of the last row; they alone may reach beyond the image."""
+        top, left, bottom, right = self.conv.padding
+        for row in (0, self.rows - 1):
+            yield replace(self.conv, padding=(top - row, left, bottom, right))
 
 
 def input_taps(kernel: int, stride: int, dilation: int, place: int) -> Mapping[int, int]:
@@ -90,12 +98,11 @@ def splits_into_phases(op: TransposeConv2d) -> Verdict:
     return Verdict("width", width % stride == 0, f"a multiple of stride {stride}", str(width))
 
 
-PHASES = all_of(LAYER, splits_into_phases)
-
-
-def kernel(library: Library, convolution: Kernel, *also: str) -> Kernel:
-    """Builds the kernel of transposed convolutions that runs the rows of each phase by a convolution kernel."""
-    routine = library.routine("transpose_conv2d_s8", *also)
+def kernel(
+    library: Library, types: str, layer: Condition[Any], convolution: Kernel, *also: str, name: str = ""
+) -> Kernel:
+    """Builds the kernel of transposed convolutions of some types that runs the rows of each phase by a convolution kernel."""
+    routine = library.routine(f"transpose_conv2d_{types}", *also)
 
     def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
         return tuple(
@@ -108,18 +115,26 @@ def kernel(library: Library, convolution: Kernel, *also: str) -> Kernel:
         return (v for phase in row_phases(op) for v in convolution.check(phase.conv, arithmetic))
 
     def scratch_bytes(op: TransposeConv2d) -> int:
-        return max(convolution.scratch_bytes(phase.conv) for phase in row_phases(op))
+        return max(
+            convolution.scratch_bytes(row) for phase in row_phases(op) for row in phase.first_and_last_row
+        )
 
-    requires = (short_circuit(PHASES, phases_fit),)
-    return library.kernel_of_calls(TransposeConv2d, calls, requires=requires, scratch_bytes=scratch_bytes)
+    return library.kernel_of_calls(
+        TransposeConv2d,
+        calls,
+        name=name,
+        requires=(short_circuit(layer, splits_into_phases, phases_fit),),
+        scratch_bytes=scratch_bytes,
+        overread_bytes=convolution.overread_bytes,
+    )
 
 
 def phase_addresses(op: TransposeConv2d, phase: SubpixelPhase) -> Params:
-    """Returns the addresses of a phase's rows in the result as parameters."""
+    """Returns the places of a phase's rows in the result as parameters."""
     _, height, width, channels = op.y.shape
     return {
         "rows": phase.rows,
         "y_offset": phase.first * width * channels,
-        "y_row_bytes": op.stride[0] * width * channels,
-        "y_image_bytes": height * width * channels,
+        "y_row": op.stride[0] * width * channels,
+        "y_image": height * width * channels,
     }

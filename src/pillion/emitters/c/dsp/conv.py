@@ -16,7 +16,7 @@ from pillion.emitters.c.channel_scaling import scale_channels
 from pillion.emitters.c.dsp import conv_cost, pack, winograd
 from pillion.emitters.c.dsp.linear import DOT, LINEAR, OF_BYTES
 from pillion.emitters.c.kernel import Kernel, Params
-from pillion.emitters.c.kernel_conditions import Condition, field_equals, is_within, multiple_of
+from pillion.emitters.c.kernel_conditions import LAYER, Condition, field_equals, is_within, multiple_of
 from pillion.emitters.c.kernel_library import DSP
 from pillion.emitters.c.portable.conv import plain_1x1
 from pillion.ir.types import DType
@@ -216,5 +216,5 @@ KERNELS: tuple[Kernel, ...] = (
     RING.kernel("s8", DOT),
     CONV_KERNEL,
     THIN.kernel("s8", DOT),
-    subpixel.kernel(DSP, CONV_KERNEL, "conv2d_s8", "dot", "clamp"),
+    subpixel.kernel(DSP, "s8", LAYER, CONV_KERNEL, "conv2d_s8", "dot", "clamp"),
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pillion.emitters.c import subpixel
 from pillion.emitters.c.accumulators import Int8Array, Int32Array
 from pillion.emitters.c.dsp import winograd16
 from pillion.emitters.c.dsp.pack16 import (
@@ -284,6 +285,14 @@ LARGE: dict[str, Any] = {**VECTOR_4, "work": partial(vector_work, step=36.5)}
 UNPACKED: dict[str, Any] = {**WINDOWS, "scratch_bytes": scratch_of_unpacked, "work": unpacked_work}
 
 UNGROUPED = field_equals("groups", 1)
+CONV_KERNEL = DSP.kernel(
+    Conv2d,
+    "conv2d_s16",
+    partial(window_params, fours),
+    requires=(short_circuit(IN_32_BITS, UNGROUPED),),
+    name="conv2d_16",
+    **WINDOWS,
+)
 
 
 def layer_kernels(
@@ -321,14 +330,16 @@ KERNELS: tuple[Kernel, ...] = (
         has_private_constants=True,
         **{**WINDOWS, "work": partial(work, step=13.0)},
     ),
-    *layer_kernels(
-        ("conv2d_16", "linear_rows_16"),
+    CONV_KERNEL,
+    DSP.kernel(
+        Linear,
         "conv2d_s16",
         partial(window_params, fours),
-        IN_32_BITS,
-        UNGROUPED,
+        requires=(short_circuit(IN_32_BITS, fixed_point),),
+        name="linear_rows_16",
         **WINDOWS,
     ),
+    subpixel.kernel(DSP, "s16", IN_32_BITS, CONV_KERNEL, "conv2d_s16", name="transpose_conv2d_16"),
     *layer_kernels(
         ("conv2d_pixel_16_4", "linear_16_4"),
         LINEAR_4,

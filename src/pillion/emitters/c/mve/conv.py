@@ -147,7 +147,7 @@ KERNELS: tuple[Kernel, ...] = (
     IM2COL_KERNEL,
     DOT_LEFT.kernel(PIXELS),
     DOT_LEFT.kernel(GATHERED),
-    subpixel.kernel(MVE, IM2COL_KERNEL, "conv2d_im2col_s8", "im2col", *DOT.files),
+    subpixel.kernel(MVE, "s8", LAYER, IM2COL_KERNEL, "conv2d_im2col_s8", "im2col", *DOT.files),
     FEW_INPUTS.kernel(SHARED_CHANNEL, SHARED_CHANNEL.has_few_inputs),
     DOT.kernel(SHARED_CHANNEL, work=pack.im2col_work),
     FEW_INPUTS.kernel(ROWS, ROWS.has_few_inputs, **BY_FEW_ROWS),

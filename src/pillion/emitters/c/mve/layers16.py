@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pillion.emitters.c import subpixel
 from pillion.emitters.c.accumulators import Int32Array, OutputChannels
 from pillion.emitters.c.kernel import CallCost, Kernel, Params
 from pillion.emitters.c.kernel_conditions import LAYER_16_4, is_within, multiple_of, short_circuit
@@ -195,6 +196,7 @@ FEW_UNPACKED_4 = replace(
 SPLIT = DotProducts("s16", IN_32_BITS, split_params, variant="_split")
 SPLITS: dict[str, Any] = {"scratch_bytes": lambda op: 32 * split_pieces(op), "costs": {"overread_bytes": 30}}
 PLANES_COST = CallCost(650.0, channel=24.0, reread=0.06)
+IM2COL_KERNEL = DOT.kernel(GATHERED, work=pack.im2col_work)
 
 KERNELS: tuple[Kernel, ...] = (
     VECTOR.kernel(ONE_PIXEL, work=vector_work),
@@ -212,7 +214,17 @@ KERNELS: tuple[Kernel, ...] = (
         work=plane_work,
     ),
     FEW_DOT.kernel(GATHERED, work=pack.im2col_work),
-    DOT.kernel(GATHERED, work=pack.im2col_work),
+    IM2COL_KERNEL,
+    subpixel.kernel(
+        MVE,
+        "s16",
+        IN_32_BITS,
+        IM2COL_KERNEL,
+        "conv2d_im2col_s16",
+        "im2col",
+        *DOT.files,
+        name="transpose_conv2d_16",
+    ),
     VECTOR_4.kernel(ONE_PIXEL),
     FULL_VECTOR_4.kernel(FEW_PIXELS, pack.has_lowest),
     FEW_UNPACKED_4.kernel(PIXELS, unpacking_pays),

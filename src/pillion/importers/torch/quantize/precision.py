@@ -290,7 +290,7 @@ class Widening:
             if observer in self.chosen and node not in is_chosen:
                 node.target = self.fine_module(observer)
         for computation in computations:
-            if computation.calls:  # others convert a tensor to the scale of a concatenation, from any width to any
+            if computation.calls:  # others convert operands of a concatenation, from any width to any
                 self.connect(computation, is_chosen, is_wide[computation.result])
         for layer in [c for c in computations if is_wide[c.result] and c.has_windows_of_3x3]:
             if len(layer.operands) == 1:
