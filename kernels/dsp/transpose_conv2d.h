@@ -10,21 +10,17 @@
 
 #include <string.h>
 
-/* Defines the kernel of numbers of some type. */
-#define PILLION_DSP_TRANSPOSE_CONV2D(type, number)                                                                                \
-    PILLION_BEGINS_WITH(pillion_transpose_conv2d_##type##_dsp_params, pillion_conv2d_##type##_dsp_params, rows);                  \
-    void pillion_transpose_conv2d_##type##_dsp(const pillion_transpose_conv2d_##type##_dsp_params *p, const number *x, number *y, \
-                                               void *scratch) {                                                                   \
-        pillion_conv2d_##type##_dsp_params row; /* what both structs begin with */                                                \
-        memcpy(&row, p, sizeof row);                                                                                              \
-        row.batch = 1;                                                                                                            \
-        y += p->y_offset;                                                                                                         \
-        for (int32_t n = 0; n < p->batch; n++, x += p->in_h * p->in_w * p->in_c, y += p->y_image) {                               \
-            for (int32_t i = 0; i < p->rows; i++) {                                                                               \
-                row.pad_top = p->pad_top - i;                                                                                     \
-                pillion_conv2d_##type##_dsp(&row, x, y + i * p->y_row, scratch);                                                  \
-            }                                                                                                                     \
-        }                                                                                                                         \
+/* The body of a kernel: a call for each row of the result. */
+#define PILLION_DSP_TRANSPOSE_CONV2D(type)                                                               \
+    pillion_conv2d_##type##_dsp_params row; /* what both structs begin with */                           \
+    memcpy(&row, p, sizeof row);                                                                         \
+    row.batch = 1;                                                                                       \
+    y += p->y_offset;                                                                                    \
+    for (int32_t n = 0; n < p->batch; n++, x += p->in_h * p->in_w * p->in_c, y += p->y_image) {          \
+        for (int32_t i = 0; i < p->rows; i++) {                                                          \
+            row.pad_top = p->pad_top - i;                                                                \
+            pillion_conv2d_##type##_dsp(&row, x, y + i * p->y_row, scratch);                             \
+        }                                                                                                \
     }
 
 #endif

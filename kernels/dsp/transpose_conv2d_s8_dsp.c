@@ -2,5 +2,9 @@
 #include "transpose_conv2d.h"
 
 #if PILLION_HAS_DSP
-PILLION_DSP_TRANSPOSE_CONV2D(s8, int8_t)
+PILLION_BEGINS_WITH(pillion_transpose_conv2d_s8_dsp_params, pillion_conv2d_s8_dsp_params, rows);
+
+void pillion_transpose_conv2d_s8_dsp(const pillion_transpose_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    PILLION_DSP_TRANSPOSE_CONV2D(s8)
+}
 #endif

@@ -2,5 +2,7 @@
 #include "transpose_conv2d.h"
 
 #if defined(__ARM_FEATURE_MVE)
-PILLION_MVE_TRANSPOSE_CONV2D(s8, int8_t)
+void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y, void *scratch) {
+    PILLION_MVE_TRANSPOSE_CONV2D(s8)
+}
 #endif

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dsp_ops import transpose_conv2d, transpose_conv2d_of_every_kind
 
 from kernels import rig
+from kernels.dsp_ops import transpose_conv2d, transpose_conv2d_of_every_kind
 from kernels.layers16_ops import (
     EDGE,
     WEIGHT_SCALE,
