@@ -11,16 +11,18 @@
 #include <string.h>
 
 /* The body of a kernel: a call for each row of the result. */
-#define PILLION_DSP_TRANSPOSE_CONV2D(type)                                                               \
-    pillion_conv2d_##type##_dsp_params row; /* what both structs begin with */                           \
-    memcpy(&row, p, sizeof row);                                                                         \
-    row.batch = 1;                                                                                       \
-    y += p->y_offset;                                                                                    \
-    for (int32_t n = 0; n < p->batch; n++, x += p->in_h * p->in_w * p->in_c, y += p->y_image) {          \
-        for (int32_t i = 0; i < p->rows; i++) {                                                          \
-            row.pad_top = p->pad_top - i;                                                                \
-            pillion_conv2d_##type##_dsp(&row, x, y + i * p->y_row, scratch);                             \
-        }                                                                                                \
+#define PILLION_DSP_TRANSPOSE_CONV2D(type)                                                         \
+    pillion_conv2d_##type##_dsp_params row; /* what both structs begin with */                     \
+    void *const wide = (int8_t *)scratch + p->room; /* a row, if it has more than y */             \
+    memcpy(&row, p, sizeof row);                                                                   \
+    row.batch = 1;                                                                                 \
+    y += p->y_offset;                                                                              \
+    for (int32_t n = 0; n < p->batch; n++, x += p->in_h * p->in_w * p->in_c, y += p->y_image) {    \
+        for (int32_t i = 0; i < p->rows; i++) {                                                    \
+            row.pad_top = p->pad_top - i;                                                          \
+            pillion_conv2d_##type##_dsp(&row, x, p->kept != 0 ? wide : y + i * p->y_row, scratch); \
+            memcpy(y + i * p->y_row, wide, (size_t)p->kept * sizeof *y);                           \
+        }                                                                                          \
     }
 
 #endif

@@ -258,12 +258,13 @@ void pillion_div_s8_dsp(const pillion_div_s8_dsp_params *p, const int8_t *a, con
 typedef struct {
     PILLION_CONV2D_FIELDS
     int32_t rows, y_offset, y_row, y_image; /* in numbers: the first row in y, and from row to row of the call */
+    int32_t kept, room; /* of a row that is longer than those of y: the numbers that are copied from scratch[room] on; 0 of others */
 } pillion_transpose_conv2d_s8_dsp_params;
 void pillion_transpose_conv2d_s8_dsp(const pillion_transpose_conv2d_s8_dsp_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);
 typedef struct {
     PILLION_CONV2D_16_FIELDS
-    int32_t rows, y_offset, y_row, y_image;
+    int32_t rows, y_offset, y_row, y_image, kept, room;
 } pillion_transpose_conv2d_s16_dsp_params;
 void pillion_transpose_conv2d_s16_dsp(const pillion_transpose_conv2d_s16_dsp_params *p, const int16_t *x, int16_t *y, void *scratch);
 

@@ -414,6 +414,7 @@ void pillion_div_s8_mve(const pillion_div_s8_mve_params *p, const int8_t *a, con
 typedef struct {
     PILLION_IM2COL_FIELDS
     int32_t rows, y_offset, y_row, y_image; /* in numbers: the first row in y, and from row to row of the call */
+    int32_t kept, room; /* of a row that is longer than those of y: the numbers that are copied from scratch[room] on; 0 of others */
 } pillion_transpose_conv2d_s8_mve_params;
 void pillion_transpose_conv2d_s8_mve(const pillion_transpose_conv2d_s8_mve_params *p, const int8_t *x, int8_t *y,
                                      void *scratch);

@@ -22,6 +22,9 @@ from pillion.ir.verdict import Verdict
 from pillion.ops.conv import Conv2d
 from pillion.ops.transpose_conv import TransposeConv2d
 
+ALIGNMENT = 16
+"""The alignment of a row in scratch memory."""
+
 
 @dataclass(frozen=True)
 class SubpixelPhase:
@@ -47,7 +50,7 @@ def input_taps(kernel: int, stride: int, dilation: int, place: int) -> Mapping[i
 
 
 def row_phases(op: TransposeConv2d) -> list[SubpixelPhase]:
-    """Returns a phase for each output row between two input rows. The width is a multiple of the stride."""
+    """Returns a phase for each output row between two input rows."""
     stride_h, height = op.stride[0], op.y.shape[1]
     counts = [(first, len(range(first, height, stride_h))) for first in range(stride_h)]
     return [SubpixelPhase(_subpixel_row_conv(op, first), first, rows) for first, rows in counts if rows]
@@ -66,7 +69,7 @@ def _subpixel_row_conv(op: TransposeConv2d, first: int) -> Conv2d:
             for kx, x_distance in taps.items():
                 weights[x, :, y_distance - top, x_distance - left] = op.weights.constant[:, ky, kx]
     channels = stride_w * op.out_channels
-    y_shape = (op.y.shape[0], 1, op.y.shape[2] // stride_w, channels)
+    y_shape = (op.y.shape[0], 1, -(-op.y.shape[2] // stride_w), channels)
     return Conv2d(
         x=op.x,
         weights=constant_value(f"{op.name}_weights_{first}", weights.reshape(channels, *shape[2:])),
@@ -91,13 +94,6 @@ def _distance_range(distances: Iterable[int]) -> tuple[int, int]:
     return min(seen), max(seen)
 
 
-def splits_into_phases(op: TransposeConv2d) -> Verdict:
-    """Checks whether a transposed convolution splits into phases: the width of its result is a multiple of the
-    stride."""
-    width, stride = op.y.shape[2], op.stride[1]
-    return Verdict("width", width % stride == 0, f"a multiple of stride {stride}", str(width))
-
-
 def kernel(
     library: Library, types: str, layer: Condition[Any], convolution: Kernel, *also: str, name: str = ""
 ) -> Kernel:
@@ -106,7 +102,7 @@ def kernel(
 
     def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
         return tuple(
-            Call(routine, {**call.params, **phase_addresses(op, phase)}, (op.x,), op.y)
+            Call(routine, {**call.params, **phase_addresses(op, phase), "room": room_for_rows(op)}, (op.x,), op.y)
             for phase in row_phases(op)
             for call in convolution.calls(phase.conv, arithmetic)
         )
@@ -114,16 +110,18 @@ def kernel(
     def phases_fit(op: TransposeConv2d, arithmetic: Arithmetic) -> Iterable[Verdict]:
         return (v for phase in row_phases(op) for v in convolution.check(phase.conv, arithmetic))
 
+    def room_for_rows(op: TransposeConv2d) -> int:
+        rows = (row for phase in row_phases(op) for row in phase.first_and_last_row)
+        return ALIGNMENT * -(-max(map(convolution.scratch_bytes, rows)) // ALIGNMENT)
+
     def scratch_bytes(op: TransposeConv2d) -> int:
-        return max(
-            convolution.scratch_bytes(row) for phase in row_phases(op) for row in phase.first_and_last_row
-        )
+        return room_for_rows(op) + row_bytes_beyond(op)
 
     return library.kernel_of_calls(
         TransposeConv2d,
         calls,
         name=name,
-        requires=(short_circuit(layer, splits_into_phases, phases_fit),),
+        requires=(short_circuit(layer, phases_fit),),
         scratch_bytes=scratch_bytes,
         overread_bytes=convolution.overread_bytes,
     )
@@ -137,4 +135,12 @@ def phase_addresses(op: TransposeConv2d, phase: SubpixelPhase) -> Params:
         "y_offset": phase.first * width * channels,
         "y_row": op.stride[0] * width * channels,
         "y_image": height * width * channels,
+        "kept": width * channels if row_bytes_beyond(op) else 0,
     }
+
+
+def row_bytes_beyond(op: TransposeConv2d) -> int:
+    """Returns the bytes of a row of whole strides if the result is narrower, otherwise 0."""
+    pixels = -(-op.y.shape[2] // op.stride[1])
+    whole = pixels * op.stride[1]
+    return whole * op.out_channels * op.y.dtype.size_bytes if whole > op.y.shape[2] else 0
