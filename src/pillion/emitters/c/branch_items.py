@@ -17,14 +17,19 @@ Items = list[ProgramItem]
 
 
 def guards_of_plan(plan: KernelPlan, moving: Iterable[Op]) -> Guards:
-    """Returns the guards of a plan's ops. Ops that keep something between runs always run: those in `moving`, and
-    those with sums or rows from outside. Nothing is skipped while the NPU or copies run in parallel with the core."""
+    """Returns the guards of a plan's ops that run behind what makes the flag. Ops that keep something between runs always run:
+    those in `moving`, and those with sums or rows from outside. Nothing is skipped while the NPU or copies run in parallel with the core."""
     is_streamed = plan.memory.several is not None and bool(plan.memory.several.streamed)
     if plan.in_steps or is_streamed:
         return {}
     fed = (op for op in plan.graph.ops if isinstance(op, Region) and op.fed_value is not None)
     always = {*(op_sums.op for op_sums in plan.sums), *fed, *moving}
-    return branch_guards(plan.graph, always)
+    place = {y: number for number, op in enumerate(plan.graph.ops) for y in op.results}
+    guards = {
+        op: tuple(guard for guard in of_op if place.get(guard.flag, -1) < place[op.results[0]])
+        for op, of_op in branch_guards(plan.graph, always).items()
+    }
+    return {op: of_op for op, of_op in guards.items() if of_op}
 
 
 def with_branches(plan: KernelPlan, items: Sequence[Items], guards: Guards) -> list[Items]:

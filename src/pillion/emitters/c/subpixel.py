@@ -102,7 +102,12 @@ def kernel(
 
     def calls(op: TransposeConv2d, arithmetic: Arithmetic) -> tuple[Call, ...]:
         return tuple(
-            Call(routine, {**call.params, **phase_addresses(op, phase), "room": room_for_rows(op)}, (op.x,), op.y)
+            Call(
+                routine,
+                {**call.params, **phase_addresses(op, phase), "room": room_for_rows(op)},
+                (op.x,),
+                op.y,
+            )
             for phase in row_phases(op)
             for call in convolution.calls(phase.conv, arithmetic)
         )
