@@ -285,14 +285,6 @@ LARGE: dict[str, Any] = {**VECTOR_4, "work": partial(vector_work, step=36.5)}
 UNPACKED: dict[str, Any] = {**WINDOWS, "scratch_bytes": scratch_of_unpacked, "work": unpacked_work}
 
 UNGROUPED = field_equals("groups", 1)
-CONV_KERNEL = DSP.kernel(
-    Conv2d,
-    "conv2d_s16",
-    partial(window_params, fours),
-    requires=(short_circuit(IN_32_BITS, UNGROUPED),),
-    name="conv2d_16",
-    **WINDOWS,
-)
 
 
 def layer_kernels(
@@ -309,6 +301,15 @@ def layer_kernels(
         requires = (short_circuit(layer, condition),)
         yield DSP.kernel(op, routine, params, requires=requires, name=name, **more)
 
+
+CONV_KERNEL, ROWS_KERNEL = layer_kernels(
+    ("conv2d_16", "linear_rows_16"),
+    "conv2d_s16",
+    partial(window_params, fours),
+    IN_32_BITS,
+    UNGROUPED,
+    **WINDOWS,
+)
 
 KERNELS: tuple[Kernel, ...] = (
     *layer_kernels(
@@ -331,14 +332,7 @@ KERNELS: tuple[Kernel, ...] = (
         **{**WINDOWS, "work": partial(work, step=13.0)},
     ),
     CONV_KERNEL,
-    DSP.kernel(
-        Linear,
-        "conv2d_s16",
-        partial(window_params, fours),
-        requires=(short_circuit(IN_32_BITS, fixed_point),),
-        name="linear_rows_16",
-        **WINDOWS,
-    ),
+    ROWS_KERNEL,
     subpixel.kernel(DSP, "s16", IN_32_BITS, CONV_KERNEL, "conv2d_s16", name="transpose_conv2d_16"),
     *layer_kernels(
         ("conv2d_pixel_16_4", "linear_16_4"),
